@@ -1,0 +1,1 @@
+"""The wire: Microsoft UFO's Agent Interaction Protocol (AIP) over WebSocket."""

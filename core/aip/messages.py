@@ -1,0 +1,164 @@
+"""AIP's messages, field for field as stock UFO clients and servers speak them.
+
+Console to device is always a `ServerMessage`, device to console always a `ClientMessage`; both are one JSON
+object per text frame, with no envelope and no version field. Unknown fields are ignored, as stock peers do.
+Source: microsoft/UFO `aip/messages.py`, observed on the wire.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from core.errors import DeviceError, ErrorCode
+
+
+class ResultStatus(StrEnum):
+    """AIP's status of one command's result."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    SKIPPED = "skipped"
+    NONE = "none"
+
+
+class FrameStatus(StrEnum):
+    """AIP's status word; required in every frame."""
+
+    CONTINUE = "continue"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    OK = "ok"
+    ERROR = "error"
+
+
+ToolType = Literal["data_collection", "action"]
+
+
+class AipModel(BaseModel):
+    """Shared settings: stock peers add fields that we do not know, and we let them."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Command(AipModel):
+    """One call of one tool."""
+
+    tool_name: str
+    parameters: dict[str, Any] | None = None
+    tool_type: ToolType
+    call_id: str | None = None
+
+
+class Result(AipModel):
+    """What a device says about one command. `result` is any JSON value."""
+
+    status: ResultStatus
+    error: str | None = None
+    result: Any = None
+    namespace: str | None = None
+    call_id: str | None = None
+
+
+class ToolInfo(AipModel):
+    """A tool as a device lists it, in MCP's terms."""
+
+    tool_key: str
+    tool_name: str
+    title: str | None = None
+    namespace: str | None = None
+    tool_type: ToolType
+    description: str | None = None
+    input_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
+    meta: dict[str, Any] | None = None
+    annotations: dict[str, Any] | None = None
+
+
+class ServerMessage(AipModel):
+    """A frame from the console (AIP's server) to a device."""
+
+    type: Literal[
+        "task", "heartbeat", "task_end", "command", "error", "device_info_request", "device_info_response"
+    ]
+    status: FrameStatus
+    user_request: str | None = None
+    agent_name: str | None = None
+    process_name: str | None = None
+    root_name: str | None = None
+    actions: list[Command] | None = None
+    messages: list[str] | None = None
+    error: str | None = None
+    session_id: str | None = None
+    task_name: str | None = None
+    timestamp: str | None = None
+    response_id: str | None = None
+    result: Any = None
+
+
+class ClientMessage(AipModel):
+    """A frame from a device to the console."""
+
+    type: Literal[
+        "task",
+        "heartbeat",
+        "command_results",
+        "error",
+        "register",
+        "task_end",
+        "device_info_request",
+        "device_info_response",
+    ]
+    status: FrameStatus
+    client_type: Literal["device", "constellation"] | None = "device"
+    session_id: str | None = None
+    task_name: str | None = None
+    client_id: str | None = None
+    target_id: str | None = None
+    request: str | None = None
+    action_results: list[Result] | None = None
+    timestamp: str | None = None
+    request_id: str | None = None
+    prev_response_id: str | None = None
+    error: str | None = None
+    metadata: dict[str, Any] | None = Field(default=None)
+
+
+Message = TypeVar("Message", bound=AipModel)
+
+
+def now_stamp() -> str:
+    """The present moment as AIP writes it: ISO 8601 in UTC with its offset."""
+    return datetime.now(UTC).isoformat()
+
+
+def read_client_frame(data: str | bytes) -> ClientMessage:
+    """Read a device's frame.
+
+    Raises:
+        DeviceError: it is not a JSON object of AIP's client shape (code `protocol_error`).
+    """
+    return _read(ClientMessage, data)
+
+
+def read_server_frame(data: str | bytes) -> ServerMessage:
+    """Read a console's frame; binary frames holding JSON are accepted, as stock clients do.
+
+    Raises:
+        DeviceError: it is not a JSON object of AIP's server shape (code `protocol_error`).
+    """
+    return _read(ServerMessage, data)
+
+
+def _read(model: type[Message], data: str | bytes) -> Message:
+    try:
+        return model.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "frame"
+        raise DeviceError(
+            f"Not an AIP frame: {place}: {first['msg']}", ErrorCode.PROTOCOL_ERROR
+        ) from error

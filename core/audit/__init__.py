@@ -1,0 +1,1 @@
+"""The journal: append-only entries, Merkle tree, signed checkpoints, blobs."""

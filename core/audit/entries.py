@@ -1,0 +1,77 @@
+"""What the journal is made of: the closed list of kinds, and an entry before and after it is written."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Kind(StrEnum):
+    """What happened, in the past tense. A closed list: a new kind is a new format version."""
+
+    SERVICE_STARTED = "service_started"
+    SERVICE_STOPPED = "service_stopped"
+    OPERATOR_REGISTERED = "operator_registered"
+    POLICY_LOADED = "policy_loaded"
+    POLICY_BROKEN = "policy_broken"
+    PROFILE_CHANGED = "profile_changed"
+    DEVICE_CONNECTED = "device_connected"
+    DEVICE_LOST = "device_lost"
+    DEVICE_REFUSED = "device_refused"
+    CONTRACT_PINNED = "contract_pinned"
+    CONTRACT_CHANGED = "contract_changed"
+    RUN_STARTED = "run_started"
+    RUN_CANCEL_ASKED = "run_cancel_asked"
+    RUN_FINISHED = "run_finished"
+    STEP_SKIPPED = "step_skipped"
+    COMMAND_PREPARED = "command_prepared"
+    COMMAND_REFUSED = "command_refused"
+    COMMAND_DECIDED = "command_decided"
+    APPROVAL_REQUESTED = "approval_requested"
+    APPROVAL_GIVEN = "approval_given"
+    APPROVAL_DENIED = "approval_denied"
+    APPROVAL_EXPIRED = "approval_expired"
+    APPROVAL_REJECTED = "approval_rejected"
+    INTENT_RECORDED = "intent_recorded"
+    COMMAND_SENT = "command_sent"
+    PROGRESS_REPORTED = "progress_reported"
+    RESULT_RECORDED = "result_recorded"
+    ALL_STOPPED = "all_stopped"
+    ALL_RESUMED = "all_resumed"
+    JOURNAL_RECOVERED = "journal_recovered"
+
+
+class NewEntry(BaseModel):
+    """An entry as its author writes it; the journal adds `seq` and `time`.
+
+    `actor` is `operator:NAME`, `agent:NAME`, `cli:USER`, `service`, `policy` or `device:NAME`.
+    `body` is JSON data; whatever is secret has been replaced by a commitment before it gets here.
+    `blobs` are the SHA-256 digests (hexadecimal) of the blobs that the body refers to.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Kind
+    actor: str
+    run: str | None = None
+    step: str | None = None
+    device: str | None = None
+    call_id: str | None = None
+    tool: str | None = None
+    status: str | None = None
+    verdict: str | None = None
+    duration_ms: float | None = None
+    body: dict[str, Any] = Field(default_factory=dict)
+    blobs: list[str] = Field(default_factory=list)
+
+
+class Entry(NewEntry):
+    """An entry as it stands in the journal. `seq` counts from 1 without gaps.
+
+    `time` is UTC, ISO 8601 with microseconds and `Z`, and never goes backwards from entry to entry.
+    """
+
+    seq: int
+    time: str

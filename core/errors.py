@@ -1,0 +1,207 @@
+"""Every error Quarterdeck raises on purpose, in one tree.
+
+    QuarterdeckError                 code, message, next step
+    ├── BadInput                     invalid_arguments, unknown_tool, …: nothing was sent
+    ├── Refused                      policy, operator, guard or Stop all said no: nothing was sent
+    ├── DeviceError                  offline, timed out, or the outcome is not known
+    ├── JournalError
+    │   ├── JournalUnavailable       cannot be written: no action leaves
+    │   └── JournalCorrupt           does not open, or does not verify
+    └── ServiceError                 the home is owned by somebody this program cannot talk to
+
+The codes are a closed list. Each one says whether trying again can help and what a person does next,
+so that a window, a terminal and an agent all give the same advice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict
+
+
+class ErrorCode(StrEnum):
+    """What went wrong, as a word that programs may depend on."""
+
+    INVALID_ARGUMENTS = "invalid_arguments"
+    UNKNOWN_TOOL = "unknown_tool"
+    UNKNOWN_DEVICE = "unknown_device"
+    NOT_FOUND = "not_found"
+    PATH_NOT_ALLOWED = "path_not_allowed"
+    TOO_LARGE = "too_large"
+    CONTRACT_CHANGED = "contract_changed"
+    DENIED_BY_POLICY = "denied_by_policy"
+    DENIED_BY_OPERATOR = "denied_by_operator"
+    DENIED_BY_DEVICE = "denied_by_device"
+    APPROVAL_EXPIRED = "approval_expired"
+    APPROVAL_INVALID = "approval_invalid"
+    STOPPED = "stopped"
+    CANCELLED = "cancelled"
+    DEVICE_OFFLINE = "device_offline"
+    TIMEOUT = "timeout"
+    OUTCOME_UNKNOWN = "outcome_unknown"
+    TOOL_FAILED = "tool_failed"
+    PARTIAL_FAILURE = "partial_failure"
+    BAD_RESULT = "bad_result"
+    STALE_OBSERVATION = "stale_observation"
+    PROTOCOL_ERROR = "protocol_error"
+    JOURNAL_UNAVAILABLE = "journal_unavailable"
+    JOURNAL_CORRUPT = "journal_corrupt"
+    SERVICE_UNAVAILABLE = "service_unavailable"
+    HOME_BUSY = "home_busy"
+    INTERNAL = "internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Whether the same request may succeed later, and the one next step for a person."""
+
+    retryable: bool
+    next_step: str
+
+
+ADVICE: dict[ErrorCode, Advice] = {
+    ErrorCode.INVALID_ARGUMENTS: Advice(False, "Correct the argument that is named, then run again."),
+    ErrorCode.UNKNOWN_TOOL: Advice(False, "List the device's tools and choose one of them."),
+    ErrorCode.UNKNOWN_DEVICE: Advice(False, "List the devices and choose one of them."),
+    ErrorCode.NOT_FOUND: Advice(False, "Check the id; list what there is."),
+    ErrorCode.PATH_NOT_ALLOWED: Advice(
+        False, "Choose a path below an allowed root, or add a root in the device's own device.toml."
+    ),
+    ErrorCode.TOO_LARGE: Advice(False, "Make the argument smaller, or write it in parts."),
+    ErrorCode.CONTRACT_CHANGED: Advice(
+        False, "Review the tool's changed definition; it stays blocked until then."
+    ),
+    ErrorCode.DENIED_BY_POLICY: Advice(
+        False, "Read the rule that is named; change the policy if it is wrong."
+    ),
+    ErrorCode.DENIED_BY_OPERATOR: Advice(False, "Read the operator's reason before asking again."),
+    ErrorCode.DENIED_BY_DEVICE: Advice(False, "The device's own limits forbid it; see its device.toml."),
+    ErrorCode.APPROVAL_EXPIRED: Advice(True, "Ask again when an operator is there."),
+    ErrorCode.APPROVAL_INVALID: Advice(
+        True, "Sign the request that is shown, with a key this service knows."
+    ),
+    ErrorCode.STOPPED: Advice(True, "Resume in the console, then run again."),
+    ErrorCode.CANCELLED: Advice(True, "Run again if it is still wanted."),
+    ErrorCode.DEVICE_OFFLINE: Advice(True, "Bring the device back online, then run again."),
+    ErrorCode.TIMEOUT: Advice(True, "Look whether the device is busy; allow more time."),
+    ErrorCode.OUTCOME_UNKNOWN: Advice(
+        False, "Look at the device before you run this again: it may have happened."
+    ),
+    ErrorCode.TOOL_FAILED: Advice(False, "Read what the tool said."),
+    ErrorCode.PARTIAL_FAILURE: Advice(False, "See which parts failed; run only those again."),
+    ErrorCode.BAD_RESULT: Advice(False, "The device's answer could not be used; look at its log."),
+    ErrorCode.STALE_OBSERVATION: Advice(True, "Take a new picture, then ask again."),
+    ErrorCode.PROTOCOL_ERROR: Advice(False, "The device speaks a protocol this console does not know."),
+    ErrorCode.JOURNAL_UNAVAILABLE: Advice(
+        True, "Make the journal writable (disk space, permissions); nothing is sent until then."
+    ),
+    ErrorCode.JOURNAL_CORRUPT: Advice(
+        False, "Keep a copy of the home, then look at the entry that is named."
+    ),
+    ErrorCode.SERVICE_UNAVAILABLE: Advice(True, "Start the service: quarterdeck service start."),
+    ErrorCode.HOME_BUSY: Advice(
+        True, "Another program owns this home and cannot be reached; stop it, or choose another --home."
+    ),
+    ErrorCode.INTERNAL: Advice(False, "This is a fault in Quarterdeck; the log has the details."),
+}
+
+
+class ErrorInfo(BaseModel):
+    """An error as it travels: in results, over the control socket, in the journal, in `--json`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    code: ErrorCode
+    message: str
+    next: str = ""
+
+    @classmethod
+    def of(cls, code: ErrorCode, message: str) -> ErrorInfo:
+        """Describe an error with the next step that its code stands for."""
+        return cls(code=code, message=message, next=ADVICE[code].next_step)
+
+
+class QuarterdeckError(Exception):
+    """Base of every error that is raised on purpose; says what happened and what to do."""
+
+    default_code = ErrorCode.INTERNAL
+
+    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.default_code
+
+    @property
+    def info(self) -> ErrorInfo:
+        """The error as a plain model."""
+        return ErrorInfo.of(self.code, self.message)
+
+
+class BadInput(QuarterdeckError):
+    """What was asked for cannot be understood or is not allowed to be asked; nothing was sent."""
+
+    default_code = ErrorCode.INVALID_ARGUMENTS
+
+
+class Refused(QuarterdeckError):
+    """Policy, an operator, a guard or Stop all said no; nothing was sent."""
+
+    default_code = ErrorCode.DENIED_BY_POLICY
+
+
+class DeviceError(QuarterdeckError):
+    """The device could not be reached, did not answer, or answered nonsense."""
+
+    default_code = ErrorCode.DEVICE_OFFLINE
+
+
+class JournalError(QuarterdeckError):
+    """The journal cannot do what was asked."""
+
+    default_code = ErrorCode.JOURNAL_UNAVAILABLE
+
+
+class JournalUnavailable(JournalError):
+    """The journal cannot be written; nothing may be sent until it can."""
+
+
+class JournalCorrupt(JournalError):
+    """The journal does not open, or an entry does not match its hash."""
+
+    default_code = ErrorCode.JOURNAL_CORRUPT
+
+
+class ServiceError(QuarterdeckError):
+    """The service that owns this home cannot be reached or speaks another version."""
+
+    default_code = ErrorCode.SERVICE_UNAVAILABLE
+
+
+_CLASS_OF_CODE: dict[ErrorCode, type[QuarterdeckError]] = {
+    ErrorCode.DENIED_BY_POLICY: Refused,
+    ErrorCode.DENIED_BY_OPERATOR: Refused,
+    ErrorCode.DENIED_BY_DEVICE: Refused,
+    ErrorCode.APPROVAL_EXPIRED: Refused,
+    ErrorCode.APPROVAL_INVALID: Refused,
+    ErrorCode.CONTRACT_CHANGED: Refused,
+    ErrorCode.STOPPED: Refused,
+    ErrorCode.CANCELLED: Refused,
+    ErrorCode.DEVICE_OFFLINE: DeviceError,
+    ErrorCode.TIMEOUT: DeviceError,
+    ErrorCode.OUTCOME_UNKNOWN: DeviceError,
+    ErrorCode.TOOL_FAILED: DeviceError,
+    ErrorCode.BAD_RESULT: DeviceError,
+    ErrorCode.PROTOCOL_ERROR: DeviceError,
+    ErrorCode.JOURNAL_UNAVAILABLE: JournalUnavailable,
+    ErrorCode.JOURNAL_CORRUPT: JournalCorrupt,
+    ErrorCode.SERVICE_UNAVAILABLE: ServiceError,
+    ErrorCode.HOME_BUSY: ServiceError,
+    ErrorCode.INTERNAL: QuarterdeckError,
+}
+
+
+def error_from(info: ErrorInfo) -> QuarterdeckError:
+    """Rebuild an error that crossed a socket, as the class its code belongs to."""
+    return _CLASS_OF_CODE.get(info.code, BadInput)(info.message, info.code)
