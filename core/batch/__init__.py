@@ -1,0 +1,1 @@
+"""Batches, plans and runs."""

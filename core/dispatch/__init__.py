@@ -1,0 +1,1 @@
+"""The way of a command: nine stages, permits, channels, outcomes."""

@@ -1,0 +1,82 @@
+"""What comes back from the dispatcher: AIP's status, and beside it the console's own conclusion."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from core.aip.messages import ResultStatus
+from core.errors import ErrorInfo
+from core.fleet.models import Plain
+from core.policy.models import Decision
+
+
+class Verdict(StrEnum):
+    """What may be concluded, as opposed to what a device claims."""
+
+    CONFIRMED = "confirmed"
+    UNVERIFIED = "unverified"
+    NO_EFFECT = "no_effect"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+    CANCELLED = "cancelled"
+
+
+class Basis(StrEnum):
+    """What a verdict rests on."""
+
+    READ_RESPONSE = "read_response"
+    POSTCONDITION = "postcondition"
+    DEVICE_CLAIM = "device_claim"
+    DEVICE_REPORTED_FAILURE = "device_reported_failure"
+    NOTHING_SENT = "nothing_sent"
+    NO_ANSWER = "no_answer"
+    UNUSABLE_ANSWER = "unusable_answer"
+    DEVICE_CONFIRMED_CANCEL = "device_confirmed_cancel"
+
+
+# A dispatch receipt is never `confirmed`; a pair that is not listed here cannot be made.
+LISTED_PAIRS: frozenset[tuple[Verdict, Basis]] = frozenset(
+    {
+        (Verdict.CONFIRMED, Basis.READ_RESPONSE),
+        (Verdict.CONFIRMED, Basis.POSTCONDITION),
+        (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM),
+        (Verdict.UNVERIFIED, Basis.DEVICE_REPORTED_FAILURE),
+        (Verdict.NO_EFFECT, Basis.POSTCONDITION),
+        (Verdict.REFUSED, Basis.NOTHING_SENT),
+        (Verdict.CANCELLED, Basis.NOTHING_SENT),
+        (Verdict.CANCELLED, Basis.DEVICE_CONFIRMED_CANCEL),
+        (Verdict.UNKNOWN, Basis.NO_ANSWER),
+        (Verdict.UNKNOWN, Basis.UNUSABLE_ANSWER),
+    }
+)
+
+
+class Evidence(Plain):
+    """A picture or a large output, stored as a blob by its SHA-256 digest. `size` is in bytes."""
+
+    blob: str
+    media_type: str
+    size: int
+    what: str = ""
+    width: int | None = None
+    height: int | None = None
+
+
+class CommandResult(Plain):
+    """The outcome of one command: what `--json` prints and every screen shows."""
+
+    call_id: str
+    device: str
+    tool_name: str
+    status: ResultStatus
+    verdict: Verdict
+    basis: Basis
+    error: ErrorInfo | None = None
+    result: Any = None
+    namespace: str | None = None
+    duration_ms: float = 0.0
+    evidence: list[Evidence] = Field(default_factory=list)
+    decision: Decision | None = None

@@ -1,0 +1,1 @@
+"""Judging commands: risk, profiles, decisions, operators and approvals."""

@@ -1,0 +1,1 @@
+"""The journal as pictures: time line, frames, what changed between two frames."""

@@ -1,0 +1,80 @@
+"""A stretch of the journal, laid out for looking at. Times are seconds since `start`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from core.fleet.models import Plain
+
+
+class Moment(Plain):
+    """One journal entry as a step of the replay. `picture` is the blob to show at this moment, if any."""
+
+    seq: int
+    at: float
+    time: str
+    kind: str
+    title: str
+    actor: str
+    device: str | None = None
+    tool: str | None = None
+    call_id: str | None = None
+    status: str | None = None
+    verdict: str | None = None
+    picture: str | None = None
+
+
+SpanKind = Literal["action", "observation", "approval_wait", "failed", "unknown", "lost"]
+
+
+class Span(Plain):
+    """Something that took time, on one lane. `end` is None while it has not ended."""
+
+    lane: str
+    start: float
+    end: float | None
+    kind: SpanKind
+    label: str
+    seq: int
+    call_id: str | None = None
+
+
+class Mark(Plain):
+    """A decision on an operator's lane."""
+
+    lane: str
+    at: float
+    kind: Literal["approved", "denied", "expired"]
+    label: str
+    seq: int
+
+
+class Frame(Plain):
+    """A picture in the film strip. `mark` is the point (x, y) in picture pixels that was acted on."""
+
+    seq: int
+    at: float
+    time: str
+    tool: str
+    device: str
+    blob: str | None
+    call_id: str | None = None
+    mark: tuple[int, int] | None = None
+
+
+class Timeline(Plain):
+    """One run, or a stretch of the journal, ready to step through."""
+
+    title: str
+    run: str | None
+    start: str
+    end: str
+    length_s: float
+    lanes: list[str]
+    moments: list[Moment]
+    spans: list[Span]
+    marks: list[Mark]
+    frames: list[Frame]
+    truncated: bool = Field(default=False)

@@ -1,0 +1,1 @@
+"""The process that owns one home, and the one door to it."""
