@@ -72,7 +72,7 @@ def flatten(steps: list[Step | Parallel]) -> list[Step]:
 
 
 class PlannedCell(Plain):
-    """What would happen to one step on one device. `outcome` beyond the policy's: no_such_tool, invalid, off."""
+    """What would happen to one step on one device."""
 
     device: str
     step: str

@@ -29,7 +29,7 @@ class Answer(StrEnum):
 
 
 class Reason(Plain):
-    """One reason behind a decision: in words, and where it comes from (`profile`, `contract`, a file line)."""
+    """One reason behind a decision: in words, and where it comes from (profile, contract, file line)."""
 
     text: str
     origin: str

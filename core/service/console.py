@@ -214,7 +214,7 @@ class Console(ABC):
 
     @abstractmethod
     async def start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
-        """Start a run and return at once. With `expected_devices`, refuse when the filter now means others."""
+        """Start a run and return at once. Refused when the targets are no longer `expected_devices`."""
 
     @abstractmethod
     async def call(
@@ -322,7 +322,7 @@ class Console(ABC):
 
     @abstractmethod
     async def shut_down(self, cancel_work: bool) -> str:
-        """End the service in order. With work running and not `cancel_work`, it stays until that has ended."""
+        """End the service in order. Without `cancel_work` it stays until running work has ended."""
 
     @abstractmethod
     async def close(self) -> None:
