@@ -1,0 +1,89 @@
+"""Small truths about JSON values that forms and validation share."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, TypeAlias
+
+Path: TypeAlias = tuple[str | int, ...]
+
+
+class Unset:
+    """The type of `UNSET`: an argument that is left out, which is neither null nor a default."""
+
+    _only: Unset | None = None
+
+    def __new__(cls) -> Unset:
+        """Give the one value there is."""
+        if cls._only is None:
+            cls._only = super().__new__(cls)
+        return cls._only
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+UNSET: Final = Unset()
+
+
+def type_word(value: Any) -> str:
+    """The JSON type of a value, as schemas name it (`integer` for whole numbers without a fraction)."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list | tuple) else "object"
+
+
+def same_json(left: Any, right: Any) -> bool:
+    """Whether two values are written the same in JSON: 1, 1.0 and true are three different values."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same_json(left[key], right[key]) for key in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same_json, left, right))
+    return bool(left == right)
+
+
+def identity_key(value: Any) -> Any:
+    """A hashable stand-in: equal exactly for values that JSON Schema calls equal (1 equals 1.0, not true)."""
+    if isinstance(value, bool):
+        return ("boolean", value)
+    if isinstance(value, dict):
+        return ("object", frozenset((key, identity_key(item)) for key, item in value.items()))
+    if isinstance(value, list | tuple):
+        return ("array", tuple(identity_key(item) for item in value))
+    return value
+
+
+def shown(value: Any, limit: int = 60) -> str:
+    """A value as a short piece of JSON for a sentence."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        text = type_word(value)
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def path_text(path: Path) -> str:
+    """A path as people and expressions write it: `disks[0].mount_point`, `["a.b"]` for odd names."""
+    out = ""
+    for part in path:
+        if isinstance(part, int):
+            out += f"[{part}]"
+        elif part.replace("-", "_").isidentifier():
+            out += f".{part}" if out else part
+        else:
+            out += f"[{json.dumps(part, ensure_ascii=False)}]"
+    return out

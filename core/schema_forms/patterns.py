@@ -1,0 +1,410 @@
+"""Regular expressions from tool schemas, matched in bounded time.
+
+A `pattern` comes from a device or an MCP server, and Python's own matcher can be made to run for years by
+thirty characters. So a pattern is parsed once; where its parse tree proves that backtracking stays cheap
+for a text of this length, `re` does the work, and otherwise a set-of-states matcher does, which is linear
+in pattern times text. What neither can do within the budget raises instead of hanging.
+
+The dialect is ECMA-262 as JSON Schema asks: `$` means the very end, `\\d` and `\\w` are ASCII, named groups
+are `(?<name>…)`, and `\\p{L}` is understood for Unicode's general categories. Back-references have no
+bounded-time matcher and are refused.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import unicodedata
+import warnings
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+# The standard library's own parser of regular expressions: private by name, unchanged from 3.11 to 3.14,
+# and the one way to see exactly the tree that `re` would run.
+_parser: Any = importlib.import_module("re._parser")
+_INFINITE = int(_parser.MAXREPEAT)
+
+FAST_BUDGET = 2_000_000
+"""Backtracking steps (about 10 ns each) up to which `re` may be used."""
+STEP_BUDGET = 250_000
+"""Steps (about 0.4 µs each) that the set-of-states matcher may take for one text."""
+MAX_PROGRAM = 4_000
+MAX_SOURCE = 2_000
+
+# `\p{Lu}` becomes one private-use character, which the matcher reads as "any character of that category".
+_CATEGORY_BASE = 0xF0000
+_CATEGORIES = [
+    "L",
+    "Lu",
+    "Ll",
+    "Lt",
+    "Lm",
+    "Lo",
+    "M",
+    "Mn",
+    "Mc",
+    "Me",
+    "N",
+    "Nd",
+    "Nl",
+    "No",
+    "P",
+    "Pc",
+    "Pd",
+    "Ps",
+    "Pe",
+    "Pi",
+    "Pf",
+    "Po",
+    "S",
+    "Sm",
+    "Sc",
+    "Sk",
+    "So",
+    "Z",
+    "Zs",
+    "Zl",
+    "Zp",
+    "C",
+    "Cc",
+    "Cf",
+    "Cs",
+    "Co",
+    "Cn",
+]
+_LONG_NAMES = {"Letter": "L", "Mark": "M", "Number": "N", "Punctuation": "P", "Symbol": "S", "Separator": "Z"}
+
+
+class PatternUnsupported(ValueError):
+    """The pattern is not a regular expression, or not one that can be matched in bounded time."""
+
+
+class PatternTooCostly(ValueError):
+    """This text is too long for this pattern to be decided within the budget."""
+
+
+def _translate(source: str) -> tuple[str, bool]:
+    """Rewrite ECMA-262 syntax as Python's; the flag says whether Unicode categories occur."""
+    out: list[str] = []
+    position, in_class, has_category = 0, False, False
+    while position < len(source):
+        char = source[position]
+        if char == "\\":
+            piece, position, category = _translate_escape(source, position)
+            has_category = has_category or category
+            out.append(piece)
+            continue
+        if in_class:
+            in_class = char != "]"
+            out.append("\\[" if char == "[" else char)
+        elif source.startswith("[^]", position):
+            out.append("[\\s\\S]")
+            position += 2
+        elif source.startswith("[]", position):
+            out.append("(?!)")
+            position += 1
+        elif char == "[":
+            in_class = True
+            out.append(char)
+            if source.startswith("^", position + 1):
+                out.append("^")
+                position += 1
+        elif char == "$":
+            out.append("\\Z")
+        elif source.startswith("(?<", position) and source[position + 3 : position + 4] not in ("=", "!", ""):
+            out.append("(?P<")
+            position += 2
+        else:
+            out.append(char)
+        position += 1
+    return "".join(out), has_category
+
+
+def _translate_escape(source: str, position: int) -> tuple[str, int, bool]:
+    after = source[position + 1 : position + 2]
+    if after in ("p", "P") and (
+        found := re.compile(r"\{(?:gc=|General_Category=)?(\w+)\}").match(source, position + 2)
+    ):
+        name = _LONG_NAMES.get(found[1], found[1])
+        if after == "P" or name not in _CATEGORIES:
+            raise PatternUnsupported(f"\\{after}{{{found[1]}}} is not supported")
+        return chr(_CATEGORY_BASE + _CATEGORIES.index(name)), found.end(), True
+    if after == "u" and (found := re.compile(r"\{([0-9A-Fa-f]{1,6})\}").match(source, position + 2)):
+        return re.escape(chr(int(found[1], 16))), found.end(), False
+    if after == "/" or after == "-":
+        return ("/" if after == "/" else "\\-"), position + 2, False
+    return source[position : position + 2], position + 2, False
+
+
+def _growth(tree: Any) -> tuple[float, int] | None:
+    """Bound the ways `re` may try to match: at most `factor * (n + 1) ** degree`, or None without a bound."""
+    factor, degree = 1.0, 0
+    for op, value in tree:
+        name = str(op)
+        if name in ("LITERAL", "NOT_LITERAL", "ANY", "IN", "AT", "FAILURE"):
+            continue
+        if name in ("MAX_REPEAT", "MIN_REPEAT"):
+            low, high, body = value
+            inner = _growth(body)
+            if inner is None or (inner != (1.0, 0) and high > 1):
+                return None
+            if high == _INFINITE or high - low > 1_000:
+                degree += 1
+            else:
+                factor *= (high - low + 1) * inner[0]
+                degree += inner[1]
+            continue
+        parts = value[1] if name == "BRANCH" else [value[3] if name == "SUBPATTERN" else value[1]]
+        grown = [_growth(part) for part in parts]
+        if any(part is None for part in grown):
+            return None
+        known = [part for part in grown if part is not None]
+        factor *= sum(part[0] for part in known) + (1 if name.startswith("ASSERT") else 0)
+        degree += max((part[1] for part in known), default=0)
+    return factor, degree
+
+
+class _CharSet:
+    """Decides one character of a class and remembers the answer."""
+
+    __slots__ = ("_ignore_case", "_items", "_memo", "_negate")
+
+    def __init__(self, items: list[Any], ignore_case: bool) -> None:
+        self._negate = bool(items) and str(items[0][0]) == "NEGATE"
+        self._items = items[1:] if self._negate else items
+        self._ignore_case = ignore_case
+        self._memo: dict[str, bool] = {}
+
+    def __call__(self, char: str) -> bool:
+        known = self._memo.get(char)
+        if known is None:
+            tries = {char, char.lower(), char.upper()} if self._ignore_case else {char}
+            hit = any(self._has(item, one) for item in self._items for one in tries if len(one) == 1)
+            known = self._memo[char] = hit != self._negate
+        return known
+
+    @staticmethod
+    def _has(item: tuple[Any, Any], char: str) -> bool:
+        op, value = str(item[0]), item[1]
+        code = ord(char)
+        if op == "LITERAL":
+            if _CATEGORY_BASE <= value < _CATEGORY_BASE + len(_CATEGORIES):
+                return unicodedata.category(char).startswith(_CATEGORIES[value - _CATEGORY_BASE])
+            return bool(code == value)
+        if op == "RANGE":
+            return bool(value[0] <= code <= value[1])
+        kind = str(value).removeprefix("CATEGORY_").removeprefix("NOT_")
+        hit = {
+            "DIGIT": lambda: "0" <= char <= "9",
+            "SPACE": lambda: char.isspace() or char == "\ufeff",
+            "WORD": lambda: _is_word(char),
+        }[kind]()
+        return hit != ("_NOT_" in str(value))
+
+
+def _is_word(char: str) -> bool:
+    return char.isascii() and (char.isalnum() or char == "_")
+
+
+_Assertion = Callable[[str, int], bool]
+
+
+def _at_boundary(text: str, position: int) -> bool:
+    before = position > 0 and _is_word(text[position - 1])
+    after = position < len(text) and _is_word(text[position])
+    return before != after
+
+
+_ASSERTIONS: dict[str, _Assertion] = {
+    "AT_BEGINNING": lambda text, at: at == 0,
+    "AT_BEGINNING_STRING": lambda text, at: at == 0,
+    "AT_END": lambda text, at: at == len(text),
+    "AT_END_STRING": lambda text, at: at == len(text),
+    "AT_BOUNDARY": _at_boundary,
+    "AT_NON_BOUNDARY": lambda text, at: not _at_boundary(text, at),
+}
+
+# One instruction: ("char", test) | ("split", a, b) | ("jump", a) | ("assert", test)
+#                | ("look", program, width_behind or -1, negate) | ("match",)
+_Instruction = tuple[Any, ...]
+
+
+class _Program:
+    """The tree as instructions for the set-of-states matcher."""
+
+    def __init__(self, tree: Any, flags: int) -> None:
+        self.code: list[_Instruction] = []
+        self._emit_tree(tree, flags)
+        self._add(("match",))
+
+    def _add(self, instruction: _Instruction) -> int:
+        if len(self.code) >= MAX_PROGRAM:
+            raise PatternUnsupported("the pattern is too large")
+        self.code.append(instruction)
+        return len(self.code) - 1
+
+    def _emit_tree(self, tree: Any, flags: int) -> None:
+        for op, value in tree:
+            self._emit(str(op), value, flags)
+
+    def _emit(self, op: str, value: Any, flags: int) -> None:
+        ignore_case = bool(flags & re.IGNORECASE)
+        if op == "LITERAL":
+            self._add(("char", _CharSet([(op, value)], ignore_case)))
+        elif op == "NOT_LITERAL":
+            self._add(("char", _CharSet([("NEGATE", None), ("LITERAL", value)], ignore_case)))
+        elif op == "ANY":
+            dot_all = bool(flags & re.DOTALL)
+            self._add(
+                ("char", (lambda char: True) if dot_all else (lambda char: char not in "\n\r\u2028\u2029"))
+            )
+        elif op == "IN":
+            self._add(("char", _CharSet(value, ignore_case)))
+        elif op == "AT":
+            if flags & re.MULTILINE or str(value) not in _ASSERTIONS:
+                raise PatternUnsupported("multi-line anchors are not supported")
+            self._add(("assert", _ASSERTIONS[str(value)]))
+        elif op == "BRANCH":
+            self._emit_branch(value[1], flags)
+        elif op == "SUBPATTERN":
+            _, added, removed, body = value
+            self._emit_tree(body, (flags | added) & ~removed)
+        elif op in ("MAX_REPEAT", "MIN_REPEAT"):
+            self._emit_repeat(value[0], value[1], value[2], flags)
+        elif op in ("ASSERT", "ASSERT_NOT"):
+            direction, body = value
+            width = int(body.getwidth()[0]) if direction < 0 else -1
+            self._add(("look", _Program(body, flags), width, op == "ASSERT_NOT"))
+        elif op == "FAILURE":
+            self._add(("assert", lambda text, at: False))
+        else:
+            raise PatternUnsupported(f"{op.lower().replace('_', ' ')} cannot be matched in bounded time")
+
+    def _emit_branch(self, choices: list[Any], flags: int) -> None:
+        ends: list[int] = []
+        for choice in choices[:-1]:
+            split = self._add(("split", 0, 0))
+            self._emit_tree(choice, flags)
+            ends.append(self._add(("jump", 0)))
+            self.code[split] = ("split", split + 1, len(self.code))
+        self._emit_tree(choices[-1], flags)
+        for end in ends:
+            self.code[end] = ("jump", len(self.code))
+
+    def _emit_repeat(self, low: int, high: int, body: Any, flags: int) -> None:
+        for _ in range(low):
+            self._emit_tree(body, flags)
+        if high == _INFINITE:
+            split = self._add(("split", 0, 0))
+            self._emit_tree(body, flags)
+            self._add(("jump", split))
+            self.code[split] = ("split", split + 1, len(self.code))
+            return
+        splits: list[int] = []
+        for _ in range(high - low):
+            splits.append(self._add(("split", 0, 0)))
+            self._emit_tree(body, flags)
+        for split in splits:
+            self.code[split] = ("split", split + 1, len(self.code))
+
+
+class _Run:
+    """One text being matched: shares the budget and what is known to fail."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.left = STEP_BUDGET
+        self._failed: dict[int, set[int]] = {}
+
+    def reaches_match(self, program: _Program, start: int) -> bool:
+        """Whether `program` matches from `start`; every state that failed once is never tried again."""
+        width = len(self.text) + 1
+        failed = self._failed.setdefault(id(program), set())
+        fresh: set[int] = set()
+        stack = [start]
+        while stack:
+            state = stack.pop()
+            if state in failed or state in fresh:
+                continue
+            self.left -= 1
+            if self.left < 0:
+                raise PatternTooCostly
+            fresh.add(state)
+            counter, at = divmod(state, width)
+            instruction = program.code[counter]
+            if instruction[0] == "match":
+                return True
+            stack.extend(target * width + to for target, to in self._step(instruction, counter, at))
+        failed |= fresh
+        return False
+
+    def _step(self, instruction: _Instruction, counter: int, at: int) -> list[tuple[int, int]]:
+        op = instruction[0]
+        if op == "char":
+            hit = at < len(self.text) and instruction[1](self.text[at])
+            return [(counter + 1, at + 1)] if hit else []
+        if op == "split":
+            return [(instruction[2], at), (instruction[1], at)]
+        if op == "jump":
+            return [(instruction[1], at)]
+        if op == "assert":
+            return [(counter + 1, at)] if instruction[1](self.text, at) else []
+        _, program, behind, negate = instruction
+        start = at if behind < 0 else at - behind
+        hit = start >= 0 and self.reaches_match(program, start)
+        return [(counter + 1, at)] if hit != negate else []
+
+
+class SafePattern:
+    """One pattern, ready to be searched for in bounded time."""
+
+    def __init__(self, source: str) -> None:
+        """Parse `source`.
+
+        Raises:
+            PatternUnsupported: it is no regular expression, too large, or has back-references.
+        """
+        if len(source) > MAX_SOURCE:
+            raise PatternUnsupported("the pattern is too long")
+        try:
+            translated, has_category = _translate(source)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tree = _parser.parse(translated, re.ASCII)
+                self._fast = None if has_category else re.compile(translated, re.ASCII)
+            self._program = _Program(tree, int(tree.state.flags))
+            self._growth = _growth(tree)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise PatternUnsupported(str(error) or "nested too deeply") from error
+        self.source = source
+        self._anchored = bool(tree) and str(tree[0][1]) in ("AT_BEGINNING", "AT_BEGINNING_STRING")
+
+    def _is_cheap(self, length: int) -> bool:
+        if self._fast is None or self._growth is None:
+            return False
+        factor, degree = self._growth
+        ways = factor * float(length + 1) ** (degree + (0 if self._anchored else 1))
+        return ways * (1 if degree <= 1 and self._anchored else length + 1) <= FAST_BUDGET
+
+    def search(self, text: str) -> bool:
+        """Whether the pattern occurs anywhere in `text`.
+
+        Raises:
+            PatternTooCostly: it cannot be decided within the budget.
+        """
+        if self._fast is not None and self._is_cheap(len(text)):
+            return self._fast.search(text) is not None
+        run = _Run(text)
+        starts = (0,) if self._anchored else range(len(text) + 1)
+        return any(run.reaches_match(self._program, start) for start in starts)
+
+
+@lru_cache(maxsize=1024)
+def safe_pattern(source: str) -> SafePattern:
+    """A parsed pattern, remembered by its source.
+
+    Raises:
+        PatternUnsupported: see `SafePattern`.
+    """
+    return SafePattern(source)

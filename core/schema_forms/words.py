@@ -1,0 +1,165 @@
+"""What a failed check is called in front of people: names the argument, and what would be allowed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from jsonschema.exceptions import ValidationError
+
+from core.schema_forms.json_values import Path, path_text, shown, type_word
+
+_TYPE_WORDS = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+_MOST_LISTED = 12
+
+
+def type_phrase(types: Any) -> str:
+    """A schema's `type` in words: "text", "a whole number or null"."""
+    names = [types] if isinstance(types, str) else list(types) if isinstance(types, list) else []
+    return _either([_TYPE_WORDS.get(str(name), str(name)) for name in names]) or "another type"
+
+
+def _either(words: list[str]) -> str:
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def listed(values: Iterable[Any]) -> str:
+    """Allowed values as a short list: `memory, disk, cpu and 4 more`."""
+    names = [value if isinstance(value, str) and value else shown(value, 40) for value in values]
+    more = len(names) - _MOST_LISTED
+    return ", ".join(names[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def is_secret(schema: Any) -> bool:
+    """Whether values under this schema must never be repeated to anyone."""
+    return isinstance(schema, dict) and (
+        schema.get("writeOnly") is True or schema.get("format") == "password"
+    )
+
+
+def _repeatable(error: ValidationError) -> bool:
+    link: Any = error
+    while link is not None:
+        if is_secret(link.schema):
+            return False
+        link = link.parent
+    return not isinstance(error.instance, dict | list)
+
+
+def describe(error: ValidationError) -> tuple[Path, str]:
+    """Where a failed check belongs, and what to say there."""
+    path: Path = tuple(error.absolute_path)
+    return path, f"{path_text(path) or 'The arguments'} {_complaint(error)}."
+
+
+def _not(error: ValidationError) -> str:
+    return f", not {shown(error.instance)}" if _repeatable(error) else ""
+
+
+def _complaint(error: ValidationError) -> str:
+    limit: Any = error.validator_value
+    value = error.instance
+    keyword = str(error.validator)
+    if keyword == "type":
+        got = f", not {shown(value)}" if _repeatable(error) else f", not {type_phrase(type_word(value))}"
+        return f"must be {type_phrase(limit)}{got}"
+    if keyword == "enum":
+        return f"must be one of {listed(limit)}{_not(error)}{_nearest(error, limit)}"
+    if keyword == "const":
+        return f"must be {shown(limit)}{_not(error)}"
+    if keyword in _SIMPLE:
+        return _SIMPLE[keyword].format(limit=shown(limit)) + _not(error)
+    if keyword in _COUNTED:
+        length = len(value) if isinstance(value, str | list | dict) else 0
+        what = _COUNTED[keyword].format(limit=limit, s="" if limit == 1 else "s")
+        return f"{what}, not {length}"
+    if keyword in ("anyOf", "oneOf"):
+        return _no_alternative(error)
+    if keyword == "not":
+        return "has a value that is excluded" + _not(error)
+    if keyword == "uniqueItems":
+        return "must not hold the same item twice"
+    if keyword == "contains":
+        return "must hold at least one item of the kind the tool asks for"
+    if error.schema is False or keyword == "None":
+        return "is not allowed here"
+    return error.message[:200]
+
+
+_SIMPLE = {
+    "minimum": "must be at least {limit}",
+    "maximum": "must be at most {limit}",
+    "exclusiveMinimum": "must be more than {limit}",
+    "exclusiveMaximum": "must be less than {limit}",
+    "multipleOf": "must be a multiple of {limit}",
+    "divisibleBy": "must be a multiple of {limit}",
+    "pattern": "must match the pattern {limit}",
+    "format": "must be a valid {limit}",
+}
+_COUNTED = {
+    "minLength": "must have at least {limit} character{s}",
+    "maxLength": "must have at most {limit} character{s}",
+    "minItems": "must have at least {limit} item{s}",
+    "maxItems": "must have at most {limit} item{s}",
+    "minProperties": "must have at least {limit} field{s}",
+    "maxProperties": "must have at most {limit} field{s}",
+}
+
+
+def _nearest(error: ValidationError, allowed: Any) -> str:
+    if not isinstance(error.instance, str) or not _repeatable(error):
+        return ""
+    near = difflib.get_close_matches(error.instance, [a for a in allowed if isinstance(a, str)][:500], 1)
+    return f"; did you mean {near[0]}?".removesuffix("?") if near else ""
+
+
+def _no_alternative(error: ValidationError) -> str:
+    branches = error.validator_value if isinstance(error.validator_value, list) else []
+    if not error.context and error.validator == "oneOf":
+        return "matches more than one of the alternatives, where exactly one is allowed"
+    words: list[str] = []
+    for branch in branches:
+        word = branch_phrase(branch)
+        if word and word not in words:
+            words.append(word)
+    return f"must be {_either(words) or 'one of the alternatives'}{_not(error)}"
+
+
+def branch_phrase(branch: Any) -> str:
+    """One alternative of an anyOf in words: `text`, `an object with x, y`, `one of a, b`."""
+    if not isinstance(branch, dict):
+        return ""
+    if "const" in branch:
+        return shown(branch["const"])
+    if isinstance(branch.get("enum"), list):
+        return f"one of {listed(branch['enum'])}"
+    if isinstance(branch.get("properties"), dict) and branch["properties"]:
+        required = branch.get("required")
+        names = required if isinstance(required, list) and required else list(branch["properties"])
+        return f"an object with {listed(names[:6])}"
+    if isinstance(branch.get("title"), str) and "type" not in branch:
+        return str(branch["title"])
+    if isinstance(branch.get("$ref"), str):
+        return str(branch["$ref"].rsplit("/", 1)[-1]) or "the same again"
+    return type_phrase(branch["type"]) if "type" in branch else ""
+
+
+def missing(path: Path) -> str:
+    """What to say of a required argument that is left out."""
+    return f"{path_text(path)} is required."
+
+
+def surplus(path: Path, known: list[str]) -> str:
+    """What to say of an argument that the tool does not take."""
+    near = difflib.get_close_matches(str(path[-1]), known[:500], 1)
+    hint = f"; did you mean {near[0]}" if near else f"; it takes {listed(known)}" if known else ""
+    return f"{path_text(path)} is not an argument here{hint}."
