@@ -1,0 +1,213 @@
+"""The window's end of the door: attach to the service, follow it, and carry the operator's wishes to it.
+
+`ConsoleLink` is the only writer of `AppState`. It attaches (the service is started when nobody owns the
+home), reads the state, follows the events, reads again when the window was too slow, and after a loss tries
+again with growing pauses until the window closes. Screens use nothing but `ask`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+import structlog
+from PySide6.QtCore import QObject, Signal
+from shiboken6 import isValid
+
+from app.state import AppState, Link, ServiceStatus
+from core.errors import ErrorCode, QuarterdeckError, ServiceError
+from core.service.console import Console, Event, Missed
+from core.tasks import TaskGroupOwner
+
+log = structlog.get_logger(__name__)
+
+Answer = TypeVar("Answer")
+OpenConsole = Callable[[], Awaitable[Console]]
+
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 10.0
+ROUND_TRIP_EVERY_S = 5.0
+
+
+class ConsoleLink(QObject):
+    """Attaches to the service and stays attached.
+
+    Signals:
+        failed(what, error): a wish failed and its asker gave no `on_error`; `error` is a `QuarterdeckError`.
+        attached: the state was read; emitted after each (re)connection.
+    """
+
+    failed = Signal(str, object)
+    attached = Signal()
+
+    def __init__(self, open_console: OpenConsole, state: AppState, parent: QObject | None = None) -> None:
+        """`open_console` starts or finds the service and returns the door; it raises `QuarterdeckError`."""
+        super().__init__(parent)
+        self._open_console = open_console
+        self._state = state
+        self._console: Console | None = None
+        self._tasks = TaskGroupOwner("window")
+        self._try_now = asyncio.Event()
+        self._closed = False
+        self._was_attached = False
+
+    @property
+    def connected(self) -> bool:
+        """Whether wishes reach a service now."""
+        return self._console is not None
+
+    def start(self) -> None:
+        """Begin to attach; needs the running loop. Returns at once."""
+        self._tasks.spawn("link", self._stay_attached())
+        self._tasks.spawn("round trip", self._measure_round_trips())
+
+    def try_now(self) -> None:
+        """Do not wait for the next try."""
+        self._try_now.set()
+
+    async def close(self) -> None:
+        """Cancel what is under way and leave the door; the service goes on."""
+        self._closed = True
+        await self._tasks.close()
+        console, self._console = self._console, None
+        if console is not None:
+            await console.close()
+
+    def ask(
+        self,
+        wish: Callable[[Console], Awaitable[Answer]],
+        on_done: Callable[[Answer], None] | None = None,
+        on_error: Callable[[QuarterdeckError], None] | None = None,
+        what: str = "ask the service",
+    ) -> asyncio.Task[Any]:
+        """Carry one wish to the service in the background.
+
+            self.link.ask(lambda console: console.tools(name), self._show, self._say, what="read the tools")
+
+        `on_error` shows the error where the wish was made; without it the window's banner does. `what` is a
+        verb phrase for "Could not … ". A callback that is a method of a widget that is gone is not called.
+        Cancel the returned task when the answer is no longer wanted; then neither callback is called.
+        """
+        return self._tasks.spawn(what, self._carry(wish, on_done, on_error, what))
+
+    def spawn(self, name: str, work: Any) -> asyncio.Task[Any]:
+        """Run other background work of the window (awaited dialogs, keys in threads) until it closes."""
+        return self._tasks.spawn(name, work)
+
+    async def _carry(
+        self,
+        wish: Callable[[Console], Awaitable[Answer]],
+        on_done: Callable[[Answer], None] | None,
+        on_error: Callable[[QuarterdeckError], None] | None,
+        what: str,
+    ) -> None:
+        try:
+            if self._console is None:
+                raise ServiceError("The service is not connected; nothing was sent.")
+            answer = await wish(self._console)
+        except QuarterdeckError as error:
+            self._tell(on_error, what, error)
+        except Exception as error:
+            # The edge: whatever went wrong, a wish is answered on the screen.
+            log.error("wish failed unexpectedly", what=what, exc_info=error)
+            self._tell(
+                on_error, what, QuarterdeckError(f"{type(error).__name__}: {error}", ErrorCode.INTERNAL)
+            )
+        else:
+            if on_done is not None and _alive(on_done):
+                on_done(answer)
+
+    def _tell(
+        self, on_error: Callable[[QuarterdeckError], None] | None, what: str, error: QuarterdeckError
+    ) -> None:
+        if on_error is None:
+            self.failed.emit(what, error)
+        elif _alive(on_error):
+            on_error(error)
+
+    async def _stay_attached(self) -> None:
+        attempt, pause = 0, FIRST_PAUSE_S
+        while not self._closed:
+            self._was_attached = False
+            try:
+                await self._attach_and_follow()
+                problem = "The service ended."
+            except QuarterdeckError as error:
+                problem = error.message
+            except OSError as error:
+                problem = f"The line to the service broke: {error.strerror or error}."
+            if self._was_attached:
+                attempt, pause = 0, FIRST_PAUSE_S
+            await self._let_go()
+            attempt += 1
+            self._state.set_service(ServiceStatus(Link.LOST, problem, attempt, pause))
+            log.warning("service lost", problem=problem, attempt=attempt, next_try_s=round(pause, 2))
+            await self._wait(pause * random.uniform(0.8, 1.2))
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    async def _wait(self, seconds: float) -> None:
+        self._try_now.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._try_now.wait()
+        except TimeoutError:
+            pass
+
+    async def _attach_and_follow(self) -> None:
+        console = await self._open_console()
+        self._console = console
+        # Events are asked for before the state is read: what happens in between is then in one or the other.
+        events = console.events()
+        await self._read_state(console)
+        self._was_attached = True
+        self.attached.emit()
+        await self._follow(console, events)
+
+    async def _read_state(self, console: Console) -> None:
+        began = time.perf_counter()
+        state = await console.state()
+        took = (time.perf_counter() - began) * 1000
+        self._state.replace(state)
+        self._state.set_service(ServiceStatus(Link.CONNECTED, round_trip_ms=took))
+
+    async def _follow(self, console: Console, events: AsyncIterator[Event]) -> None:
+        async for event in events:
+            if isinstance(event, Missed):
+                log.info("events were missed; reading the state again", count=event.count)
+                await self._read_state(console)
+            else:
+                self._state.apply(event)
+
+    async def _let_go(self) -> None:
+        console, self._console = self._console, None
+        if console is None:
+            return
+        try:
+            await console.close()
+        except (OSError, QuarterdeckError) as error:
+            log.info("leaving a lost service", problem=str(error))
+
+    async def _measure_round_trips(self) -> None:
+        """Keep the status bar's time honest with the cheapest question there is."""
+        while True:
+            await asyncio.sleep(ROUND_TRIP_EVERY_S)
+            console = self._console
+            if console is None:
+                continue
+            began = time.perf_counter()
+            try:
+                await console.batches()
+            except (OSError, QuarterdeckError):
+                continue  # `_follow` sees the loss and says so
+            if console is self._console:
+                took = (time.perf_counter() - began) * 1000
+                self._state.set_service(ServiceStatus(Link.CONNECTED, round_trip_ms=took))
+
+
+def _alive(callback: Callable[..., object]) -> bool:
+    """Whether the QObject that a bound method belongs to still exists."""
+    owner = getattr(callback, "__self__", None)
+    return not isinstance(owner, QObject) or isValid(owner)

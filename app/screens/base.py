@@ -1,0 +1,250 @@
+"""What a screen is, where it can be opened, and what it may reach.
+
+A screen lives in `app/screens/<name>/screen.py` as `class <Name>Screen(Screen)` and is listed in
+`app/shell/registry.py`. The window makes it when it is first opened (no arguments), calls `bind` once, and
+`enter` each time it comes to the front. A screen
+
+- reads `self.state` (plain data) and connects to its signals; it never changes it;
+- asks for things with `self.link.ask(...)` only, and shows errors where the wish was made;
+- opens other screens with `self.nav.open("runs", OpenRun("r-0001"))`, never by calling them;
+- signs with `self.nav.keys` (the operator's unlocked key), says "done" with `self.nav.toast("Copied")`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from PySide6.QtCore import QByteArray, QSettings, Qt
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import QHeaderView, QSplitter, QWidget
+
+from app.link import ConsoleLink
+from app.state import AppState
+
+if TYPE_CHECKING:
+    from app.shell.operator import OperatorKeys
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDevice:
+    """Fleet: show this device, on one of its tabs (`overview`, `tools`, `recent`), with one tool open."""
+
+    device: str
+    tab: str = "overview"
+    tool_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTool:
+    """Batch: a new batch of one step that calls this tool on this device; nothing is sent."""
+
+    device: str
+    tool_name: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBatch:
+    """Batch: load a saved batch. An empty name is a new one; `targets` narrows it to these devices."""
+
+    name: str = ""
+    targets: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenApproval:
+    """Approvals: show this card."""
+
+    approval: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun:
+    """Runs: show this run, and the drawer of one cell when `device` and `step` are given."""
+
+    run: str
+    device: str | None = None
+    step: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenReplay:
+    """Replay: a run, or what happened around one entry; the playhead on the entry `at`, if given."""
+
+    run: str | None = None
+    around: int | None = None
+    at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuery:
+    """Journal: the rows that match this query."""
+
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEntry:
+    """Journal: one entry, with its pane open; `tab` is `entry`, `proof`, `around` or `pictures`."""
+
+    seq: int
+    tab: str = "entry"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSection:
+    """Settings: one section (`appearance`, `operators`, `this-computer`, `policy`, `about`)."""
+
+    section: str
+
+
+Target = (
+    OpenDevice
+    | OpenTool
+    | OpenBatch
+    | OpenApproval
+    | OpenRun
+    | OpenReplay
+    | OpenQuery
+    | OpenEntry
+    | OpenSection
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """One key of a screen, as F1 lists it.
+
+    `keys` in Qt's portable form ("T", "Ctrl+Return", "Alt+Up"); with `act` the window binds it while the
+    screen is in front. Single letters reach a focused text field first (Qt's own rule), so they are safe.
+    Without `act` the key is only listed (a list view's own arrows, for example).
+    """
+
+    keys: str
+    what: str
+    act: Callable[[], None] | None = None
+
+
+class Navigator(Protocol):
+    """What a screen may ask of the window."""
+
+    @property
+    def keys(self) -> OperatorKeys:
+        """The operator's keys; the unlocked one signs."""
+
+    @property
+    def layout_store(self) -> QSettings:
+        """`window.ini` of this home; screens use `remember` and `remembered` instead."""
+
+    def open(self, screen: str, target: Target | None = None) -> None:
+        """Bring a screen to the front and let it show `target`."""
+
+    def toast(self, text: str) -> None:
+        """Say for four seconds that something is done and nothing is to be decided."""
+
+    def fail(self, what: str, detail: str) -> None:
+        """Show the window's fail banner: for what has no place of its own on a screen."""
+
+    def start_unlock(self) -> None:
+        """Ask the operator to unlock a key (or to make one); `keys.changed` tells when it happened."""
+
+
+class Screen(QWidget):
+    """Base of all screens."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    icon: ClassVar[str]
+
+    state: AppState
+    link: ConsoleLink
+    nav: Navigator
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setObjectName("screen")
+        self.setAccessibleName(self.title)
+        self._remembered: dict[str, QSplitter | QHeaderView] = {}
+        self._bound_keys: list[QShortcut] = []
+
+    def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
+        """Connect to the window; called once, before the first `enter`. Build on this with super().bind()."""
+        self.state, self.link, self.nav = state, link, nav
+        for shortcut in self.shortcuts():
+            if shortcut.act is not None:
+                self._bind_key(shortcut)
+
+    def _bind_key(self, shortcut: Shortcut) -> None:
+        key = QShortcut(QKeySequence(shortcut.keys), self)
+        key.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        key.setAutoRepeat(False)
+        key.activated.connect(shortcut.act)
+        self._bound_keys.append(key)
+
+    def enter(self, target: Target | None) -> None:
+        """The screen comes to the front (again); `target` is what to show, None to leave it as it was."""
+
+    def leave(self) -> None:
+        """Another screen comes to the front: stop timers and live pictures."""
+
+    def shortcuts(self) -> list[Shortcut]:
+        """The keys of this screen, in the order in which F1 shows them; bound once by `bind`."""
+        return []
+
+    def primary_filter(self) -> QWidget | None:
+        """The field that Ctrl+F focuses."""
+        return None
+
+    def panes(self) -> list[QWidget]:
+        """The widgets that F6 steps through, left to right."""
+        return []
+
+    def escape(self) -> bool:
+        """Close the innermost open thing (a completer, a drawer, a panel); False when there is none."""
+        return False
+
+    def set_compact(self, narrow: bool, low: bool) -> None:
+        """The window is below 1360 wide, or below 800 high; called before the first `enter` and on change.
+
+        Row heights follow by themselves: the theme's density is compact while the window is low.
+        """
+
+    def remember(self, key: str, widget: QSplitter | QHeaderView) -> None:
+        """Restore this splitter's or header's sizes now and keep them when the window saves; after `bind`."""
+        self._remembered[key] = widget
+        kept = self.remembered(key)
+        if isinstance(kept, QByteArray):
+            widget.restoreState(kept)
+
+    def remembered(self, key: str, default: object = None) -> Any:
+        """A value that `keep` stored for this screen; ini files give text back for numbers and flags."""
+        return self.nav.layout_store.value(f"{self.name}/{key}", default)
+
+    def keep(self, key: str, value: object) -> None:
+        """Store a value of this screen's layout (a tab, a zoom)."""
+        self.nav.layout_store.setValue(f"{self.name}/{key}", value)
+
+    def save_layout(self) -> None:
+        """Store what `remember` was told of; the window calls this before it closes and on `leave`."""
+        for key, widget in self._remembered.items():
+            self.keep(key, widget.saveState())
+
+
+__all__ = [
+    "Navigator",
+    "OpenApproval",
+    "OpenBatch",
+    "OpenDevice",
+    "OpenEntry",
+    "OpenQuery",
+    "OpenReplay",
+    "OpenRun",
+    "OpenSection",
+    "OpenTool",
+    "Screen",
+    "Shortcut",
+    "Target",
+]

@@ -1,0 +1,1 @@
+"""First run: three steps from an empty home to the first picture."""

@@ -1,0 +1,1 @@
+"""Settings: appearance, operators, this computer, policy."""

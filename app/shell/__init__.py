@@ -1,0 +1,1 @@
+"""The frame around every screen: top bar, navigation, status bar, palette, banners, operator keys."""

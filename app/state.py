@@ -1,0 +1,204 @@
+"""What the window knows, as plain data, and fine-grained signals that say which part of it is new.
+
+State comes down from the service through `ConsoleLink`, which is the only writer. Screens read the plain
+attributes and connect to signals; they never change anything here. Signals are coalesced: however many events
+arrive, each signal is emitted at most 30 times a second, and always after the data is complete.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from core.batch.models import Cell, RunSummary
+from core.fleet.models import Device, Health
+from core.policy.models import Approval, ApprovalState, Operator
+from core.service.console import (
+    ApprovalChanged,
+    CellChanged,
+    ConsoleState,
+    ControlChanged,
+    DeviceChanged,
+    Event,
+    JournalChanged,
+    JournalStatus,
+    PolicyStatus,
+    RunChanged,
+)
+
+UPDATE_INTERVAL_MS = 33
+
+
+class Link(StrEnum):
+    """How the window stands to its service."""
+
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatus:
+    """The line to the service. `problem` is words for the operator; `attempt` counts tries since the loss.
+
+    `next_try_s` is the pause before the next try; `round_trip_ms` the time of the latest answer.
+    """
+
+    link: Link = Link.CONNECTING
+    problem: str = ""
+    attempt: int = 0
+    next_try_s: float = 0.0
+    round_trip_ms: float | None = None
+
+
+class AppState(QObject):
+    """The window's copy of the service's state.
+
+    Signals:
+        devices_changed: a device came, went or is different; read `devices`.
+        approvals_changed: the queue is different; read `approvals`.
+        runs_changed(run): this run's summary is different; an empty name means that any may be.
+        cell_changed(cell): one cell of a run, as a `Cell`; the newest of each cell since the last signal.
+        journal_changed: read `journal`.
+        control_changed: profile, policy, operators or Stop all; read `policy`, `operators`, `stopped`.
+        service_changed: read `service`.
+        reset: everything was read anew (start, reconnect, missed events). Screens that show things read
+            through the door (a run's cells, journal rows) read them again. The signals above follow it.
+    """
+
+    devices_changed = Signal()
+    approvals_changed = Signal()
+    runs_changed = Signal(str)
+    cell_changed = Signal(object)
+    journal_changed = Signal()
+    control_changed = Signal()
+    service_changed = Signal()
+    reset = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.service = ServiceStatus()
+        self.loaded = False
+        self.version = ""
+        self.home = ""
+        self.service_started_at = ""
+        self.service_pid = 0
+        self.devices: dict[str, Device] = {}
+        self.approvals: dict[str, Approval] = {}
+        self.runs: dict[str, RunSummary] = {}
+        self.journal: JournalStatus | None = None
+        self.policy: PolicyStatus | None = None
+        self.operators: list[Operator] = []
+        self.stopped = False
+        self.stopped_note = ""
+        self._dirty: set[str] = set()
+        self._dirty_runs: set[str] = set()
+        self._cells: dict[tuple[str, str, str], Cell] = {}
+        self._last_flush = 0.0
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.timeout.connect(self.flush)
+
+    def health_counts(self) -> dict[Health, int]:
+        """How many devices are in each health, zero included."""
+        counts = dict.fromkeys(Health, 0)
+        for device in self.devices.values():
+            counts[device.health] += 1
+        return counts
+
+    def waiting(self) -> list[Approval]:
+        """What waits for an operator: highest risk first, then oldest."""
+        return sorted(self.approvals.values(), key=lambda one: (-one.decision.risk.rank, one.asked_at))
+
+    def runs_newest_first(self) -> list[RunSummary]:
+        """The runs that are known here; older ones are read through the door."""
+        return sorted(self.runs.values(), key=lambda run: (run.started_at, run.id), reverse=True)
+
+    def open_runs(self) -> list[RunSummary]:
+        """The runs that have not ended."""
+        return [run for run in self.runs_newest_first() if not run.state.ended]
+
+    def replace(self, state: ConsoleState) -> None:
+        """Take over a first picture, or one that was read again after events were missed."""
+        self.version, self.home = state.version, state.home
+        self.service_started_at, self.service_pid = state.service_started_at, state.service_pid
+        self.devices = {device.name: device for device in sorted(state.devices, key=lambda one: one.name)}
+        self.approvals = {one.id: one for one in state.approvals if one.state is ApprovalState.WAITING}
+        self.runs = {run.id: run for run in state.runs}
+        self.journal, self.policy = state.journal, state.policy
+        self.operators = list(state.operators)
+        self.stopped, self.stopped_note = state.stopped, state.stopped_note
+        self.loaded = True
+        self._cells.clear()
+        self._dirty_runs = {""}
+        self._mark("reset", "devices", "approvals", "runs", "journal", "control")
+
+    def apply(self, event: Event) -> None:
+        """Take over one event; `Missed` is the link's business."""
+        match event:
+            case DeviceChanged(device=device):
+                known = device.name in self.devices
+                self.devices[device.name] = device
+                if not known:
+                    self.devices = dict(sorted(self.devices.items()))
+                self._mark("devices")
+            case ApprovalChanged(approval=approval):
+                if approval.state is ApprovalState.WAITING:
+                    self.approvals[approval.id] = approval
+                else:
+                    self.approvals.pop(approval.id, None)
+                self._mark("approvals")
+            case RunChanged(run=run):
+                self.runs[run.id] = run
+                self._dirty_runs.add(run.id)
+                self._mark("runs")
+            case CellChanged(cell=cell):
+                self._cells[cell.run, cell.device, cell.step] = cell
+                self._mark("cells")
+            case JournalChanged(journal=journal):
+                self.journal = journal
+                self._mark("journal")
+            case ControlChanged():
+                self.stopped, self.stopped_note = event.stopped, event.stopped_note
+                self.policy, self.operators = event.policy, list(event.operators)
+                self._mark("control")
+            case _:
+                pass
+
+    def set_service(self, status: ServiceStatus) -> None:
+        """Say how the line to the service is."""
+        if status != self.service:
+            self.service = status
+            self._mark("service")
+
+    def _mark(self, *parts: str) -> None:
+        self._dirty.update(parts)
+        if not self._timer.isActive():
+            since = (time.monotonic() - self._last_flush) * 1000
+            self._timer.start(max(0, round(UPDATE_INTERVAL_MS - since)))
+
+    def flush(self) -> None:
+        """Emit what is due now; the timer calls this."""
+        self._timer.stop()
+        self._last_flush = time.monotonic()
+        dirty, self._dirty = self._dirty, set()
+        runs, self._dirty_runs = self._dirty_runs, set()
+        cells, self._cells = self._cells, {}
+        if "reset" in dirty:
+            self.reset.emit()
+        for part, signal in (
+            ("service", self.service_changed),
+            ("control", self.control_changed),
+            ("devices", self.devices_changed),
+            ("approvals", self.approvals_changed),
+            ("journal", self.journal_changed),
+        ):
+            if part in dirty:
+                signal.emit()
+        for run in [""] if "" in runs else sorted(runs):
+            self.runs_changed.emit(run)
+        for cell in cells.values():
+            self.cell_changed.emit(cell)
