@@ -1,0 +1,51 @@
+"""One application for all window tests: off screen, dark, every Qt warning a failure."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+os.environ.setdefault("QT_API", "pyside6")
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QCoreApplication, QSettings
+from PySide6.QtWidgets import QApplication
+
+from app.look.icons import load_icons
+from app.look.theme import Theme
+
+
+@pytest.fixture(scope="session")
+def qapp_args() -> list[str]:
+    """A program name of our own, so that settings never land in another program's file."""
+    return ["quarterdeck-tests"]
+
+
+@pytest.fixture(autouse=True)
+def settings_stay_in_the_test(tmp_path: Path) -> None:
+    """Column widths and splitters are remembered in the test's own folder only."""
+    QCoreApplication.setOrganizationName("quarterdeck-tests")
+    QCoreApplication.setApplicationName("quarterdeck-tests")
+    QSettings.setDefaultFormat(QSettings.Format.IniFormat)
+    QSettings.setPath(QSettings.Format.IniFormat, QSettings.Scope.UserScope, str(tmp_path))
+
+
+@pytest.fixture
+def theme(qapp: QApplication) -> Theme:
+    """The dark, comfortable theme, applied; whatever a test switches is gone after it."""
+    qapp.setQuitOnLastWindowClosed(False)
+    load_icons()
+    theme = Theme("dark", "comfortable", reduced_motion=True, parent=qapp)
+    theme.apply(qapp)
+    return theme
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Qt's own warnings fail a window test, as Python's do."""
+    del config
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.qt_log_level_fail("WARNING"))
