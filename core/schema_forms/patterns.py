@@ -34,45 +34,10 @@ MAX_SOURCE = 2_000
 
 # `\p{Lu}` becomes one private-use character, which the matcher reads as "any character of that category".
 _CATEGORY_BASE = 0xF0000
-_CATEGORIES = [
-    "L",
-    "Lu",
-    "Ll",
-    "Lt",
-    "Lm",
-    "Lo",
-    "M",
-    "Mn",
-    "Mc",
-    "Me",
-    "N",
-    "Nd",
-    "Nl",
-    "No",
-    "P",
-    "Pc",
-    "Pd",
-    "Ps",
-    "Pe",
-    "Pi",
-    "Pf",
-    "Po",
-    "S",
-    "Sm",
-    "Sc",
-    "Sk",
-    "So",
-    "Z",
-    "Zs",
-    "Zl",
-    "Zp",
-    "C",
-    "Cc",
-    "Cf",
-    "Cs",
-    "Co",
-    "Cn",
-]
+_CATEGORIES = re.findall(
+    r"\w+",
+    "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp C Cc Cf Cs Co Cn",
+)
 _LONG_NAMES = {"Letter": "L", "Mark": "M", "Number": "N", "Punctuation": "P", "Symbol": "S", "Separator": "Z"}
 
 

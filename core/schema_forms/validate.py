@@ -26,7 +26,7 @@ from core.schema_forms import words
 from core.schema_forms.json_values import Path, identity_key, path_text
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, safe_pattern
 
-MAX_REFERENCES = 200_000
+MAX_REFERENCES = 50_000
 """References one validation may follow: twelve definitions, each naming the next twice, ask for 4,096."""
 MAX_ERRORS = 50
 MAX_CACHED = 512

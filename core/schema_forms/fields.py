@@ -1,0 +1,401 @@
+"""A tool's JSON Schema as a tree of plain `Field`s, which a window or a terminal can ask for one by one.
+
+The tree unfolds on demand: a schema may refer to itself for ever, a form only as far as somebody opens it.
+Anything that is not understood becomes a `json` field with the reason; building a field never raises.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from core.schema_forms.json_values import UNSET, Path, path_text, same_json, shown, type_word
+from core.schema_forms.normal import Normal, NotUnderstood, default_of, normalise, resolver_for
+from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, safe_pattern
+from core.schema_forms.words import branch_phrase, is_secret, type_phrase
+
+MAX_DEPTH = 32
+"""Levels below which a field is asked for as JSON."""
+
+
+class FieldKind(StrEnum):
+    """How a value is asked for."""
+
+    STRING = "string"
+    MULTILINE = "multiline"
+    PATH = "path"
+    SECRET = "secret"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    ENUM = "enum"
+    CONST = "const"
+    NULL = "null"
+    OBJECT = "object"
+    ARRAY = "array"
+    ANY_OF = "any_of"
+    JSON = "json"
+
+
+TEXT_KINDS = frozenset({FieldKind.STRING, FieldKind.MULTILINE, FieldKind.PATH, FieldKind.SECRET})
+NUMBER_KINDS = frozenset({FieldKind.INTEGER, FieldKind.NUMBER})
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One allowed value with its words."""
+
+    value: Any
+    label: str
+    description: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """One value that is asked for; sub-fields are made when they are first looked at."""
+
+    path: Path
+    kind: FieldKind
+    required: bool
+    normal: Normal
+    depth: int = 0
+    reason: str = ""
+    title: str = ""
+
+    @property
+    def name(self) -> str:
+        """The argument's own name, exactly as the tool spells it; empty for the whole."""
+        last = self.path[-1] if self.path else ""
+        return last if isinstance(last, str) else f"[{last}]"
+
+    @property
+    def where(self) -> str:
+        """The path as people write it."""
+        return path_text(self.path)
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """The schema's keywords at this place, references followed and allOf merged."""
+        return self.normal.keys
+
+    @property
+    def nullable(self) -> bool:
+        """Whether null may stand in place of a value."""
+        return self.normal.nullable and self.kind is not FieldKind.NULL
+
+    @property
+    def description(self) -> str:
+        """What the tool says about the argument: plain text from outside."""
+        return _text(self.keys.get("description"))
+
+    @property
+    def default(self) -> Any:
+        """What the tool says it uses when the argument is left out, or `UNSET`; never sent by itself."""
+        return default_of(self.keys)
+
+    @property
+    def examples(self) -> tuple[Any, ...]:
+        """Values that the schema gives as examples."""
+        found = self.keys.get("examples")
+        return tuple(found[:5]) if isinstance(found, list) else ()
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether the value must be masked."""
+        return is_secret(self.keys)
+
+    @property
+    def is_deprecated(self) -> bool:
+        """Whether the tool says that the argument is going away."""
+        return self.keys.get("deprecated") is True
+
+    @property
+    def is_mono(self) -> bool:
+        """Whether a machine reads the text: commands, paths, expressions, patterns, addresses."""
+        return self.kind is FieldKind.PATH or bool(_MONO_NAME.search(self.name))
+
+    @cached_property
+    def choices(self) -> tuple[Choice, ...]:
+        """The allowed values of an enum or const, null among them where it is allowed."""
+        values = self.keys.get("enum")
+        listed = values if isinstance(values, list) else [self.keys["const"]] if "const" in self.keys else []
+        names, notes = self.keys.get("enumNames"), self.keys.get("enumDescriptions")
+        found = [
+            Choice(value, _nth(names, at) or _label(value), _nth(notes, at))
+            for at, value in enumerate(listed)
+        ]
+        if self.normal.nullable and not any(choice.value is None for choice in found):
+            found.append(Choice(None, "null"))
+        return tuple(found)
+
+    @cached_property
+    def properties(self) -> tuple[Field, ...]:
+        """The named fields of an object, required ones where the schema puts them."""
+        return tuple(self._property(name) for name in _dict(self.keys.get("properties")))
+
+    def _property(self, name: str) -> Field:
+        required = self.keys.get("required")
+        is_required = isinstance(required, list) and name in required
+        return self._below(name, _dict(self.keys.get("properties"))[name], is_required)
+
+    def _below(self, part: str | int, schema: Any, required: bool) -> Field:
+        return _build(schema, self.normal.resolver, (*self.path, part), required, self.depth + 1)
+
+    def key_field(self, key: str) -> Field:
+        """The field for a key that is not among the properties, by pattern or by what is allowed beyond."""
+        named = _dict(self.keys.get("properties"))
+        if key in named:
+            return self._property(key)
+        for pattern, schema in _dict(self.keys.get("patternProperties")).items():
+            if _key_matches(pattern, key):
+                return self._below(key, schema, False)
+        beyond = self.keys.get("additionalProperties", True)
+        return self._below(key, beyond if isinstance(beyond, dict) else True, False)
+
+    @property
+    def offers_keys(self) -> bool:
+        """Whether rows with names of the operator's own make sense here.
+
+        JSON Schema allows surplus keys wherever it does not forbid them; offering that in every form would
+        be noise, so it is offered where the schema speaks of such keys, or of nothing else.
+        """
+        beyond = self.keys.get("additionalProperties")
+        if isinstance(beyond, dict) or beyond is True or _dict(self.keys.get("patternProperties")):
+            return True
+        return beyond is None and not _dict(self.keys.get("properties"))
+
+    def item_field(self, index: int) -> Field:
+        """The field for one item of an array or tuple."""
+        prefix, items = self._tuple_and_rest()
+        schema = prefix[index] if index < len(prefix) else items
+        return self._below(index, schema, True)
+
+    def _tuple_and_rest(self) -> tuple[list[Any], Any]:
+        items = self.keys.get("items", True)
+        if isinstance(items, list):
+            return items, self.keys.get("additionalItems", True)
+        prefix = self.keys.get("prefixItems")
+        return (prefix if isinstance(prefix, list) else []), items
+
+    @property
+    def item_limit(self) -> int | None:
+        """The most items an array may have, when the schema says so."""
+        most = self.keys.get("maxItems")
+        prefix, items = self._tuple_and_rest()
+        ends = [len(prefix)] if items is False else []
+        return min([*ends, most] if isinstance(most, int) else ends, default=None)
+
+    @cached_property
+    def alternatives(self) -> tuple[Field, ...]:
+        """The forms between which an anyOf or oneOf lets one choose; each has its own `title`."""
+        found: list[Field] = []
+        for at, branch in enumerate(self.normal.branches):
+            built = _build_normal(branch, self.path, self.required, self.depth + 1)
+            title = _branch_title(branch, built) or f"alternative {at + 1}"
+            if any(other.title == title for other in found):
+                title = f"{title} ({at + 1})"
+            found.append(
+                Field(built.path, built.kind, built.required, branch, built.depth, built.reason, title)
+            )
+        return tuple(found)
+
+    @property
+    def unit(self) -> str:
+        """The unit a number is in, as far as name and description give it away: `s`, `ms`, `px`, …"""
+        return _unit_of(self.name, self.description) if self.kind in NUMBER_KINDS else ""
+
+    @property
+    def limits(self) -> str:
+        """The bounds of a value in words: `1 to 600`, `at most 64 characters`."""
+        return _limits(self.keys, self.kind)
+
+    @property
+    def hint(self) -> str:
+        """What happens when the field is left empty."""
+        if self.default is not UNSET and not self.is_secret:
+            return f"default {_label(self.default) if self.default != '' else 'empty text'}"[:120]
+        return "" if self.required else "left out when empty"
+
+    def fits(self, value: Any) -> bool:
+        """Whether this field's own way of asking can show `value` without losing anything."""
+        word = type_word(value)
+        if value is None and self.nullable:
+            return True
+        if self.kind in TEXT_KINDS:
+            return word == "string"
+        if self.kind in NUMBER_KINDS:
+            return word in ("integer", "number")
+        if self.kind in (FieldKind.ENUM, FieldKind.CONST):
+            return any(same_json(choice.value, value) for choice in self.choices)
+        return word == self.kind.value if self.kind in _PLAIN else True
+
+
+_PLAIN = (FieldKind.BOOLEAN, FieldKind.OBJECT, FieldKind.ARRAY, FieldKind.NULL)
+
+
+def field_for(schema: Any) -> Field:
+    """The field for a whole schema; what is not understood is asked for as JSON."""
+    return _build(schema, None, (), True, 0)
+
+
+def form_for(schema: Any) -> Field:
+    """The field for a tool's arguments: always an object, because that is what a call carries."""
+    root = field_for(schema)
+    if root.kind is FieldKind.OBJECT or (root.kind is FieldKind.ANY_OF and not root.nullable):
+        return root
+    if root.kind is FieldKind.JSON and not root.reason:
+        keys = {**root.keys, "type": "object"}
+        return Field((), FieldKind.OBJECT, True, Normal(keys, root.normal.resolver))
+    return root
+
+
+def _build(schema: Any, resolver: Any, path: Path, required: bool, depth: int) -> Field:
+    empty = Normal({}, resolver)
+    if depth > MAX_DEPTH:
+        return Field(path, FieldKind.JSON, required, empty, depth, "it is nested too deeply for a form")
+    try:
+        if resolver is None:
+            resolver = resolver_for(schema if isinstance(schema, dict | bool) else {})
+        return _build_normal(normalise(schema, resolver), path, required, depth)
+    except NotUnderstood as error:
+        return Field(path, FieldKind.JSON, required, empty, depth, str(error))
+    except RecursionError:
+        return Field(path, FieldKind.JSON, required, empty, depth, "its schema is nested too deeply")
+
+
+def _build_normal(normal: Normal, path: Path, required: bool, depth: int) -> Field:
+    name = path[-1] if path and isinstance(path[-1], str) else ""
+    kind, reason = _kind(normal, name)
+    return Field(path, kind, required, normal, depth, reason, _text(normal.keys.get("title")))
+
+
+def _kind(normal: Normal, name: str) -> tuple[FieldKind, str]:
+    keys = normal.keys
+    if isinstance(keys.get("enum"), list):
+        return (FieldKind.ENUM, "") if keys["enum"] else (FieldKind.JSON, "its list of values is empty")
+    if "const" in keys:
+        return FieldKind.CONST, ""
+    if normal.branches:
+        return FieldKind.ANY_OF, ""
+    stated = keys.get("type")
+    word = stated if isinstance(stated, str) else _implied_type(keys)
+    if word == "string":
+        return _text_kind(keys, name), ""
+    if word in ("integer", "number", "boolean", "null", "object", "array"):
+        return FieldKind(word), ""
+    return FieldKind.JSON, f"its type {shown(stated)} is not known" if stated is not None else ""
+
+
+def _implied_type(keys: dict[str, Any]) -> str:
+    signs = {
+        "object": ("properties", "patternProperties", "additionalProperties", "required", "propertyNames"),
+        "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
+        "string": ("pattern", "minLength", "maxLength", "format"),
+        "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    }
+    return next((word for word, marks in signs.items() if any(mark in keys for mark in marks)), "")
+
+
+_PATH_NAME = re.compile(
+    r"(?:^|[_\-.])(?:path|paths|file|filename|dir|directory|folder|cwd|root)$"
+    r"|(?:[a-z](?:Path|File|Dir|Directory|Folder))$"
+)
+_LONG_NAME = re.compile(
+    r"(?:^|_)(?:content|contents|text|body|script|code|source|prompt|markdown|html|sql|patch|diff|instructions)$",
+    re.IGNORECASE,
+)
+_MONO_NAME = re.compile(
+    r"command|expression|regex|pattern|glob|query|sql|script|code|url|uri|path|file|dir|host|sha|hash|args?$|_id$|^id$"
+    r"|^(?:when|expect|selector|branch|ref)$",
+    re.IGNORECASE,
+)
+_PATH_FORMATS = ("path", "file-path", "directory-path", "filepath", "file", "directory")
+
+
+def _text_kind(keys: dict[str, Any], name: str) -> FieldKind:
+    if is_secret(keys):
+        return FieldKind.SECRET
+    shape = str(keys.get("format", "")).lower()
+    if shape in _PATH_FORMATS or (not shape and _PATH_NAME.search(name)):
+        return FieldKind.PATH
+    longest = keys.get("maxLength")
+    is_long = isinstance(longest, int | float) and longest > 400
+    if shape in ("multiline", "textarea", "markdown") or "contentMediaType" in keys or is_long:
+        return FieldKind.MULTILINE
+    return FieldKind.MULTILINE if not shape and _LONG_NAME.search(name) else FieldKind.STRING
+
+
+_UNITS = (
+    (r"(?:^|_)(?:ms|millis|milliseconds)$|[a-z]Ms$", r"\bmilliseconds?\b|\bin ms\b", "ms"),
+    (r"(?:^|_)(?:s|sec|secs|seconds)$", r"\bseconds?\b", "s"),
+    (r"(?:^|_)(?:min|mins|minutes)$", r"\bminutes?\b", "min"),
+    (r"(?:^|_)(?:hours?)$", r"\bin hours\b", "h"),
+    (r"(?:^|_)(?:days?)$", r"\bin days\b", "d"),
+    (r"(?:^|_)(?:bytes)$", r"\bin bytes\b", "B"),
+    (r"(?:^|_)(?:percent|pct)$", r"\bpercent\b|%", "%"),
+    (r"(?:^|_)(?:px|pixels)$", r"\bpixels?\b", "px"),
+)
+
+
+def _unit_of(name: str, description: str) -> str:
+    for by_name, _, unit in _UNITS:
+        if re.search(by_name, name):
+            return unit
+    return next((unit for _, said, unit in _UNITS if re.search(said, description[:300], re.IGNORECASE)), "")
+
+
+def _limits(keys: dict[str, Any], kind: FieldKind) -> str:
+    if kind in NUMBER_KINDS:
+        low, high = keys.get("minimum"), keys.get("maximum")
+        above, below = keys.get("exclusiveMinimum"), keys.get("exclusiveMaximum")
+        if _is_number(low) and _is_number(high):
+            return f"{low} to {high}"
+        parts = [(low, "at least"), (high, "at most"), (above, "more than"), (below, "less than")]
+        return ", ".join(f"{word} {value}" for value, word in parts if _is_number(value))
+    nouns = {FieldKind.ARRAY: ("Items", "items"), FieldKind.OBJECT: ("Properties", "fields")}
+    suffix, noun = nouns.get(kind, ("Length", "characters") if kind in TEXT_KINDS else ("", ""))
+    low, high = (keys.get(f"{end}{suffix}") if noun else None for end in ("min", "max"))
+    if _is_number(low) and low == high:
+        return f"exactly {low} {noun}"
+    parts = [(low if low not in (0, 1) else None, "at least"), (high, "at most")]
+    return ", ".join(f"{word} {value} {noun}" for value, word in parts if _is_number(value))
+
+
+def _branch_title(branch: Normal, built: Field) -> str:
+    title = _text(branch.keys.get("title"))
+    tag = next((f.choices[0].label for f in built.properties if f.kind is FieldKind.CONST and f.choices), "")
+    words = title or tag or branch_phrase(branch.keys)
+    if built.kind is FieldKind.ARRAY and not title:
+        item = built.item_field(0)
+        return f"a list of {type_phrase(item.keys.get('type'))}" if "type" in item.keys else "a list"
+    return words[:80]
+
+
+def _key_matches(pattern: str, key: str) -> bool:
+    try:
+        return safe_pattern(pattern).search(key)
+    except (PatternUnsupported, PatternTooCostly):
+        return False
+
+
+def _label(value: Any) -> str:
+    return value if isinstance(value, str) and value.strip() else shown(value, 80)
+
+
+def _text(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _nth(values: Any, at: int) -> str:
+    return _text(values[at]) if isinstance(values, list) and at < len(values) else ""
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
