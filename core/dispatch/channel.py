@@ -1,0 +1,122 @@
+"""The two ways out: tools in this process, and AIP over a WebSocket. Neither moves without permits."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Protocol
+
+from core.aip.messages import Command, Result, ResultStatus, ToolInfo
+from core.dispatch.permit import Gate
+from core.errors import DeviceError, ErrorCode, QuarterdeckError
+
+
+class BasicCommandDispatcher(ABC):
+    """AIP's dispatcher interface: commands in, one result for each, in order."""
+
+    @abstractmethod
+    async def execute_commands(self, commands: Sequence[Command], timeout: float) -> list[Result]:
+        """Run commands on the device; `timeout` in seconds for all of them together.
+
+        Every command carries its permit (`PermittedCommand`).
+
+        Raises:
+            Refused: a permit is missing, used, or for something else; nothing was sent.
+            DeviceError: `device_offline` when nothing was sent, `outcome_unknown` when it may have been.
+        """
+
+    def generate_error_results(self, commands: Sequence[Command], error: QuarterdeckError) -> list[Result]:
+        """One failure for each command, with the error's words."""
+        return [
+            Result(
+                status=ResultStatus.FAILURE,
+                error=error.message,
+                result=None,
+                call_id=command.call_id,
+            )
+            for command in commands
+        ]
+
+    @abstractmethod
+    async def list_tools(self, timeout: float) -> list[ToolInfo]:
+        """Ask the device what it offers. AIP's own meta command: it reads and needs no permit."""
+
+    @abstractmethod
+    async def cancel(self, call_id: str) -> bool:
+        """Ask the device to cancel a running command; False when it cannot be asked."""
+
+
+class Tools(Protocol):
+    """The device client's router, as far as the local channel needs it."""
+
+    def tools(self) -> list[ToolInfo]: ...
+    async def run(self, command: Command, deadline_s: float) -> Result: ...
+    def cancel(self, call_id: str) -> bool: ...
+
+
+class Link(Protocol):
+    """One device's AIP link, as far as the WebSocket channel needs it."""
+
+    async def send_commands(self, commands: list[Command], timeout: float) -> list[Result]: ...
+    async def cancel(self, call_id: str) -> bool: ...
+
+
+class LocalCommandDispatcher(BasicCommandDispatcher):
+    """The device client's own tools, run inside this process."""
+
+    def __init__(self, device: str, tools: Tools, gate: Gate) -> None:
+        self._device = device
+        self._tools = tools
+        self._gate = gate
+
+    async def execute_commands(self, commands: Sequence[Command], timeout: float) -> list[Result]:
+        bare = [self._gate.redeem(self._device, command) for command in commands]
+        results: list[Result] = []
+        for command in bare:
+            if any(result.status is ResultStatus.FAILURE for result in results):
+                results.append(_skipped(command))
+            else:
+                results.append(await self._tools.run(command, timeout))
+        return results
+
+    async def list_tools(self, timeout: float) -> list[ToolInfo]:
+        return self._tools.tools()
+
+    async def cancel(self, call_id: str) -> bool:
+        return self._tools.cancel(call_id)
+
+
+class WebSocketCommandDispatcher(BasicCommandDispatcher):
+    """A device behind an AIP link."""
+
+    def __init__(self, device: str, link: Link, gate: Gate) -> None:
+        self._device = device
+        self._link = link
+        self._gate = gate
+
+    async def execute_commands(self, commands: Sequence[Command], timeout: float) -> list[Result]:
+        bare = [self._gate.redeem(self._device, command) for command in commands]
+        return await self._link.send_commands(bare, timeout)
+
+    async def list_tools(self, timeout: float) -> list[ToolInfo]:
+        ask = Command(tool_name="list_tools", tool_type="action", parameters={"tool_type": None})
+        answers: list[ToolInfo] = []
+        [result] = await self._link.send_commands([ask], timeout)
+        if result.status is not ResultStatus.SUCCESS:
+            raise DeviceError(
+                f"{self._device} would not list its tools: {result.error}", ErrorCode.PROTOCOL_ERROR
+            )
+        for row in result.result or []:
+            answers.append(ToolInfo.model_validate(row))
+        return answers
+
+    async def cancel(self, call_id: str) -> bool:
+        return await self._link.cancel(call_id)
+
+
+def _skipped(command: Command) -> Result:
+    return Result(
+        status=ResultStatus.SKIPPED,
+        error="Skipped due to previous failure (early_exit=True).",
+        call_id=command.call_id,
+    )

@@ -1,0 +1,113 @@
+"""Stage 3: what a schema cannot say about arguments. Recursive, also inside lists and objects.
+
+The device guards its own paths whatever the console says; this stage refuses early, with the argument's name,
+and for this computer follows symlinks as the device will.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from core.errors import BadInput, ErrorCode
+from core.fleet.models import Tool
+
+MOST_TEXT = 1 << 20
+MOST_TOTAL = 2 << 20
+MOST_DEPTH = 64
+MOST_VALUES = 100_000
+
+PATH_NAMES = frozenset({"file_path", "path", "working_directory"})
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
+URL_SCHEMES = ("http:", "https:")
+
+
+def check_size(parameters: dict[str, Any]) -> None:
+    """Refuse arguments that are too large or too deep before anything copies, hashes or stores them.
+
+    Raises:
+        BadInput: code `too_large`, naming the argument and the limit.
+    """
+    total = 0
+    for values, (place, value) in enumerate(_walk(parameters), 1):
+        if values > MOST_VALUES:
+            raise BadInput(f"The arguments hold more than {MOST_VALUES:,} values.", ErrorCode.TOO_LARGE)
+        if isinstance(value, str):
+            size = len(value) if value.isascii() else len(value.encode("utf-8", "surrogatepass"))
+            total += size
+            if size > MOST_TEXT:
+                raise BadInput(f"{place} is {size:,} bytes; the most is {MOST_TEXT:,}.", ErrorCode.TOO_LARGE)
+        if total > MOST_TOTAL:
+            raise BadInput(f"The arguments are over {MOST_TOTAL:,} bytes together.", ErrorCode.TOO_LARGE)
+
+
+def harden(tool: Tool, parameters: dict[str, Any], roots: list[Path] | None) -> None:
+    """Refuse arguments that no honest call needs. `roots`: the allowed folders, where we share the disk.
+
+    Raises:
+        BadInput: `invalid_arguments` or `path_not_allowed`, naming the argument.
+    """
+    properties = tool.input_schema.get("properties", {})
+    for place, value in _walk(parameters):
+        if not isinstance(value, str):
+            continue
+        if "\x00" in value:
+            raise BadInput(f"{place} holds a NUL byte.")
+        if _SURROGATE.search(value):
+            raise BadInput(f"{place} is not valid Unicode text.")
+        name = place.rsplit(".", 1)[-1].split("[")[0]
+        schema = properties.get(name, {})
+        form = schema.get("format") if isinstance(schema, dict) else None
+        if name in PATH_NAMES or form == "path":
+            _check_path(place, value, roots)
+        elif form in ("uri", "url"):
+            _check_url(place, value)
+
+
+def _check_path(place: str, value: str, roots: list[Path] | None) -> None:
+    if _CONTROL.search(value):
+        raise BadInput(f"{place} holds a control character.")
+    if not value.strip():
+        raise BadInput(f"{place} is empty.")
+    if len(value) > 4096:
+        raise BadInput(f"{place} is longer than a path can be.", ErrorCode.TOO_LARGE)
+    if roots is None:
+        return
+    try:
+        resolved = Path(value).expanduser().resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise BadInput(f"{place} cannot be resolved: {error}", ErrorCode.PATH_NOT_ALLOWED) from error
+    if not any(resolved.is_relative_to(root) for root in roots):
+        allowed = ", ".join(str(root) for root in roots)
+        raise BadInput(
+            f"{place} leads to {resolved}, which is outside the allowed roots: {allowed}.",
+            ErrorCode.PATH_NOT_ALLOWED,
+        )
+
+
+def _check_url(place: str, value: str) -> None:
+    if _CONTROL.search(value) or not value.lower().startswith(URL_SCHEMES):
+        scheme = _SCHEME.match(value)
+        raise BadInput(
+            f"{place} must be an http or https address, not {scheme.group() if scheme else 'this text'}."
+        )
+
+
+def _walk(value: Any, place: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    if depth > MOST_DEPTH:
+        raise BadInput(f"The arguments are nested deeper than {MOST_DEPTH} levels.", ErrorCode.TOO_LARGE)
+    if isinstance(value, dict):
+        for key, one in value.items():
+            if not isinstance(key, str):
+                raise BadInput(f"{place or 'The arguments'} has a name that is not text.")
+            yield "a name", key
+            yield from _walk(one, f"{place}.{key}" if place else key, depth + 1)
+    elif isinstance(value, (list, tuple)):
+        for index, one in enumerate(value):
+            yield from _walk(one, f"{place}[{index}]", depth + 1)
+    else:
+        yield place, value

@@ -1,0 +1,101 @@
+"""Permits: what a channel demands before it lets a command out.
+
+Only a `PermitMint` makes them, only the dispatcher holds one, and a channel is given nothing but `redeem`.
+A permit is a random word that the mint remembers together with device, contract and digest; an object that
+merely looks like a permit is worth nothing, and each one is worth one sending.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from core.aip.messages import Command
+from core.errors import ErrorCode, Refused
+from core.policy.models import Request
+from core.policy.requests import request_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """The word that stands for one minted permission."""
+
+    word: str
+
+
+class PermittedCommand(Command):
+    """A command together with the permit to send it; the permit never goes on the wire."""
+
+    permit: Permit
+
+    def bare(self) -> Command:
+        """The command as AIP sends it."""
+        return Command(
+            tool_name=self.tool_name,
+            parameters=self.parameters,
+            tool_type=self.tool_type,
+            call_id=self.call_id,
+        )
+
+
+class Gate(Protocol):
+    """The half of the mint that a channel may see."""
+
+    def redeem(self, device: str, command: Command) -> Command:
+        """Use up the command's permit and give back the bare command, or raise `Refused`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    request: Request
+    on_leave: Callable[[], None]
+
+
+class PermitMint:
+    """Mints permits and redeems each once, against the very bytes that were permitted."""
+
+    def __init__(self) -> None:
+        self._live: dict[str, _Terms] = {}
+        self._closed = False
+
+    def mint(self, request: Request, on_leave: Callable[[], None]) -> Permit:
+        """A permit for exactly this request. `on_leave` runs when a channel redeems it."""
+        permit = Permit(secrets.token_hex(16))
+        self._live[permit.word] = _Terms(request, on_leave)
+        return permit
+
+    def revoke(self, permit: Permit) -> None:
+        """Make a permit worthless; nothing happens when it was used already."""
+        self._live.pop(permit.word, None)
+
+    def halt(self, halted: bool) -> None:
+        """While halted nothing is redeemed, whatever was minted before."""
+        self._closed = halted
+        if halted:
+            self._live.clear()
+
+    def redeem(self, device: str, command: Command) -> Command:
+        """See `Gate`."""
+        permit = getattr(command, "permit", None)
+        terms = self._live.pop(permit.word, None) if isinstance(permit, Permit) else None
+        if self._closed:
+            raise Refused("Everything is stopped; nothing leaves.", ErrorCode.STOPPED)
+        if terms is None or not isinstance(command, PermittedCommand):
+            raise Refused("No command leaves without a permit of the dispatcher.")
+        request = terms.request
+        sent = request.model_copy(
+            update={
+                "device": device,
+                "tool_name": command.tool_name,
+                "tool_type": command.tool_type,
+                "parameters": command.parameters or {},
+                "call_id": command.call_id,
+            }
+        )
+        if request_digest(sent) != request.digest:
+            raise Refused("The command is not the one that was permitted.")
+        terms.on_leave()
+        return command.bare()

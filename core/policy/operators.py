@@ -1,0 +1,112 @@
+"""Who may approve: names and public keys, in `operators.json`. Private keys never come here."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from pydantic import ValidationError
+
+from core.canonical import canonical_bytes
+from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused
+from core.home import OPERATOR_NAME
+from core.policy.models import Operator, SignedStatement
+
+
+class Operators:
+    """The registered operators of one home."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._operators: dict[str, Operator] = {}
+
+    def load(self) -> Operators:
+        """Read the file; without it nobody is registered yet.
+
+        Raises:
+            JournalCorrupt: the file is damaged. Starting with nobody would let anybody register first.
+        """
+        try:
+            rows = json.loads(self._path.read_text("utf-8"))
+            self._operators = {one.name: one for one in map(Operator.model_validate, rows)}
+        except FileNotFoundError:
+            self._operators = {}
+        except (OSError, ValueError, TypeError, ValidationError) as error:
+            raise JournalCorrupt(f"{self._path} is damaged: {error}") from error
+        return self
+
+    def list(self) -> list[Operator]:
+        """All operators, in the order they were registered."""
+        return list(self._operators.values())
+
+    def check_new(self, operator: Operator) -> None:
+        """Whether this operator could be registered.
+
+        Raises:
+            BadInput: the name or key is not usable.
+            Refused: there is a first operator already, and this is another one.
+        """
+        if not OPERATOR_NAME.match(operator.name):
+            raise BadInput("An operator's name has letters, digits, '.', '_' and '-', at most 64.")
+        try:
+            Ed25519PublicKey.from_public_bytes(bytes.fromhex(operator.public_key))
+        except ValueError as error:
+            raise BadInput("This is not an Ed25519 public key.") from error
+        if self._operators and self._known(operator) is None:
+            raise Refused(
+                "This home has an operator already; more than one comes with a later version.",
+                ErrorCode.DENIED_BY_POLICY,
+            )
+
+    def add(self, operator: Operator) -> Operator:
+        """Register an operator; one that is registered with the same key is returned as it stands.
+
+        Raises:
+            BadInput, Refused: as `check_new`; or the file cannot be written.
+        """
+        self.check_new(operator)
+        known = self._known(operator)
+        if known is not None:
+            return known
+        registered = operator.model_copy(update={"registered_at": datetime.now(UTC).isoformat()})
+        rows = [one.model_dump(mode="json") for one in (*self._operators.values(), registered)]
+        temporary = self._path.with_suffix(".new")
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                json.dump(rows, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self._path)
+        except OSError as error:
+            raise BadInput(f"{self._path} cannot be written: {error.strerror}.") from error
+        self._operators[registered.name] = registered
+        return registered
+
+    def check_signature(self, signed: SignedStatement) -> Operator:
+        """The operator who signed this statement.
+
+        Raises:
+            Refused: nobody by that name, or the signature is not theirs (code `approval_invalid`).
+        """
+        statement = signed.statement
+        operator = self._operators.get(statement.approver)
+        if operator is None:
+            raise Refused(
+                f"{statement.approver} is not an operator of this home.", ErrorCode.APPROVAL_INVALID
+            )
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(operator.public_key))
+        try:
+            key.verify(bytes.fromhex(signed.signature), canonical_bytes(statement.model_dump(mode="json")))
+        except (InvalidSignature, ValueError) as error:
+            raise Refused(
+                f"The signature is not {statement.approver}'s.", ErrorCode.APPROVAL_INVALID
+            ) from error
+        return operator
+
+    def _known(self, operator: Operator) -> Operator | None:
+        known = self._operators.get(operator.name)
+        return known if known is not None and known.public_key == operator.public_key else None
