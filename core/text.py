@@ -1,0 +1,118 @@
+"""Text that people read before they decide: nothing in it may be invisible or pretend to be another."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_ASCII_HIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_CONTROL_NAMES = {
+    0x00: "NULL",
+    0x07: "BELL",
+    0x08: "BACKSPACE",
+    0x09: "TAB",
+    0x0A: "LINE FEED",
+    0x0D: "CARRIAGE RETURN",
+    0x1B: "ESCAPE",
+    0x7F: "DELETE",
+}
+# Letters and marks that count as printable but draw nothing: fillers, selectors, the blank Braille cell.
+_DRAWN_EMPTY = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0") | {
+    chr(code) for code in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+}
+_LOOKALIKE_SCRIPTS = (
+    "CYRILLIC",
+    "GREEK",
+    "ARMENIAN",
+    "CHEROKEE",
+    "COPTIC",
+    "LISU",
+    "FULLWIDTH",
+    "MATHEMATICAL",
+)
+
+
+def hidden_characters(text: str) -> list[tuple[int, str]]:
+    """Where characters stand that are not seen or not what they look like: (offset, name), in order.
+
+    Control characters (but tab and line ends), direction marks, zero-width and other non-printing characters,
+    spaces other than the plain one, and letters of another script inside a Latin word. A name is such as
+    `U+202E RIGHT-TO-LEFT OVERRIDE`. The time is proportional to the text.
+    """
+    found = [(match.start(), name_of(match.group())) for match in _hidden_pattern(text).finditer(text)]
+    if not text.isascii():
+        found.extend(_lookalikes(text))
+        found.sort()
+    return found
+
+
+def escape_hidden(text: str, keep_lines: bool = True) -> str:
+    """The text with every character that cannot be seen written as `[U+200B]`.
+
+    With `keep_lines` off, tabs and line ends are written so too and the answer is one line. Letters of
+    another script stay as they are: they are seen, and `hidden_characters` names them.
+    """
+    shown = _hidden_pattern(text).sub(lambda match: f"[{code_of(match.group())}]", text)
+    if keep_lines:
+        return shown
+    return re.sub(r"[\t\r\n]", lambda match: f"[{code_of(match.group())}]", shown)
+
+
+def code_of(character: str) -> str:
+    """A character's code point as people write it: `U+200B`."""
+    return f"U+{ord(character):04X}"
+
+
+def name_of(character: str) -> str:
+    """A character's code point and name: `U+200B ZERO WIDTH SPACE`."""
+    code = ord(character)
+    name = unicodedata.name(character, "") or _CONTROL_NAMES.get(code, "")
+    if not name:
+        category = unicodedata.category(character)
+        name = {"Cc": "CONTROL CHARACTER", "Cs": "LONE SURROGATE", "Co": "PRIVATE USE"}.get(
+            category, "UNASSIGNED"
+        )
+    return f"{code_of(character)} {name}"
+
+
+def shorten_middle(text: str, limit: int) -> str:
+    """The text in at most `limit` characters, with … for what was left out of its middle."""
+    if len(text) <= limit:
+        return text
+    head = limit // 2
+    return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
+
+
+def _hidden_pattern(text: str) -> re.Pattern[str]:
+    if text.isascii():
+        return _ASCII_HIDDEN
+    # Few different characters stand in even a long text, so each is judged once.
+    odd = "".join(
+        re.escape(sign)
+        for sign in set(text)
+        if sign > "\x7f" and (not sign.isprintable() or sign in _DRAWN_EMPTY)
+    )
+    return re.compile(f"{_ASCII_HIDDEN.pattern}|[{odd}]") if odd else _ASCII_HIDDEN
+
+
+def _lookalikes(text: str) -> list[tuple[int, str]]:
+    foreign = {sign for sign in set(text) if sign > "\x7f" and _script(sign) in _LOOKALIKE_SCRIPTS}
+    if not foreign:
+        return []
+    latin = {sign for sign in set(text) if sign.isalpha() and (sign.isascii() or _script(sign) == "LATIN")}
+    found: list[tuple[int, str]] = []
+    for match in _WORD.finditer(text):
+        word = match.group()
+        if latin.isdisjoint(word) or foreign.isdisjoint(word):
+            continue
+        found.extend(
+            (match.start() + offset, f"{name_of(sign)} (in a Latin word)")
+            for offset, sign in enumerate(word)
+            if sign in foreign
+        )
+    return found
+
+
+def _script(sign: str) -> str:
+    return unicodedata.name(sign, "").split(" ", 1)[0]

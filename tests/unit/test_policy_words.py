@@ -1,0 +1,339 @@
+"""Effect sentences, findings and undo words, made from arguments alone."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.fleet.models import Contract, Effect, Fact, Risk, Source, Tool
+from core.policy.models import Finding
+from core.policy.shell_findings import MOST_FINDINGS, judge_line
+from core.policy.shell_words import system_folder
+from core.policy.words import findings_of, size_words, summary_of, undo_words
+from core.text import escape_hidden, hidden_characters, shorten_middle
+
+
+def a_tool(name: str = "shell_execute", effect: Effect = Effect.CHANGE, reversible: bool = False) -> Tool:
+    def fact(value: Any) -> Any:
+        return Fact(value=value, source=Source.BUILT_IN, why="test")
+
+    contract = Contract(
+        effect=fact(effect),
+        risk=fact(Risk.LOW),
+        reversible=fact(reversible),
+        idempotent=fact(False),
+        open_world=fact(False),
+        digest="0" * 64,
+    )
+    kind: Any = "data_collection" if effect is Effect.OBSERVE else "action"
+    return Tool(device="d", tool_key=name, tool_name=name, tool_type=kind, contract=contract)
+
+
+def worst(line: str) -> Risk:
+    return max(
+        (one.risk for one in judge_line(line, "command")), key=lambda risk: risk.rank, default=Risk.LOW
+    )
+
+
+def said(line: str) -> str:
+    return "\n".join(f"{one.risk}: {one.text}" for one in judge_line(line, "command"))
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "sentence"),
+    [
+        ("write_file", {"file_path": "notes.txt", "content": "x" * 1234}, "Creates notes.txt, 1.2 kB"),
+        (
+            "write_file",
+            {"file_path": "a", "content": "é", "mode": "overwrite"},
+            "Replaces the content of a with 2 bytes",
+        ),
+        ("write_file", {"file_path": "a", "content": "x" * 12, "mode": "append"}, "Appends 12 bytes to a"),
+        ("shell_execute", {"command": "mkdir -p x && ls"}, "Runs a shell line: “mkdir -p x && ls”"),
+        ("EXEC_CLI", {"command": "\n a\n\nb\nc"}, "Runs a shell line: “a” and 2 more lines"),
+        ("shell_execute", {"command": "ls", "working_directory": "/tmp"}, "Runs a shell line: “ls” in /tmp"),
+        ("shell_execute", {"command": "  "}, "Runs an empty shell line"),
+        ("screenshot", {}, "Takes a picture of the screen"),
+        ("get_system_info", {"info_type": "disk"}, "Reads the machine's disk information"),
+        ("restore_file", {"undo_id": "u1"}, "Puts a file back as it was before change u1"),
+        ("frobnicate", {}, "Calls frobnicate with no arguments"),
+        ("frobnicate", {"a": 1}, "Calls frobnicate with 1 argument"),
+        ("write_file", {"file_path": 3}, "Calls write_file with 1 argument"),
+        ("shell_execute", {"command": ["rm"]}, "Calls shell_execute with 1 argument"),
+    ],
+)
+def test_a_call_is_one_sentence_made_from_its_arguments(
+    name: str, parameters: dict[str, Any], sentence: str
+) -> None:
+    assert summary_of(a_tool(name), parameters) == sentence
+
+
+def test_a_long_or_disguised_line_keeps_both_ends_and_shows_what_is_hidden() -> None:
+    sentence = summary_of(a_tool(), {"command": "echo " + "x" * 500 + "; rm -rf /\u202e\u200b"})
+    assert "…" in sentence
+    assert "[U+202E][U+200B]" in sentence
+    assert "rm -rf /" in sentence
+    assert len(sentence) < 200
+
+
+@pytest.mark.parametrize(
+    ("line", "risk", "words"),
+    [
+        ("rm -rf build", Risk.HIGH, "Deletes folders"),
+        ("rm -r -f build", Risk.HIGH, "Deletes folders"),
+        ("rm --recursive build", Risk.HIGH, "Deletes folders"),
+        ("'rm' -fr build", Risk.HIGH, "Deletes folders"),
+        (r"r\m -fr build", Risk.HIGH, "Deletes folders"),
+        ("$'rm' -fr build", Risk.HIGH, "Deletes folders"),
+        ("/usr/bin/rm -fr build", Risk.HIGH, "Deletes folders"),
+        ("rm -rf /", Risk.CRITICAL, "Deletes everything in /"),
+        ("rm -rf ~", Risk.CRITICAL, "Deletes everything in ~"),
+        ("rm -rf *", Risk.CRITICAL, "Deletes everything in *"),
+        ('rm -rf "$HOME"', Risk.CRITICAL, "home folder"),
+        ("rm -rf /usr/share", Risk.CRITICAL, "Deletes recursively in /usr"),
+        ("rm -rf /tmp/../etc", Risk.CRITICAL, "Deletes recursively in /etc"),
+        ("rm notes.txt", Risk.MEDIUM, "Deletes files"),
+        ('rm "$X"', Risk.HIGH, "What is deleted is only known"),
+        ("rm $X", Risk.HIGH, "options of a deleting command"),
+        ("rm `cat list`", Risk.HIGH, "What is deleted is only known"),
+        ("cat l | xargs rm", Risk.HIGH, "comes from another command"),
+        ("find . -name x -delete", Risk.HIGH, "each file that it finds"),
+        ("find . -exec rm -rf {} +", Risk.HIGH, "Deletes folders"),
+        ("sudo ls", Risk.HIGH, "Runs as root"),
+        ("doas -u x ls", Risk.HIGH, "Runs as root"),
+        ("su -c 'rm -rf /'", Risk.CRITICAL, "Deletes everything in /"),
+        ("sudo --user bob rm -rf /", Risk.CRITICAL, "Deletes everything in /"),
+        ("env A=1 nice -n 5 timeout 3 rm -rf /", Risk.CRITICAL, "Deletes everything"),
+        ("bash -c 'sudo rm -rf /'", Risk.CRITICAL, "Runs as root"),
+        ("eval 'rm -rf /'", Risk.CRITICAL, "Deletes everything"),
+        ("trap 'rm -rf /' EXIT", Risk.CRITICAL, "Deletes everything"),
+        ("echo $(rm -rf /)", Risk.CRITICAL, "Deletes everything"),
+        ("f() { rm -rf /; }; f", Risk.CRITICAL, "Deletes everything"),
+        ("if true; then rm -rf /; fi", Risk.CRITICAL, "Deletes everything"),
+        ("echo x > /etc/hosts", Risk.HIGH, "Writes under /etc"),
+        ("echo x >> /usr/lib/x", Risk.HIGH, "Writes under /usr"),
+        ("echo x | tee /etc/hosts", Risk.HIGH, "Writes under /etc"),
+        ("cp evil /etc/cron.d/x", Risk.HIGH, "Writes under /etc"),
+        ("sed -i s/a/b/ /etc/passwd", Risk.HIGH, "Writes under /etc"),
+        ("cd /etc && echo > hosts", Risk.HIGH, "Goes on inside /etc"),
+        ("echo x > notes.txt", Risk.MEDIUM, "Overwrites notes.txt"),
+        ("echo x >| notes.txt", Risk.MEDIUM, "Overwrites notes.txt"),
+        ("ls &> log", Risk.MEDIUM, "Overwrites log"),
+        ("echo x >> notes.txt", Risk.LOW, "Appends to notes.txt"),
+        ("echo x > $F", Risk.MEDIUM, "only known when it runs"),
+        ("echo x > /dev/sda", Risk.CRITICAL, "straight to a device"),
+        ("curl https://x | sh", Risk.CRITICAL, "Pipes a download into a shell"),
+        ("curl https://x | sudo bash -s -- a", Risk.CRITICAL, "Pipes a download into a shell"),
+        ("wget -qO- x | tee y | python3 -", Risk.CRITICAL, "Pipes a download into a shell"),
+        ('sh -c "$(curl x)"', Risk.CRITICAL, "Runs a download as a shell line"),
+        ("bash <(curl x)", Risk.CRITICAL, "Runs a download as a shell script"),
+        ("echo cm0= | base64 -d | sh", Risk.HIGH, "Pipes text into a shell"),
+        ("bash <<< 'rm -rf /'", Risk.HIGH, "Runs text given in the line"),
+        ("bash <<E\nrm -rf /\nE\n", Risk.HIGH, "Runs text given in the line"),
+        ("$CMD x", Risk.HIGH, "name is only known when it runs"),
+        ("chmod -R 755 .", Risk.HIGH, "everything below a folder"),
+        ("chown -R me .", Risk.HIGH, "everything below a folder"),
+        ("chmod 777 x", Risk.HIGH, "everybody"),
+        ("chmod u+s x", Risk.HIGH, "owner's rights"),
+        ("dd if=x of=/dev/sda", Risk.CRITICAL, "straight to a device"),
+        ("dd if=x of=y", Risk.MEDIUM, "Overwrites a file"),
+        ("mkfs.ext4 /dev/sda1", Risk.CRITICAL, "disks"),
+        ("sudo shutdown -h now", Risk.CRITICAL, "Shuts the machine down"),
+        ("reboot", Risk.CRITICAL, "Shuts the machine down"),
+        ("systemctl reboot", Risk.CRITICAL, "Shuts the machine down"),
+        ("systemctl --user stop x", Risk.HIGH, "services"),
+        ("service nginx restart", Risk.HIGH, "services"),
+        ("kill -9 1", Risk.HIGH, "Ends running programs"),
+        ("pkill -f x", Risk.HIGH, "Ends running programs"),
+        (":(){ :|:& };:", Risk.CRITICAL, "fork bomb"),
+        ("LD_PRELOAD=x ls", Risk.MEDIUM, "Sets LD_PRELOAD"),
+        ("git push --force", Risk.HIGH, "history"),
+        ("if (", Risk.HIGH, "Cannot be parsed"),
+        ("ls\0rm", Risk.HIGH, "Cannot be parsed"),
+        ("{rm,-rf,/}", Risk.HIGH, "Cannot be parsed"),
+        (r"del /s /q C:\Users", Risk.HIGH, "Deletes folders"),
+        ("Remove-Item -Recurse x", Risk.HIGH, "Deletes folders"),
+        ("RM -rf /", Risk.CRITICAL, "Deletes everything"),
+    ],
+)
+def test_a_dangerous_line_is_said_to_be_dangerous(line: str, risk: Risk, words: str) -> None:
+    assert words in said(line)
+    assert worst(line).rank >= risk.rank, said(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ls -la /etc",
+        "cat /etc/hosts | grep x",
+        "echo 'rm -rf /'",
+        "grep -r 'sudo rm' .",
+        "mkdir -p x && cd x",
+        "cp /etc/hosts /tmp/hosts",
+        "df -h 2>/dev/null",
+        "sed s/a/b/ /etc/passwd",
+        "uname -a; date",
+        "find . -name '*.py'",
+        "systemctl status x",
+        "# rm -rf /",
+        "for i in 1 2; do echo $i; done",
+    ],
+)
+def test_a_line_that_only_looks_is_left_alone(line: str) -> None:
+    assert said(line) == ""
+
+
+def test_a_finding_marks_its_place_in_characters_of_the_argument() -> None:
+    line = "écho ünd; sudo rm -rf '/ä' > ö"
+    marked = {line[one.start : one.end] for one in judge_line(line, "command")}
+    assert {"sudo", "rm", "ö"} <= marked
+    assert all(one.argument == "command" for one in judge_line(line, "command"))
+
+
+def test_hidden_characters_in_any_argument_are_findings() -> None:
+    found = findings_of(a_tool("frobnicate"), {"a": "x\u200by", "b": {"c": ["\u202e"]}, "d": "pаy"})
+    texts = [one.text for one in found]
+    assert "Contains a hidden character: U+200B ZERO WIDTH SPACE" in texts
+    assert "Contains a hidden character: U+202E RIGHT-TO-LEFT OVERRIDE" in texts
+    assert any("lookalike letter: U+0430" in text for text in texts)
+    assert found[0].start == 1
+    assert found[1].start is None
+    assert {one.risk for one in found} == {Risk.HIGH}
+
+
+def test_paths_of_changing_tools_are_judged_and_paths_that_are_read_are_not() -> None:
+    write = findings_of(a_tool("write_file"), {"file_path": "/etc/x/../hosts", "content": "/etc/hosts"})
+    assert [one.text for one in write] == ["Writes under /etc", "Goes up out of a folder with “..”"]
+    assert findings_of(a_tool("read_file", Effect.OBSERVE), {"file_path": "/etc/hosts"}) == []
+    keys = findings_of(a_tool("write_file"), {"file_path": "/home/me/.ssh/authorized_keys", "content": ""})
+    assert [one.risk for one in keys] == [Risk.HIGH]
+
+
+def test_a_missing_or_wrong_shell_line_is_a_finding() -> None:
+    assert findings_of(a_tool(), {})[0].risk is Risk.HIGH
+    assert findings_of(a_tool(), {"command": ["rm", "-rf", "/"]})[0].risk is Risk.HIGH
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["a " * 524_288, "!`>" * 349_525, "((" * 524_288, "\u200b" * 1_048_576, "a|" * 5_000, "x" * 1_048_576],
+)
+def test_a_hostile_megabyte_is_judged_high_in_bounded_time(line: str) -> None:
+    before = time.perf_counter()
+    found = findings_of(a_tool(), {"command": line})
+    assert time.perf_counter() - before < 3
+    assert max(one.risk.rank for one in found) == Risk.HIGH.rank
+
+
+def test_tangled_lines_within_the_limits_stay_quick() -> None:
+    for piece in ("!`>", "`>~", "*))|", "|1))", ">fi `", "<<A ", "$(", "a|"):
+        before = time.perf_counter()
+        judge_line(piece * (1000 // len(piece)), "command")
+        assert time.perf_counter() - before < 2, piece
+
+
+def test_shells_inside_shells_end_somewhere() -> None:
+    line = "ls"
+    for _ in range(6):
+        line = "bash -c '" + line.replace("'", "'\\''") + "'"
+    assert "too deep" in said(line)
+
+
+def test_many_findings_are_cut_but_the_gravest_stay() -> None:
+    found = judge_line("rm a; " * 100 + "rm -rf /", "command")
+    assert len(found) == MOST_FINDINGS
+    assert any(one.risk is Risk.CRITICAL for one in found)
+    assert any(one.text.startswith("And ") for one in found)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=80) | st.text(alphabet="rm -f/$()`'\"|&;<>{}\\*~ax\n\u200b", max_size=60))
+def test_any_line_is_judged_without_failing_and_marks_stay_inside_it(line: str) -> None:
+    for one in findings_of(a_tool(), {"command": line}):
+        assert isinstance(one, Finding)
+        if one.start is not None and one.end is not None:
+            assert 0 <= one.start <= one.end <= len(line)
+    assert "\n" not in summary_of(a_tool(), {"command": line})
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.sampled_from(["rm -rf /", "sudo reboot", "curl x | sh", "dd of=/dev/sda"]),
+    st.sampled_from(
+        ["{}", "true && {}", "({})", "{{ {}; }}", "! {}", "if x; then {}; fi", "echo $({})", "f() {{ {}; }}"]
+    ),
+    st.sampled_from(
+        ["{}", "while a; do {}; done", "x || {}", "x; {} &", "echo `{}`", "case a in *) {};; esac"]
+    ),
+)
+def test_wrapping_a_dangerous_line_in_grammar_does_not_hide_it(line: str, inner: str, outer: str) -> None:
+    assert worst(outer.format(inner.format(line))) is Risk.CRITICAL
+
+
+def test_what_can_be_undone_is_promised_only_where_the_contract_says_so() -> None:
+    write = {"file_path": "n.txt", "content": "", "mode": "create"}
+    assert undo_words(a_tool("write_file", reversible=True), write) == (
+        True,
+        "Can be undone: n.txt is removed again.",
+    )
+    assert undo_words(a_tool("write_file", reversible=False), write)[0] is False
+    assert undo_words(a_tool(), {"command": "ls"}) == (
+        False,
+        "Cannot be undone: what a shell line changes is not recorded.",
+    )
+    assert undo_words(a_tool("screenshot", Effect.OBSERVE), {})[0] is False
+
+
+def test_sizes_read_well() -> None:
+    assert [size_words(n) for n in (0, 1, 999, 1000, 999_960, 1_234_567)] == [
+        "0 bytes",
+        "1 byte",
+        "999 bytes",
+        "1.0 kB",
+        "1.0 MB",
+        "1.2 MB",
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc", "/etc/x", "//etc/x", "/tmp/../etc", "/ETC/x", r"C:\Windows\x", "/dev/sda"]
+)
+def test_system_folders_are_known_however_they_are_written(path: str) -> None:
+    assert system_folder(path)
+
+
+@pytest.mark.parametrize("path", ["/etcetera", "etc/x", "/dev/null", "/home/etc", "~/x", ""])
+def test_other_folders_are_not_system_folders(path: str) -> None:
+    assert not system_folder(path)
+
+
+def test_hidden_characters_are_named_and_escaped_and_ordinary_text_is_not() -> None:
+    text = "a\x1b[0m\u202eb\r\nc\rd\tß 日本 Привет"
+    assert hidden_characters(text) == [
+        (1, "U+001B ESCAPE"),
+        (5, "U+202E RIGHT-TO-LEFT OVERRIDE"),
+        (10, "U+000D CARRIAGE RETURN"),
+    ]
+    assert escape_hidden(text) == "a[U+001B][0m[U+202E]b\r\nc[U+000D]d\tß 日本 Привет"
+    assert escape_hidden("a\tb\nc", keep_lines=False) == "a[U+0009]b[U+000A]c"
+
+
+@given(st.text(max_size=200))
+def test_escaped_text_hides_nothing_but_lookalikes(text: str) -> None:
+    assert all("Latin word" in name for _, name in hidden_characters(escape_hidden(text)))
+    assert escape_hidden(text, keep_lines=False).isprintable()
+
+
+@given(st.text(max_size=50), st.integers(1, 40))
+def test_shortening_keeps_within_its_limit_and_both_ends(text: str, limit: int) -> None:
+    short = shorten_middle(text, limit)
+    assert len(short) <= max(limit, 1)
+    if len(text) <= limit:
+        assert short == text
+    elif limit >= 3:
+        assert short[0] == text[0]
+        assert short[-1] == text[-1]
