@@ -159,6 +159,4 @@ def _read(model: type[Message], data: str | bytes) -> Message:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "frame"
-        raise DeviceError(
-            f"Not an AIP frame: {place}: {first['msg']}", ErrorCode.PROTOCOL_ERROR
-        ) from error
+        raise DeviceError(f"Not an AIP frame: {place}: {first['msg']}", ErrorCode.PROTOCOL_ERROR) from error

@@ -1,0 +1,213 @@
+"""The device's own door-keeper: what no console can talk it out of.
+
+Size, schema, NUL, roots, in that order; nothing of a tool runs before all four have passed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from pydantic_core import PydanticSerializationError, to_json
+
+from core.device.config import DeviceConfig
+from core.device.held_paths import HeldPath
+from core.device.tool import Tool, ToolCall
+from core.errors import BadInput, DeviceError, ErrorCode, Refused
+
+_SHOWN = 120
+
+
+class Guard:
+    """Checks arguments before a tool sees them, and bounds results after."""
+
+    def __init__(self, config: DeviceConfig) -> None:
+        self._limits = config.limits
+        self._roots = config.roots
+        self._closed = config.closed_paths
+        self._validators: dict[str, Draft202012Validator] = {}
+
+    def check(self, tool: Tool, parameters: dict[str, Any] | None) -> dict[str, Any]:
+        """Check everything but the paths, which may have to wait for a disk.
+
+        Raises:
+            BadInput: too large, not as the tool's schema says, or with a NUL character.
+        """
+        arguments = parameters or {}
+        size = _encoded_size(arguments)
+        if size > self._limits.max_argument_bytes:
+            raise BadInput(
+                f"The arguments of {tool.name} are {size} bytes; this device takes at most "
+                f"{self._limits.max_argument_bytes}",
+                ErrorCode.TOO_LARGE,
+            )
+        validator = self._validators.get(tool.key)
+        if validator is None:
+            validator = self._validators[tool.key] = Draft202012Validator(tool.input_schema)
+        fault = next(validator.iter_errors(arguments), None)
+        if fault is not None:
+            raise BadInput(_explain(fault, tool))
+        _refuse_nul(arguments, "")
+        return arguments
+
+    def hold_paths(self, tool: Tool, arguments: dict[str, Any]) -> ToolCall:
+        """Resolve a tool's path arguments. Blocks on the disk.
+
+        Raises:
+            BadInput: a path is relative, or leads outside the roots (code `path_not_allowed`).
+        """
+        paths = {name: self.hold(arguments[name], name) for name in tool.path_arguments if name in arguments}
+        return ToolCall(arguments, paths)
+
+    def hold(self, given: str, argument: str = "path") -> HeldPath:
+        """Resolve one path, symlinks and `..` included, and find the root that it is below."""
+        if "\0" in given:
+            raise BadInput(f"{argument} holds a NUL character")
+        path = Path(given).expanduser()
+        if not path.is_absolute():
+            raise BadInput(f"{argument} must be an absolute path, or begin with ~: {_short(given)}")
+        try:
+            resolved = Path(os.path.realpath(path))
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{argument} cannot be resolved: {error}", ErrorCode.PATH_NOT_ALLOWED) from error
+        for closed in self._closed:
+            if _below(resolved, closed):
+                raise BadInput(
+                    f"{argument} {_short(given)} belongs to the device client itself",
+                    ErrorCode.PATH_NOT_ALLOWED,
+                )
+        for root in self._roots:
+            if _below(resolved, root):
+                return HeldPath(resolved, root)
+        leads = "" if resolved == path else f", which leads to {resolved},"
+        allowed = ", ".join(str(root) for root in self._roots)
+        raise BadInput(
+            f"{argument} {_short(given)}{leads} is not below an allowed root ({allowed})",
+            ErrorCode.PATH_NOT_ALLOWED,
+        )
+
+    def bound(self, result: Any, limit: int | None = None) -> tuple[Any, int]:
+        """The result, shortened where its JSON is larger than this device's limit, and its size in bytes.
+
+        What is shortened is the longest text in it, and an object says so with `truncated: true`.
+
+        Raises:
+            DeviceError: the result is not JSON (code `bad_result`).
+        """
+        most = min(self._limits.max_output_bytes, limit or self._limits.max_output_bytes)
+        size = result_size(result)
+        if size <= most:
+            return result, size
+        shorter = _shortened(result, most)
+        return shorter, result_size(shorter)
+
+    def process_slot(self, running: int) -> None:
+        """Refuse one process too many.
+
+        Raises:
+            Refused: as many processes as this device allows are running.
+        """
+        if running >= self._limits.max_processes:
+            raise Refused(
+                f"{running} processes are running; this device allows {self._limits.max_processes} at once",
+                ErrorCode.DENIED_BY_DEVICE,
+            )
+
+
+def result_size(result: Any) -> int:
+    """The size of a result as JSON, in bytes.
+
+    Raises:
+        DeviceError: it is not JSON.
+    """
+    try:
+        return len(to_json(result))
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        raise DeviceError(f"The tool's result is not JSON: {error}", ErrorCode.BAD_RESULT) from error
+
+
+def _encoded_size(arguments: dict[str, Any]) -> int:
+    try:
+        return len(to_json(arguments))
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        raise BadInput(f"The arguments are not JSON: {error}") from error
+
+
+def _below(path: Path, root: Path) -> bool:
+    if path.is_relative_to(root):
+        return True
+    # Windows and macOS file systems ignore case; there `normcase` says whether two names are one.
+    return Path(os.path.normcase(path)).is_relative_to(os.path.normcase(root))
+
+
+def _short(value: Any) -> str:
+    shown = value if isinstance(value, str) else repr(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}… ({len(shown)} characters)"
+
+
+def _refuse_nul(value: Any, place: str) -> None:
+    if isinstance(value, str):
+        if "\0" in value:
+            raise BadInput(f"{place or 'an argument'} holds a NUL character")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _refuse_nul(key, f"the name of {place or 'an argument'}")
+            _refuse_nul(item, f"{place}.{key}" if place else key)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _refuse_nul(item, f"{place}[{index}]")
+
+
+def _explain(fault: ValidationError, tool: Tool) -> str:
+    """Say what is wrong in words that name the argument and what would be allowed."""
+    name = ".".join(str(part) for part in fault.absolute_path)
+    schema = fault.schema if isinstance(fault.schema, dict) else {}
+    wanted: Any = fault.validator_value
+    given: Any = fault.instance
+    if fault.validator == "required":
+        return f"{tool.name} needs the argument {', '.join(key for key in wanted if key not in given)}"
+    if fault.validator == "additionalProperties":
+        known = list(schema.get("properties", {}))
+        surplus = ", ".join(str(key) for key in given if key not in known)
+        return f"{name or tool.name} has no argument {_short(surplus)}. It takes: {', '.join(known)}"
+    if fault.validator == "enum":
+        allowed = ", ".join("null" if item is None else str(item) for item in wanted)
+        return f"Unknown {name.replace('_', ' ')}: {_short(given)}. One of: {allowed}"
+    if fault.validator == "type":
+        words = wanted if isinstance(wanted, str) else " or ".join(wanted)
+        return f"{name or 'the arguments'} must be of type {words}, not {_short(given)}"
+    if fault.validator == "oneOf":
+        return f"{name} cannot be {_short(given)}. {schema.get('description', '')}".rstrip()
+    return f"{name}: {_short(fault.message)}"
+
+
+def _shortened(result: Any, most: int) -> Any:
+    if isinstance(result, str):
+        return _cut(result, most)
+    if isinstance(result, dict):
+        cut = dict(result)
+        for key in sorted(cut, key=lambda name: len(cut[name]) if isinstance(cut[name], str) else 0)[::-1]:
+            over = result_size({**cut, "truncated": True}) - most
+            if over <= 0 or not isinstance(cut[key], str):
+                break
+            cut[key] = _cut(cut[key], max(2, result_size(cut[key]) - over))
+        cut["truncated"] = True
+        if result_size(cut) <= most:
+            return cut
+    said = to_json(result)[: most // 2].decode("utf-8", "ignore")
+    return {"truncated": True, "beginning": _cut(said, max(2, most - 64))}
+
+
+def _cut(value: str, most: int) -> str:
+    """The longest beginning of `value` whose JSON has at most `most` bytes."""
+    low, high = 0, min(len(value), most)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if result_size(value[:middle]) <= most:
+            low = middle
+        else:
+            high = middle - 1
+    return value[:low]

@@ -1,0 +1,145 @@
+"""Paths that stay what they were when they were checked.
+
+A path is resolved once, symlinks and `..` included, and must then lie below a root. To use it, its folder is
+opened from the root downwards, one component at a time, never following a symlink: whoever swaps a folder for
+a symlink between check and use gets an error, not a file outside the roots.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.errors import BadInput, ErrorCode
+
+# Windows has neither; there the resolved path is looked at again after the folder is opened.
+HAS_FOLDER_DESCRIPTORS = os.open in os.supports_dir_fd and os.replace in os.supports_dir_fd
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+_BINARY = getattr(os, "O_BINARY", 0)
+_FOLDER = getattr(os, "O_DIRECTORY", 0)
+
+
+def _changed(path: Path, error: OSError | None = None) -> BadInput:
+    reason = f" ({error.strerror})" if error else ""
+    return BadInput(f"{path} changed while it was being opened{reason}", ErrorCode.PATH_NOT_ALLOWED)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPath:
+    """A resolved path and the root that it was found to be below."""
+
+    path: Path
+    root: Path
+
+    @contextlib.contextmanager
+    def folder(self) -> Iterator[Folder]:
+        """Hold the folder that the path's last component lives in.
+
+        Raises:
+            BadInput: the folder is missing, or a component became a symlink since the check.
+        """
+        parent = self.path.parent if self.path != self.root else self.root.parent
+        if not HAS_FOLDER_DESCRIPTORS:
+            if Path(os.path.realpath(parent)) != parent:
+                raise _changed(self.path)
+            yield Folder(parent, None, self.path.name)
+            return
+        descriptor = self._open_folder(parent)
+        try:
+            yield Folder(parent, descriptor, self.path.name)
+        finally:
+            os.close(descriptor)
+
+    def _open_folder(self, parent: Path) -> int:
+        flags = os.O_RDONLY | _FOLDER | _NO_FOLLOW | os.O_CLOEXEC
+        descriptor = -1
+        try:
+            if not parent.is_relative_to(self.root):
+                return os.open(parent, flags)
+            descriptor = os.open(self.root, flags)
+            for part in parent.relative_to(self.root).parts:
+                below = os.open(part, flags, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = below
+        except FileNotFoundError as error:
+            _close(descriptor)
+            raise BadInput(f"{parent} does not exist", ErrorCode.NOT_FOUND) from error
+        except PermissionError as error:
+            _close(descriptor)
+            raise BadInput(f"{parent}: {error.strerror}", ErrorCode.DENIED_BY_DEVICE) from error
+        except OSError as error:
+            _close(descriptor)
+            raise _changed(self.path, error) from error
+        return descriptor
+
+
+def _close(descriptor: int) -> None:
+    if descriptor >= 0:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """An open folder; names are single components inside it, and symlinks are never followed."""
+
+    path: Path
+    descriptor: int | None
+    name: str
+
+    def _at(self, name: str) -> str:
+        return name if self.descriptor is not None else str(self.path / name)
+
+    def open(self, name: str, flags: int, mode: int = 0o666) -> int:
+        """Open `name` here; never through a symlink, never waiting for a FIFO's other end."""
+        more = _NO_FOLLOW | _NO_WAIT | _BINARY | getattr(os, "O_CLOEXEC", 0)
+        return os.open(self._at(name), flags | more, mode, dir_fd=self.descriptor)
+
+    def stat(self, name: str) -> os.stat_result | None:
+        """What `name` is, or None where there is nothing."""
+        try:
+            return os.stat(self._at(name), dir_fd=self.descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def replace(self, source: str, target: str) -> None:
+        """Rename `source` over `target`."""
+        os.replace(self._at(source), self._at(target), src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+
+    def link(self, source: str, target: str) -> None:
+        """Give `source` the second name `target`, which must be free."""
+        os.link(self._at(source), self._at(target), src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+
+    def unlink(self, name: str) -> None:
+        """Remove `name`."""
+        os.unlink(self._at(name), dir_fd=self.descriptor)
+
+    def sync(self) -> None:
+        """Make renames in this folder durable."""
+        if self.descriptor is not None:
+            os.fsync(self.descriptor)
+
+    def open_file(self) -> tuple[int, os.stat_result]:
+        """Open the path's own file for reading; the caller closes the descriptor.
+
+        Raises:
+            BadInput: it does not exist, is not a regular file, or may not be read.
+        """
+        full = self.path / self.name
+        try:
+            descriptor = self.open(self.name, os.O_RDONLY)
+        except FileNotFoundError as error:
+            raise BadInput(f"{full} does not exist", ErrorCode.NOT_FOUND) from error
+        except PermissionError as error:
+            raise BadInput(f"{full}: {error.strerror}", ErrorCode.DENIED_BY_DEVICE) from error
+        except OSError as error:
+            raise _changed(full, error) from error
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            os.close(descriptor)
+            raise BadInput(f"{full} is not a regular file")
+        return descriptor, facts

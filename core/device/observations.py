@@ -1,0 +1,57 @@
+"""Observation refs: a picture's ticket, so that a later click can prove which picture it was aimed at."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from core.errors import DeviceError, ErrorCode
+
+LIFETIME_S = 30.0
+_KEPT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Where a picture came from. Lengths in screen pixels; `scale` is picture pixels per screen pixel."""
+
+    monitor: int
+    left: int
+    top: int
+    width: int
+    height: int
+    scale: float
+
+
+class ObservationStore:
+    """Issues opaque refs that live 30 seconds and are good for one use on this device."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._held: OrderedDict[str, tuple[float, Observation]] = OrderedDict()
+
+    def issue(self, observation: Observation) -> str:
+        """Remember `observation` and return its ref."""
+        ref = secrets.token_urlsafe(18)
+        self._held[ref] = (self._clock() + LIFETIME_S, observation)
+        while len(self._held) > _KEPT:
+            self._held.popitem(last=False)
+        return ref
+
+    def consume(self, ref: str) -> Observation:
+        """Use a ref up.
+
+        Raises:
+            DeviceError: it expired, was used, or is not this device's (code `stale_observation`).
+        """
+        expires, observation = self._held.pop(ref, (0.0, None))
+        if observation is None:
+            raise DeviceError(
+                "This observation was used already, or is not this device's", ErrorCode.STALE_OBSERVATION
+            )
+        if self._clock() >= expires:
+            raise DeviceError("This observation is older than 30 seconds", ErrorCode.STALE_OBSERVATION)
+        return observation

@@ -1,0 +1,202 @@
+"""Facts about this machine, as typed numbers with their unit in the name."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import socket
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+_DMI = Path("/sys/class/dmi/id")
+
+
+def memory() -> dict[str, Any]:
+    """Main memory and swap."""
+    main, swap = psutil.virtual_memory(), psutil.swap_memory()
+    return {
+        "total_bytes": main.total,
+        "used_bytes": main.used,
+        "free_bytes": main.free,
+        "available_bytes": main.available,
+        "use_percent": main.percent,
+        "swap_total_bytes": swap.total,
+        "swap_used_bytes": swap.used,
+    }
+
+
+def disk() -> dict[str, Any]:
+    """Mounted file systems, the root first. Blocks where a network mount does not answer."""
+    root = os.path.abspath(os.sep)
+    mounts = {part.mountpoint: (part.device, part.fstype) for part in psutil.disk_partitions()}
+    if root not in mounts:
+        # In a container the root is often no "physical" device.
+        every = {part.mountpoint: part for part in psutil.disk_partitions(all=True)}
+        mounts[root] = (every[root].device, every[root].fstype) if root in every else ("", "")
+    rows = []
+    for mount_point, (device, kind) in sorted(mounts.items(), key=lambda item: (item[0] != root, item[0])):
+        try:
+            usage = psutil.disk_usage(mount_point)
+        except OSError:
+            continue
+        rows.append(
+            {
+                "device": device,
+                "mount_point": mount_point,
+                "type": kind,
+                "total_bytes": usage.total,
+                "used_bytes": usage.used,
+                "available_bytes": usage.free,
+                "use_percent": usage.percent,
+            }
+        )
+    return {"filesystems": rows}
+
+
+def cpu() -> dict[str, Any]:
+    """The processor; `use_percent` covers the time since the last call."""
+    return {
+        "model": cpu_model(),
+        "cores": psutil.cpu_count(logical=False) or psutil.cpu_count() or 1,
+        "threads": psutil.cpu_count() or 1,
+        "architecture": platform.machine(),
+        "use_percent": psutil.cpu_percent(interval=None),
+        "load_average": [round(value, 2) for value in psutil.getloadavg()],
+    }
+
+
+def network() -> dict[str, Any]:
+    """Interfaces with their addresses and counters."""
+    states, counters = psutil.net_if_stats(), psutil.net_io_counters(pernic=True)
+    rows = []
+    for name, addresses in sorted(psutil.net_if_addrs().items()):
+        state, counter = states.get(name), counters.get(name)
+        rows.append(
+            {
+                "name": name,
+                "is_up": bool(state and state.isup),
+                "mtu_bytes": state.mtu if state else 0,
+                "speed_mbit_per_s": state.speed if state else 0,
+                "addresses": [
+                    {"family": _family(entry.family), "address": entry.address, "netmask": entry.netmask}
+                    for entry in addresses
+                ],
+                "sent_bytes": counter.bytes_sent if counter else 0,
+                "received_bytes": counter.bytes_recv if counter else 0,
+            }
+        )
+    return {"hostname": socket.gethostname(), "interfaces": rows}
+
+
+def hardware() -> dict[str, Any]:
+    """The machine itself; what it does not tell is null."""
+    battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
+    return {
+        "manufacturer": _dmi("sys_vendor"),
+        "product": _dmi("product_name"),
+        "cpu_model": cpu_model(),
+        "cores": psutil.cpu_count(logical=False) or psutil.cpu_count() or 1,
+        "threads": psutil.cpu_count() or 1,
+        "memory_total_bytes": psutil.virtual_memory().total,
+        "battery_percent": None if battery is None else round(float(battery.percent), 1),
+        "on_mains_power": None if battery is None else battery.power_plugged,
+    }
+
+
+def os_info() -> dict[str, Any]:
+    """The operating system and since when it runs."""
+    boot = psutil.boot_time()
+    return {
+        "name": platform.system(),
+        "version": _distribution(),
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "hostname": socket.gethostname(),
+        "user": _user(),
+        "booted_at": datetime.fromtimestamp(boot, UTC).isoformat(),
+        "uptime_seconds": round(time.time() - boot),
+    }
+
+
+FACTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "memory": memory,
+    "disk": disk,
+    "cpu": cpu,
+    "network": network,
+    "hardware": hardware,
+    "os": os_info,
+}
+# These read a few counters in memory; the rest may wait for a disk or a sensor.
+INSTANT = frozenset({"memory", "cpu"})
+
+
+def registration(name: str, features: list[str]) -> dict[str, Any]:
+    """`metadata.system_info` as stock AIP devices register it."""
+    return {
+        "device_id": name,
+        "platform": platform.system().lower(),
+        "os_version": platform.version(),
+        "cpu_count": psutil.cpu_count() or 1,
+        "memory_total_gb": round(psutil.virtual_memory().total / 2**30, 2),
+        "hostname": socket.gethostname(),
+        "ip_address": _own_address(),
+        "supported_features": features,
+        "platform_type": "computer",
+        "schema_version": "1.0",
+        "custom_metadata": {},
+    }
+
+
+@lru_cache(maxsize=1)
+def cpu_model() -> str:
+    """The processor's name as it calls itself."""
+    if sys.platform == "linux":
+        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() in {"model name", "Model", "Hardware"} and value.strip():
+                return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def _own_address() -> str:
+    for addresses in psutil.net_if_addrs().values():
+        for entry in addresses:
+            if entry.family == socket.AF_INET and not entry.address.startswith("127."):
+                return entry.address
+    return "127.0.0.1"
+
+
+def _family(family: int) -> str:
+    if family == socket.AF_INET:
+        return "ipv4"
+    return "ipv6" if family == socket.AF_INET6 else "link"
+
+
+def _dmi(name: str) -> str | None:
+    try:
+        return (_DMI / name).read_text("utf-8", "replace").strip() or None
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=1)
+def _distribution() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.version())
+    except OSError:
+        return platform.version()
+
+
+def _user() -> str | None:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return None

@@ -1,0 +1,177 @@
+"""What a tool of this device is: its contract, its schemas, and the function that serves it."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from core.aip.messages import ToolInfo, ToolType
+from core.errors import DeviceError, ErrorCode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.device.config import DeviceConfig
+    from core.device.guard import Guard
+    from core.device.held_paths import HeldPath
+    from core.device.observations import ObservationStore
+    from core.device.undo import UndoStore
+
+NAMESPACE = "builtin"
+EVERYWHERE = ("linux", "windows", "macos")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """A tool that this machine cannot serve now, why, and what a person can do about it."""
+
+    tool: str
+    reason: str
+    how_to_fix: str
+
+
+class FailedWithResult(DeviceError):
+    """A tool failed but has something to show, such as the output until the time-out."""
+
+    def __init__(self, message: str, code: ErrorCode, result: Any) -> None:
+        super().__init__(message, code)
+        self.result = result
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """Arguments that passed the guard; path arguments come resolved, by the argument's name."""
+
+    arguments: dict[str, Any]
+    paths: dict[str, HeldPath] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What holds of every call of a tool, declared to the console; words are those of its fleet."""
+
+    effect: Literal["observe", "change", "destroy"]
+    risk: Literal["low", "medium", "high", "critical"]
+    reversible: bool
+    idempotent: bool
+    open_world: bool = False
+
+
+OBSERVES = Contract("observe", "low", reversible=True, idempotent=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool and how to run it.
+
+    `stops_with_task` says that nothing more can happen once the task running it has been cancelled; where
+    it is false for an action, a deadline that passes leaves the outcome unknown.
+    """
+
+    name: str
+    title: str
+    tool_type: ToolType
+    description: str
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any]
+    contract: Contract
+    run: Callable[[ToolCall], Awaitable[Any]]
+    platforms: tuple[str, ...] = EVERYWHERE
+    path_arguments: tuple[str, ...] = ()
+    stops_with_task: bool = False
+    meta_tool: bool = False
+
+    @property
+    def key(self) -> str:
+        """AIP's key of a tool: its type and its name."""
+        return f"{self.tool_type}::{self.name}"
+
+    def info(self) -> ToolInfo:
+        """The tool as AIP lists it."""
+        contract = self.contract
+        return ToolInfo(
+            tool_key=self.key,
+            tool_name=self.name,
+            title=self.title,
+            namespace=NAMESPACE,
+            tool_type=self.tool_type,
+            description=self.description,
+            input_schema=self.input_schema,
+            output_schema=self.output_schema,
+            meta={
+                "quarterdeck": {
+                    "effect": contract.effect,
+                    "risk": contract.risk,
+                    "reversible": contract.reversible,
+                    "idempotent": contract.idempotent,
+                    "platforms": list(self.platforms),
+                }
+            },
+            annotations={
+                "title": self.title,
+                "readOnlyHint": contract.effect == "observe",
+                "destructiveHint": contract.effect == "destroy",
+                "idempotentHint": contract.idempotent,
+                "openWorldHint": contract.open_world,
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What the tools of one device share."""
+
+    device: str
+    config: DeviceConfig
+    guard: Guard
+    undo: UndoStore
+    observations: ObservationStore
+    threads: concurrent.futures.Executor
+
+    async def in_thread(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
+        """Run blocking work beside the loop."""
+        return await asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments)
+
+    @property
+    def first_root(self) -> Path:
+        """Where a shell starts when no working directory is named."""
+        return self.config.roots[0]
+
+
+def object_schema(properties: dict[str, Any], required: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """A closed JSON Schema object; every property is required unless `required` says which are."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties if required is None else required),
+        "additionalProperties": False,
+    }
+
+
+def text(description: str, **more: Any) -> dict[str, Any]:
+    """A JSON Schema string."""
+    return {"type": "string", "description": description, **more}
+
+
+def whole_number(description: str, **more: Any) -> dict[str, Any]:
+    """A JSON Schema integer."""
+    return {"type": "integer", "description": description, **more}
+
+
+def number(description: str, **more: Any) -> dict[str, Any]:
+    """A JSON Schema number."""
+    return {"type": "number", "description": description, **more}
+
+
+def yes_or_no(description: str, **more: Any) -> dict[str, Any]:
+    """A JSON Schema boolean."""
+    return {"type": "boolean", "description": description, **more}
+
+
+def nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same with null allowed."""
+    return {**schema, "type": [schema["type"], "null"]}

@@ -1,0 +1,155 @@
+"""Files: `read_file`, `write_file`, and `restore_file`, which undoes a write."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from core.device import file_changes
+from core.device.tool import (
+    OBSERVES,
+    Contract,
+    Tool,
+    ToolCall,
+    Unavailable,
+    Workshop,
+    nullable,
+    object_schema,
+    text,
+    whole_number,
+    yes_or_no,
+)
+from core.device.undo import ID_PATTERN
+from core.errors import BadInput
+
+# What the rest of a result needs beside the content.
+_ENVELOPE_BYTES = 512
+_ENCODING = {
+    "enum": ["utf-8", "base64"],
+    "default": "utf-8",
+    "description": "How `content` is written: UTF-8 text, or base64 for anything else.",
+}
+_DIGEST = "SHA-256 in hexadecimal"
+
+
+def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+    """The file tools, which every platform has."""
+    limits = workshop.config.limits
+
+    async def read_file(call: ToolCall) -> dict[str, Any]:
+        encoding = call.arguments.get("encoding", "utf-8")
+        most = limits.max_output_bytes - _ENVELOPE_BYTES
+        # Base64 makes four bytes of three.
+        most = most // 4 * 3 if encoding == "base64" else most
+        most = min(most, int(call.arguments.get("max_bytes", most)))
+        offset = int(call.arguments.get("offset", 0))
+        return await workshop.in_thread(file_changes.read, call.paths["file_path"], encoding, offset, most)
+
+    async def write_file(call: ToolCall) -> dict[str, Any]:
+        content = call.arguments["content"]
+        if call.arguments.get("encoding", "utf-8") == "base64":
+            try:
+                data = base64.b64decode(content, validate=True)
+            except (binascii.Error, ValueError) as error:
+                raise BadInput(f"content is not base64: {error}") from error
+        else:
+            data = content.encode("utf-8")
+        mode = call.arguments.get("mode", "overwrite")
+        held = call.paths["file_path"]
+        return await workshop.in_thread(file_changes.write, held, data, mode, workshop.undo)
+
+    async def restore_file(call: ToolCall) -> dict[str, Any]:
+        undo_id = call.arguments["undo_id"]
+
+        def restore() -> dict[str, Any]:
+            # The roots may have become narrower since the write, so the path is checked again.
+            held = workshop.guard.hold(workshop.undo.path_of(undo_id), "the kept path")
+            return file_changes.restore(held, undo_id, workshop.undo)
+
+        return await workshop.in_thread(restore)
+
+    return [_read_file(read_file), _write_file(write_file), _restore_file(restore_file)], []
+
+
+def _read_file(run: Any) -> Tool:
+    return Tool(
+        name="read_file",
+        title="Read a file",
+        tool_type="data_collection",
+        description="Read a file, or a part of it.",
+        input_schema=object_schema(
+            {
+                "file_path": text("Absolute path, or one that begins with ~.", minLength=1),
+                "encoding": _ENCODING,
+                "offset": whole_number("First byte to read.", minimum=0, maximum=2**53 - 1, default=0),
+                "max_bytes": whole_number("Most bytes to read.", minimum=1, maximum=2**53 - 1),
+            },
+            required=("file_path",),
+        ),
+        output_schema=object_schema(
+            {
+                "content": text("What was read."),
+                "size": whole_number("Size of the whole file in bytes."),
+                "sha256": text(f"{_DIGEST} of the bytes that were read."),
+                "truncated": yes_or_no("Whether the file goes on after what was read."),
+            }
+        ),
+        contract=OBSERVES,
+        run=run,
+        path_arguments=("file_path",),
+    )
+
+
+def _write_file(run: Any) -> Tool:
+    return Tool(
+        name="write_file",
+        title="Write a file",
+        tool_type="action",
+        description=(
+            "Write a file in one atomic step. The device keeps the old content; "
+            "restore_file with the returned undo id brings it back."
+        ),
+        input_schema=object_schema(
+            {
+                "file_path": text("Absolute path, or one that begins with ~.", minLength=1),
+                "content": text("What to write."),
+                "encoding": _ENCODING,
+                "mode": {
+                    "enum": ["create", "overwrite", "append"],
+                    "default": "overwrite",
+                    "description": "create fails where there is a file already.",
+                },
+            },
+            required=("file_path", "content"),
+        ),
+        output_schema=object_schema(
+            {
+                "bytes_written": whole_number("Bytes of `content`."),
+                "sha256": text(f"{_DIGEST} of the whole file afterwards."),
+                "undo": text("Undo id for restore_file; good once, and until it expires."),
+            }
+        ),
+        contract=Contract("change", "medium", reversible=True, idempotent=False),
+        run=run,
+        path_arguments=("file_path",),
+    )
+
+
+def _restore_file(run: Any) -> Tool:
+    return Tool(
+        name="restore_file",
+        title="Restore a file",
+        tool_type="action",
+        description="Undo one write_file. Refuses when the file has changed since. An undo id works once.",
+        input_schema=object_schema({"undo_id": text("The undo id.", pattern=ID_PATTERN)}),
+        output_schema=object_schema(
+            {
+                "file_path": text("The file."),
+                "existed": yes_or_no("Whether there was a file before; if not, it was removed."),
+                "sha256": nullable(text(f"{_DIGEST} of the restored content; null when removed.")),
+            }
+        ),
+        contract=Contract("change", "medium", reversible=False, idempotent=False),
+        run=run,
+    )

@@ -1,0 +1,142 @@
+"""Shell commands: `shell_execute`, and `EXEC_CLI` in the shape that UFO's LinuxAgent expects."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from core.device.children import Children, Finished
+from core.device.tool import (
+    Contract,
+    FailedWithResult,
+    Tool,
+    ToolCall,
+    Unavailable,
+    Workshop,
+    number,
+    object_schema,
+    text,
+    whole_number,
+    yes_or_no,
+)
+from core.errors import BadInput, ErrorCode
+
+DEFAULT_TIMEOUT_S = 30
+# What `timeout(1)` answers; LinuxAgent expects it.
+TIMED_OUT = 124
+_RUNS_ANYTHING = Contract("destroy", "high", reversible=False, idempotent=False, open_world=True)
+
+
+def _arguments(workshop: Workshop) -> dict[str, Any]:
+    longest = workshop.config.limits.shell_timeout_s
+    return object_schema(
+        {
+            "command": text("The line for the shell.", minLength=1),
+            "timeout": number(
+                "Seconds until the whole process group is killed.",
+                exclusiveMinimum=0,
+                maximum=longest,
+                default=min(DEFAULT_TIMEOUT_S, longest),
+            ),
+            "working_directory": text("Where it starts; the first allowed root when left out."),
+        },
+        required=("command",),
+    )
+
+
+_OUTPUT = {
+    "stdout": text("Standard output; bytes that are not UTF-8 are replaced."),
+    "stderr": text("Standard error, likewise."),
+    "exit_code": whole_number("Exit code; 128 + N after signal N; 124 after a time-out."),
+    "execution_time": number("Seconds it ran."),
+}
+_TRUNCATED = yes_or_no("Whether output beyond the device's limit was dropped.")
+
+
+def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+    """Both shells; nothing of them can be missing on a platform that has them."""
+    children = Children(workshop.config.limits.max_output_bytes)
+
+    async def run(call: ToolCall) -> Finished:
+        folder = call.paths["working_directory"].path if call.paths else workshop.first_root
+        if not await workshop.in_thread(Path.is_dir, folder):
+            raise BadInput(f"working_directory {folder} is not a folder", ErrorCode.NOT_FOUND)
+        workshop.guard.process_slot(children.running)
+        longest = workshop.config.limits.shell_timeout_s
+        timeout = float(call.arguments.get("timeout", min(DEFAULT_TIMEOUT_S, longest)))
+        return await children.run_shell(call.arguments["command"], folder, timeout)
+
+    async def shell_execute(call: ToolCall) -> dict[str, Any]:
+        finished = await run(call)
+        answer = {**_common(finished), "truncated": finished.truncated}
+        if finished.exit_code is None:
+            said = f"The command ran out of time after {finished.seconds:.1f} s; its process group was killed"
+            raise FailedWithResult(said, ErrorCode.TIMEOUT, answer)
+        return answer
+
+    async def exec_cli(call: ToolCall) -> dict[str, Any]:
+        finished = await run(call)
+        timed_out = finished.exit_code is None
+        answer = {
+            **_common(finished),
+            "command": call.arguments["command"],
+            "timestamp": datetime.now(UTC).isoformat(),
+            "status": "TIMEOUT" if timed_out else "SUCCESS" if finished.exit_code == 0 else "ERROR",
+        }
+        return {**answer, "truncated": True} if finished.truncated else answer
+
+    return [_shell_execute(workshop, shell_execute), _exec_cli(workshop, exec_cli)], []
+
+
+def _shell_execute(workshop: Workshop, run: Any) -> Tool:
+    return Tool(
+        name="shell_execute",
+        title="Run a shell command",
+        tool_type="action",
+        description=(
+            "Run a line in this machine's shell, in its own process group, and wait for it. "
+            "A background process that keeps writing must redirect its output."
+        ),
+        input_schema=_arguments(workshop),
+        output_schema=object_schema({**_OUTPUT, "truncated": _TRUNCATED}),
+        contract=_RUNS_ANYTHING,
+        run=run,
+        path_arguments=("working_directory",),
+        stops_with_task=True,
+    )
+
+
+def _exec_cli(workshop: Workshop, run: Any) -> Tool:
+    shape = {
+        **_OUTPUT,
+        "command": text("The line that ran."),
+        "timestamp": text("When it ended, ISO 8601."),
+        "status": {"enum": ["SUCCESS", "ERROR", "TIMEOUT"]},
+        "truncated": _TRUNCATED,
+    }
+    return Tool(
+        name="EXEC_CLI",
+        title="Run a shell command (LinuxAgent)",
+        tool_type="action",
+        description=(
+            "Run a line in this machine's shell and answer in the shape of UFO's LinuxAgent. "
+            "A time-out kills the whole process group and gives exit code 124."
+        ),
+        input_schema=_arguments(workshop),
+        output_schema=object_schema(shape, required=tuple(key for key in shape if key != "truncated")),
+        contract=_RUNS_ANYTHING,
+        run=run,
+        platforms=("linux",),
+        path_arguments=("working_directory",),
+        stops_with_task=True,
+    )
+
+
+def _common(finished: Finished) -> dict[str, Any]:
+    return {
+        "stdout": finished.stdout.decode("utf-8", "replace"),
+        "stderr": finished.stderr.decode("utf-8", "replace"),
+        "exit_code": TIMED_OUT if finished.exit_code is None else finished.exit_code,
+        "execution_time": round(finished.seconds, 4),
+    }

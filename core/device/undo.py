@@ -1,0 +1,180 @@
+"""Old file content, kept on the device until it is asked for, expires, or has to make room.
+
+Each entry is two files: `<id>.json`, what was done to which file, and `<id>.old`, the content before.
+Claiming an entry renames its JSON file, which succeeds for exactly one claimant, also across processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from core.device.config import Undo
+from core.errors import BadInput, ErrorCode, Refused
+
+ID_PATTERN = "^[A-Za-z0-9_-]{16,64}$"
+_ID = re.compile(ID_PATTERN)
+
+
+class UndoEntry(BaseModel):
+    """One change of one file. `mode` is its permission bits; digests are SHA-256 in hexadecimal."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    undo_id: str
+    path: str
+    existed: bool
+    mode: int
+    old_sha256: str | None
+    new_sha256: str
+    old_size: int
+    made_at: float
+
+
+class UndoStore:
+    """The entries below one folder. Methods block on the disk and may be called from any thread."""
+
+    def __init__(self, folder: Path, limits: Undo, clock: Callable[[], float] = time.time) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._clock = clock
+        self._lock = threading.Lock()
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(f"The state folder {folder} cannot be used: {error}") from error
+        with self._lock:
+            self._make_room(0)
+
+    def keep(self, path: Path, old: bytes | None, mode: int, new_sha256: str) -> str:
+        """Keep what `path` held (None: it did not exist), durably, and return the undo id.
+
+        Raises:
+            Refused: the content alone is larger than the quota.
+        """
+        size = len(old or b"")
+        if size > self._limits.max_bytes:
+            raise Refused(
+                f"{path} holds {size} bytes; this device keeps at most {self._limits.max_bytes} for undo",
+                ErrorCode.DENIED_BY_DEVICE,
+            )
+        entry = UndoEntry(
+            undo_id=secrets.token_urlsafe(18),
+            path=str(path),
+            existed=old is not None,
+            mode=mode,
+            old_sha256=None if old is None else hashlib.sha256(old).hexdigest(),
+            new_sha256=new_sha256,
+            old_size=size,
+            made_at=self._clock(),
+        )
+        with self._lock:
+            self._make_room(size)
+            if old is not None:
+                _write_private(self._old(entry.undo_id), old)
+            _write_private(self._entry(entry.undo_id), entry.model_dump_json().encode())
+        return entry.undo_id
+
+    def forget(self, undo_id: str) -> None:
+        """Drop an entry whose change did not happen after all, or has been undone."""
+        for path in (self._entry(undo_id), self._claimed(undo_id), self._old(undo_id)):
+            path.unlink(missing_ok=True)
+
+    def path_of(self, undo_id: str) -> str:
+        """The file that an entry is about.
+
+        Raises:
+            BadInput: there is no such entry.
+        """
+        if not _ID.match(undo_id):
+            raise BadInput("undo_id is not an undo id")
+        try:
+            return UndoEntry.model_validate_json(self._entry(undo_id).read_bytes()).path
+        except (OSError, ValidationError) as error:
+            raise _gone() from error
+
+    def claim(self, undo_id: str) -> tuple[UndoEntry, bytes | None]:
+        """Take an entry so that nobody else can; `give_back` or `forget` must follow.
+
+        Raises:
+            BadInput: there is no such entry: unknown, used, expired or dropped for room.
+        """
+        if not _ID.match(undo_id):
+            raise BadInput("undo_id is not an undo id")
+        with self._lock:
+            self._make_room(0)
+            try:
+                os.rename(self._entry(undo_id), self._claimed(undo_id))
+                entry = UndoEntry.model_validate_json(self._claimed(undo_id).read_bytes())
+                old = self._old(undo_id).read_bytes() if entry.existed else None
+            except FileNotFoundError as error:
+                raise _gone() from error
+            except (OSError, ValidationError) as error:
+                raise BadInput(f"The kept content cannot be read: {error}", ErrorCode.NOT_FOUND) from error
+        if old is not None and hashlib.sha256(old).hexdigest() != entry.old_sha256:
+            raise BadInput("The kept content does not match its digest", ErrorCode.NOT_FOUND)
+        return entry, old
+
+    def give_back(self, undo_id: str) -> None:
+        """Make a claimed entry usable again."""
+        os.rename(self._claimed(undo_id), self._entry(undo_id))
+
+    def _entry(self, undo_id: str) -> Path:
+        return self._folder / f"{undo_id}.json"
+
+    def _claimed(self, undo_id: str) -> Path:
+        return self._folder / f"{undo_id}.claimed"
+
+    def _old(self, undo_id: str) -> Path:
+        return self._folder / f"{undo_id}.old"
+
+    def _make_room(self, wanted: int) -> None:
+        """Drop expired entries, then the oldest, until `wanted` bytes fit into the quota."""
+        oldest_allowed = self._clock() - self._limits.days * 86_400
+        kept: list[tuple[float, str, int]] = []
+        for path in self._folder.glob("*.json"):
+            try:
+                entry = UndoEntry.model_validate_json(path.read_bytes())
+            except (OSError, ValidationError):
+                self.forget(path.stem)
+                continue
+            if entry.made_at <= oldest_allowed:
+                self.forget(entry.undo_id)
+            else:
+                kept.append((entry.made_at, entry.undo_id, entry.old_size))
+        self._drop_orphans({undo_id for _, undo_id, _ in kept}, oldest_allowed)
+        total = sum(size for _, _, size in kept) + wanted
+        for _, undo_id, size in sorted(kept):
+            if total <= self._limits.max_bytes:
+                break
+            self.forget(undo_id)
+            total -= size
+
+    def _drop_orphans(self, known: set[str], before: float) -> None:
+        """Remove old parts that a crash left without their entry."""
+        for path in (*self._folder.glob("*.old"), *self._folder.glob("*.claimed")):
+            if path.stem not in known and path.stat().st_mtime <= before:
+                path.unlink(missing_ok=True)
+
+
+def _gone() -> BadInput:
+    return BadInput(
+        "Nothing is kept under this undo_id: it was used, expired, or is not this device's",
+        ErrorCode.NOT_FOUND,
+    )
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
