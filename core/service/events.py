@@ -1,0 +1,169 @@
+"""What happens, on its way to whoever watches: the newest state of each thing, in bounded memory.
+
+A publisher never waits. A watcher that lags gets only the newest state of each thing; one that lags too far
+gets `Missed` instead of everything, and reads the whole state again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+
+from core.service.console import (
+    ApprovalChanged,
+    CellChanged,
+    ControlChanged,
+    DeviceChanged,
+    Event,
+    JournalChanged,
+    Missed,
+    RunChanged,
+)
+
+MAX_PENDING = 4096
+
+Key = tuple[str, ...]
+
+
+def key_of(event: Event) -> Key:
+    """The thing that an event is about: a later event with the same key replaces an earlier one."""
+    match event:
+        case CellChanged(cell=cell):
+            return ("cell", cell.run, cell.device, cell.step)
+        case DeviceChanged(device=device):
+            return ("device", device.name)
+        case ApprovalChanged(approval=approval):
+            return ("approval", approval.id)
+        case RunChanged(run=run):
+            return ("run", run.id)
+        case JournalChanged() | ControlChanged() | Missed():
+            return (event.event,)
+
+
+class Pending:
+    """Events that wait for one reader: at most `bound`, one for each thing, oldest thing first.
+
+    Once the bound is passed everything is dropped and counted, and so is what follows until the reader has
+    been told: it reads the whole state after that, which is newer than all of it.
+    """
+
+    def __init__(self, bound: int = MAX_PENDING) -> None:
+        self._bound = bound
+        self._events: OrderedDict[Key, Event] = OrderedDict()
+        self._missed = 0
+        self.ready = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def add(self, event: Event, key: Key | None = None) -> None:
+        """Keep an event in the place of an older one of the same thing. Never waits."""
+        if isinstance(event, Missed):
+            self._overflow(event.count)
+        elif self._missed:
+            self._missed += 1
+        else:
+            key = key or key_of(event)
+            if key not in self._events and len(self._events) >= self._bound:
+                self._overflow(1)
+            else:
+                self._events[key] = event
+        self.ready.set()
+
+    def _overflow(self, count: int) -> None:
+        self._missed += len(self._events) + count
+        self._events.clear()
+
+    def pop(self) -> Event | None:
+        """The next event, or None when there is none."""
+        if self._missed:
+            event: Event | None = Missed(count=self._missed)
+            self._missed = 0
+        else:
+            event = self._events.popitem(last=False)[1] if self._events else None
+        if not self._events:
+            self.ready.clear()
+        return event
+
+    def take(self) -> list[Event]:
+        """All that waits, in order."""
+        if self._missed:
+            taken: list[Event] = [Missed(count=self._missed)]
+            self._missed = 0
+        else:
+            taken = list(self._events.values())
+            self._events.clear()
+        self.ready.clear()
+        return taken
+
+
+class Subscription(AsyncIterator[Event]):
+    """One watcher's events from the moment it was made; for one reader. Ends when it or its hub is closed."""
+
+    def __init__(
+        self, bound: int = MAX_PENDING, forget: Callable[[Subscription], None] | None = None
+    ) -> None:
+        self._pending = Pending(bound)
+        self._forget = forget
+        self._closed = False
+
+    def offer(self, event: Event, key: Key) -> None:
+        """Take an event for the reader. Never waits."""
+        if not self._closed:
+            self._pending.add(event, key)
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._closed:
+            if (event := self._pending.pop()) is not None:
+                return event
+            await self._pending.ready.wait()
+        raise StopAsyncIteration
+
+    def close(self) -> None:
+        """End it; whoever waits for the next event wakes up."""
+        self._closed = True
+        self._pending.ready.set()
+        if self._forget is not None:
+            self._forget(self)
+
+    async def aclose(self) -> None:
+        """The same, under the name that `contextlib.aclosing` calls."""
+        self.close()
+
+
+class EventHub:
+    """Passes each event to every subscription. Not thread-safe: publish on the loop's own thread."""
+
+    def __init__(self) -> None:
+        # Weak: a watcher that goes away without closing must not be fed for ever.
+        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
+    def publish(self, event: Event) -> None:
+        """Tell everybody; costs one dictionary write for each subscription, and never waits."""
+        key = key_of(event)
+        for subscription in self._subscriptions:
+            subscription.offer(event, key)
+
+    def subscribe(self, bound: int = MAX_PENDING) -> Subscription:
+        """Watch from now on."""
+        subscription = Subscription(bound, self._subscriptions.discard)
+        if self._closed:
+            subscription.close()
+        else:
+            self._subscriptions.add(subscription)
+        return subscription
+
+    def close(self) -> None:
+        """End every subscription, and those asked for later."""
+        self._closed = True
+        for subscription in list(self._subscriptions):
+            subscription.close()

@@ -1,0 +1,287 @@
+"""A client's end of the control socket: the same `Console`, answered by the service that owns the home.
+
+Its counterpart is `core.service.server`; the frames are described in `core.service.wire`.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import itertools
+import weakref
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
+
+import structlog
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
+
+from core import __version__
+from core.errors import (
+    ErrorCode,
+    ErrorInfo,
+    QuarterdeckError,
+    ServiceError,
+    error_from,
+)
+from core.home import Home
+from core.service import wire
+from core.service.console import API_VERSION, Console, Event
+from core.service.endpoint import dial
+from core.service.events import Pending
+from core.tasks import TaskGroupOwner
+
+log = structlog.get_logger(__name__)
+
+DEFAULT_TIMEOUT = 30.0
+SLOW = {"verify": 600.0}
+WAIT_SLACK = 5.0
+
+Type = TypeVar("Type", bound=type)
+
+
+class RemoteEvents(AsyncIterator[Event]):
+    """A stream of events over the socket, for one reader. Raises ServiceError when the socket drops."""
+
+    def __init__(self, console: RemoteConsole, number: int) -> None:
+        self._console = console
+        self._number = number
+        self._pending = Pending()
+        self._closed = False
+
+    def offer(self, events: list[Event]) -> None:
+        """Take what has arrived. Never waits; a reader that lags gets `Missed`."""
+        for event in events:
+            self._pending.add(event)
+
+    def wake(self) -> None:
+        """Let the reader look again: the socket has dropped."""
+        self._pending.ready.set()
+
+    def __aiter__(self) -> RemoteEvents:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._closed:
+            if (event := self._pending.pop()) is not None:
+                return event
+            if self._console.closed.is_set():
+                raise self._console.gone()
+            await self._pending.ready.wait()
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """End the stream; the service stops sending it."""
+        if not self._closed:
+            self._closed = True
+            self._pending.ready.set()
+            self._console.unsubscribe(self._number)
+
+
+def _over_the_socket(cls: Type) -> Type:
+    """Give a class every call of `Console`, each sent under its own name."""
+
+    def forward(method: wire.Method) -> Callable[..., Any]:
+        async def call(self: RemoteConsole, *args: Any, **kwargs: Any) -> Any:
+            return await self.request(method, method.encode_arguments(args, kwargs))
+
+        call.__name__ = method.name
+        call.__doc__ = getattr(Console, method.name).__doc__
+        return call
+
+    for method in wire.methods().values():
+        setattr(cls, method.name, forward(method))
+    abc.update_abstractmethods(cls)
+    return cls
+
+
+@_over_the_socket
+class RemoteConsole(Console):
+    """The door of a service in another process; made by `connect`.
+
+    `closed` is set when the socket is gone, `closed_reason` then says why. Every call then raises
+    ServiceError (`service_unavailable`).
+    """
+
+    def __init__(self, connection: ClientConnection, welcome: wire.Welcome, timeout: float) -> None:
+        self._connection = connection
+        self._timeout = timeout
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._methods: dict[int, wire.Method] = {}
+        self._streams: weakref.WeakValueDictionary[int, RemoteEvents] = weakref.WeakValueDictionary()
+        self._unsent: list[bytes] = []
+        self._tasks = TaskGroupOwner("remote console")
+        self.welcome = welcome
+        self.closed = asyncio.Event()
+        self.closed_reason = ""
+
+    @classmethod
+    async def connect(
+        cls, home: Home, client: wire.Client, actor: str, timeout: float = DEFAULT_TIMEOUT
+    ) -> RemoteConsole:
+        """Attach to the service that owns `home`. `timeout`, in seconds, also bounds each later call.
+
+        Raises:
+            ServiceError: nothing answers (`service_unavailable`), or it cannot be talked to (`home_busy`).
+            BadInput: `actor` is not one.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                connection = await dial(home, timeout, wire.MAX_FRAME)
+                try:
+                    welcome = await _say_hello(connection, client, actor)
+                except BaseException:
+                    connection.transport.abort()
+                    raise
+        except (OSError, TimeoutError, EOFError, InvalidMessage, ConnectionClosed) as error:
+            raise ServiceError(f"No service answers for {home.path}.") from error
+        except InvalidHandshake as error:
+            raise ServiceError(
+                f"The service of {home.path} refused this program: {error}", ErrorCode.HOME_BUSY
+            ) from error
+        console = cls(connection, welcome, timeout)
+        console._tasks.spawn("read the socket", console._read())
+        return console
+
+    def gone(self) -> ServiceError:
+        """Why no call can be made any more."""
+        return ServiceError(self.closed_reason or "The connection to the service is closed.")
+
+    def events(self) -> AsyncIterator[Event]:
+        number = next(self._numbers)
+        stream = RemoteEvents(self, number)
+        self._streams[number] = stream
+        self._send_soon({"subscribe": number})
+        return stream
+
+    def unsubscribe(self, number: int) -> None:
+        """End a stream of events; called by the stream."""
+        self._streams.pop(number, None)
+        self._send_soon({"unsubscribe": number})
+
+    async def request(self, method: wire.Method, params: dict[str, Any]) -> Any:
+        """Send one call and wait for its answer.
+
+        Raises:
+            QuarterdeckError: as the service answered.
+            ServiceError: the socket dropped, or no answer came in time: it may have been carried out.
+        """
+        number = next(self._numbers)
+        frame = wire.encode({"id": number, "method": method.name, "params": params})
+        if self.closed.is_set():
+            raise self.gone()
+        answer = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        self._methods[number] = method
+        allowed = self._time_for(method.name, params)
+        try:
+            async with asyncio.timeout(allowed):
+                await self._send(frame)
+                return await answer
+        except TimeoutError:
+            self._send_soon({"forget": number})
+            raise ServiceError(
+                f"The service did not answer {method.name} within {allowed:g} s.", ErrorCode.TIMEOUT
+            ) from None
+        except asyncio.CancelledError:
+            self._send_soon({"forget": number})
+            raise
+        finally:
+            self._waiting.pop(number, None)
+            self._methods.pop(number, None)
+
+    def _time_for(self, name: str, params: dict[str, Any]) -> float:
+        if name == "wait_run":
+            return float(params["timeout"]) + WAIT_SLACK
+        return SLOW.get(name, self._timeout)
+
+    async def close(self) -> None:
+        await self._connection.close()
+        await self._end("This program has closed the connection.")
+
+    async def _send(self, frame: bytes) -> None:
+        # What was asked for first goes first: a subscription before the call whose answer it continues.
+        frames, self._unsent = [*self._unsent, frame], []
+        try:
+            for one in frames:
+                await self._connection.send(one, text=True)
+        except ConnectionClosed as error:
+            raise self.gone() from error
+
+    def _send_soon(self, frame: dict[str, Any]) -> None:
+        if not self.closed.is_set():
+            self._unsent.append(wire.encode(frame))
+            self._tasks.spawn("send", self._flush())
+
+    async def _flush(self) -> None:
+        if self._unsent:
+            frame = self._unsent.pop()
+            try:
+                await self._send(frame)
+            except ServiceError:
+                log.debug("the socket dropped before a frame was sent")
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                self._take(await self._connection.recv())
+        except ConnectionClosed as closed:
+            reason = closed.rcvd.reason if closed.rcvd and closed.rcvd.reason else ""
+            await self._end(reason or "The connection to the service was lost.")
+        except (QuarterdeckError, ValueError, KeyError, TypeError) as error:
+            await self._connection.close(1002)
+            await self._end(f"The service sent a frame that cannot be read: {error}")
+
+    def _take(self, data: str | bytes) -> None:
+        if isinstance(data, bytes):
+            number = int.from_bytes(data[: wire.ID_BYTES], "big")
+            self._settle(number, data[wire.ID_BYTES :], None)
+            return
+        frame = wire.decode(data)
+        if "stream" in frame:
+            if stream := self._streams.get(frame["stream"]):
+                stream.offer(wire.decode_events(frame["events"]))
+            else:
+                # Its reader is gone without saying so.
+                self._send_soon({"unsubscribe": frame["stream"]})
+        elif "error" in frame:
+            self._settle(frame.get("id"), None, error_from(ErrorInfo.model_validate(frame["error"])))
+        else:
+            self._settle(frame["id"], frame["result"], None)
+
+    def _settle(self, number: int | None, value: Any, error: QuarterdeckError | None) -> None:
+        answer = self._waiting.get(number) if number is not None else None
+        if number is None or answer is None or answer.done():
+            return
+        method = self._methods[number]
+        try:
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(value if method.gives_bytes else method.result.validate_python(value))
+        except ValueError as problem:
+            answer.set_exception(
+                QuarterdeckError(f"The answer to {method.name} cannot be read: {problem}", ErrorCode.INTERNAL)
+            )
+
+    async def _end(self, reason: str) -> None:
+        if self.closed.is_set():
+            return
+        self.closed_reason = reason
+        self.closed.set()
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(self.gone())
+        for stream in list(self._streams.values()):
+            stream.wake()
+        await self._tasks.close()
+
+
+async def _say_hello(connection: ClientConnection, client: wire.Client, actor: str) -> wire.Welcome:
+    hello = {"api_version": API_VERSION, "client": client, "actor": actor, "version": __version__}
+    await connection.send(wire.encode({"hello": hello}), text=True)
+    frame = wire.decode(await connection.recv())
+    if "error" in frame:
+        raise error_from(ErrorInfo.model_validate(frame["error"]))
+    return wire.Welcome.model_validate(frame.get("welcome"))

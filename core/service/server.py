@@ -1,0 +1,320 @@
+"""The service's end of the control socket: many clients, one `Console` for each, none can stall the rest.
+
+Its counterpart is `core.service.remote`; the frames are described in `core.service.wire`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+import structlog
+from websockets.asyncio.server import Server, ServerConnection, serve, unix_serve
+from websockets.exceptions import ConnectionClosed
+
+from core import __version__
+from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, Refused
+from core.home import Home
+from core.service import wire
+from core.service.console import API_VERSION, Console, Event
+from core.service.endpoint import Endpoint
+from core.service.events import Pending
+from core.tasks import TaskGroupOwner
+
+log = structlog.get_logger(__name__)
+
+MAX_CONCURRENT = 64
+MAX_STREAMS = 16
+FLUSH_EVERY = 1 / 30
+STUCK_AFTER = 30.0
+HELLO_WITHIN = 10.0
+WRITE_LIMIT = 256 * 1024
+
+# Nothing happens by these: whoever waited is gone, so nobody needs the answer.
+_ONLY_WAITS = frozenset({"wait_run", "verify"})
+
+
+class Host(Protocol):
+    """What the server needs of the service: a console for each actor."""
+
+    def console(self, actor: str) -> Console:
+        """The door for this actor."""
+        ...
+
+
+class ControlServer:
+    """Listens in one home; the caller holds the home's lock.
+
+    `attached` and `unattended` are events: exactly one of them is set.
+    """
+
+    def __init__(
+        self, host: Host, home: Home, unix: bool | None = None, stuck_after: float = STUCK_AFTER
+    ) -> None:
+        self._host = host
+        self._home = home
+        self._unix = unix
+        self._stuck_after = stuck_after
+        self._tasks = TaskGroupOwner("control server")
+        self._clients: set[_Client] = set()
+        self._endpoint: Endpoint | None = None
+        self._server: Server | None = None
+        self.attached = asyncio.Event()
+        self.unattended = asyncio.Event()
+        self.unattended.set()
+
+    @property
+    def clients(self) -> int:
+        """How many clients have said hello and are still there."""
+        return len(self._clients)
+
+    async def open(self) -> None:
+        """Accept clients from now on.
+
+        Raises:
+            ServiceError: the socket cannot be made.
+        """
+        self._endpoint = Endpoint.open(self._home, self._unix)
+        listen = serve if self._endpoint.token else unix_serve
+        self._server = await listen(
+            self._serve,
+            sock=self._endpoint.sock,
+            process_request=self._endpoint.refuse,
+            compression=None,
+            max_size=wire.MAX_FRAME,
+            # The same user on the same machine: a client that hangs shows in its full buffer, not in pings.
+            ping_interval=None,
+            write_limit=WRITE_LIMIT,
+            server_header=None,
+            open_timeout=HELLO_WITHIN,
+            close_timeout=2,
+        )
+
+    async def close(self, reason: str = "The service has ended.") -> None:
+        """Take no more clients, let answers that are under way go out, and end every connection."""
+        if self._server is None or self._endpoint is None:
+            return
+        self._endpoint.remove()
+        self._server.close(close_connections=False)
+        await asyncio.gather(*(client.finish() for client in list(self._clients)))
+        await self._tasks.close()
+        for connection in list(self._server.connections):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(2):
+                    await connection.close(1001, reason)
+        await self._server.wait_closed()
+        # What the clients' ends have spawned while they were closed.
+        await self._tasks.close()
+        self._server = None
+
+    async def _serve(self, connection: ServerConnection) -> None:
+        hello = await _greet(connection)
+        if hello is None:
+            return
+        console = self._host.console(hello.actor)
+        client = _Client(connection, hello, console, self._tasks, self._stuck_after)
+        self._clients.add(client)
+        self._count()
+        log.info("client attached", client=hello.client, actor=hello.actor, version=hello.version)
+        try:
+            await client.serve()
+        finally:
+            self._clients.discard(client)
+            self._count()
+            log.info("client left", client=hello.client, actor=hello.actor)
+            # Not awaited here: on the server's end this very task may be under cancellation.
+            self._tasks.spawn("clean up after a client", client.clean_up())
+
+    def _count(self) -> None:
+        now, other = (self.attached, self.unattended) if self._clients else (self.unattended, self.attached)
+        other.clear()
+        now.set()
+
+
+async def _greet(connection: ServerConnection) -> wire.Hello | None:
+    """Read a client's hello and welcome it; None when it cannot be talked to."""
+    try:
+        async with asyncio.timeout(HELLO_WITHIN):
+            hello = wire.read_hello(await connection.recv())
+            welcome = wire.Welcome(api_version=API_VERSION, version=__version__, pid=os.getpid())
+            await connection.send(wire.encode({"welcome": welcome.model_dump()}), text=True)
+            return hello
+    except QuarterdeckError as error:
+        with contextlib.suppress(ConnectionClosed):
+            await connection.send(wire.encode_error(None, error.info), text=True)
+            await connection.close(1008, "The hello was refused.")
+    except (TimeoutError, ConnectionClosed):
+        pass
+    return None
+
+
+class _Client:
+    """One attached client: its calls, its streams of events, and what must be freed when it goes."""
+
+    def __init__(
+        self,
+        connection: ServerConnection,
+        hello: wire.Hello,
+        console: Console,
+        tasks: TaskGroupOwner,
+        stuck_after: float,
+    ) -> None:
+        self._connection = connection
+        self._hello = hello
+        self._console = console
+        self._tasks = tasks
+        self._stuck_after = stuck_after
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
+        self._calls: set[asyncio.Task[Any]] = set()
+        self._waits: dict[int, asyncio.Task[Any]] = {}
+        self._streams: dict[int, _Stream] = {}
+        self._held: set[str] = set()
+
+    async def serve(self) -> None:
+        """Read frames until the client goes."""
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                data = await self._connection.recv()
+                number: int | None = None
+                try:
+                    if isinstance(data, bytes):
+                        raise BadInput("A client's frames are text.")
+                    frame = wire.decode(data)
+                    if "id" in frame:
+                        number = wire.number_in(frame, "id")
+                    await self._take(frame)
+                except QuarterdeckError as error:
+                    await self._send(wire.encode_error(number, error.info))
+
+    async def _take(self, frame: dict[str, Any]) -> None:
+        if "method" in frame:
+            number, name = wire.number_in(frame, "id"), frame["method"]
+            if not isinstance(name, str):
+                raise BadInput("'method' must be the name of one.")
+            # The reader itself waits: past the bound, the client's frames stay in its own socket.
+            await self._slots.acquire()
+            task = self._tasks.spawn(f"call {name:.40}", self._call(number, name, frame))
+            task.add_done_callback(lambda _: self._slots.release())
+            self._calls.add(task)
+            task.add_done_callback(self._calls.discard)
+            if name in _ONLY_WAITS:
+                self._waits[number] = task
+                task.add_done_callback(lambda _: self._waits.pop(number, None))
+        elif "subscribe" in frame:
+            self._subscribe(wire.number_in(frame, "subscribe"))
+        elif "unsubscribe" in frame:
+            if stream := self._streams.pop(wire.number_in(frame, "unsubscribe"), None):
+                stream.close()
+        elif "forget" in frame:
+            if wait := self._waits.get(wire.number_in(frame, "forget")):
+                wait.cancel()
+        else:
+            raise BadInput("The frame has none of method, subscribe, unsubscribe, forget.")
+
+    async def _call(self, number: int, name: str, frame: dict[str, Any]) -> None:
+        binary = False
+        try:
+            method = self._allowed(name)
+            arguments = method.decode_arguments(frame.get("params", {}))
+            value = await getattr(self._console, method.name)(**arguments)
+            if method.name == "hold":
+                self._remember_hold(arguments)
+            answer, binary = wire.encode_result(number, method, value), method.gives_bytes
+        except QuarterdeckError as error:
+            answer = wire.encode_error(number, error.info)
+        # The edge: one call's fault must not end the client's connection or the service.
+        except Exception as error:
+            log.exception("a call failed", method=name)
+            fault = ErrorInfo.of(ErrorCode.INTERNAL, f"{name} failed: {type(error).__name__}.")
+            answer = wire.encode_error(number, fault)
+        await self._send(answer, text=not binary)
+
+    def _allowed(self, name: str) -> wire.Method:
+        method = wire.methods().get(name)
+        if method is None:
+            raise BadInput(f"There is no method {name!r:.80}.")
+        if self._hello.is_agent and method.name in wire.AGENT_MAY_NOT:
+            raise Refused(f"An agent may not {method.name.replace('_', ' ')}.", ErrorCode.DENIED_BY_POLICY)
+        return method
+
+    def _remember_hold(self, arguments: dict[str, Any]) -> None:
+        change = self._held.add if arguments["reading"] else self._held.discard
+        change(arguments["approval"])
+
+    def _subscribe(self, number: int) -> None:
+        if number in self._streams:
+            raise BadInput(f"There is a stream {number} already.")
+        if len(self._streams) >= MAX_STREAMS:
+            raise BadInput(f"One client may have {MAX_STREAMS} streams of events.")
+        # At once, within this turn of the loop: a call that the client sends next sees nothing newer than
+        # what the stream tells.
+        self._streams[number] = _Stream(number, self._console.events(), self._send, self._tasks)
+
+    async def _send(self, data: bytes, text: bool = True) -> None:
+        try:
+            async with asyncio.timeout(self._stuck_after):
+                await self._connection.send(data, text=text)
+        except ConnectionClosed:
+            pass
+        except TimeoutError:
+            log.warning("a client does not read; it is cut off", actor=self._hello.actor)
+            # A close frame would wait behind what it does not read.
+            self._connection.transport.abort()
+
+    async def finish(self) -> None:
+        """Let the answers that are under way go out; waits end at once."""
+        for task in self._waits.values():
+            task.cancel()
+        if self._calls:
+            await asyncio.wait(set(self._calls), timeout=2)
+
+    async def clean_up(self) -> None:
+        """Free what this client held. Calls with an effect go on to their end without it."""
+        for task in self._waits.values():
+            task.cancel()
+        for stream in self._streams.values():
+            stream.close()
+        self._streams.clear()
+        for approval in sorted(self._held):
+            # Decided meanwhile: nothing is held any more.
+            with contextlib.suppress(QuarterdeckError):
+                await self._console.hold(approval, False)
+        self._held.clear()
+
+
+class _Send(Protocol):
+    async def __call__(self, data: bytes, text: bool = True) -> None: ...
+
+
+class _Stream:
+    """Pumps one stream of events into the socket: 30 frames a second at most, as fast as the client reads."""
+
+    def __init__(self, number: int, events: AsyncIterator[Event], send: _Send, tasks: TaskGroupOwner) -> None:
+        self._number = number
+        self._events = events
+        self._send = send
+        self._pending = Pending()
+        self._running = [
+            tasks.spawn("collect events", self._collect()),
+            tasks.spawn("send events", self._flush()),
+        ]
+
+    async def _collect(self) -> None:
+        async for event in self._events:
+            self._pending.add(event)
+
+    async def _flush(self) -> None:
+        while True:
+            await self._pending.ready.wait()
+            await self._send(wire.encode_events(self._number, self._pending.take()))
+            await asyncio.sleep(FLUSH_EVERY)
+
+    def close(self) -> None:
+        """End the stream and its subscription."""
+        for task in self._running:
+            task.cancel()
+        if close := getattr(self._events, "close", None):
+            close()

@@ -1,0 +1,262 @@
+"""How a call of `Console` looks on the control socket.
+
+Text frames are JSON objects. A client begins with `{"hello": {...}}` and reads `{"welcome": {...}}` or
+`{"error": {...}}`. Then it sends `{"id", "method", "params"}` and reads `{"id", "result"}` or
+`{"id", "error"}`; bytes come as a binary frame: the id (8 bytes, big-endian), then the bytes.
+`{"subscribe": n}` and `{"unsubscribe": n}` begin and end a stream of `{"stream": n, "events": [...]}`;
+`{"forget": id}` says that nobody waits for an answer any more.
+
+Nothing here knows a single method: the form of each is read off the annotations of the abstract `Console`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import pydantic_core
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
+from core.service.console import API_VERSION, Console, Event
+
+MAX_FRAME = 64 * 1024 * 1024
+ID_BYTES = 8
+MAX_ID = 2**53 - 1
+
+# These two are not calls: one is a stream with frames of its own, the other is the end of the socket.
+NOT_CALLS = frozenset({"events", "close"})
+
+ACTOR = r"^(operator|cli|agent):[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$"
+Client = Literal["window", "cli", "agent", "test"]
+
+# An agent asks; it never decides, and it never widens what may be done.
+AGENT_MAY_NOT = frozenset(
+    {
+        "decide",
+        "hold",
+        "register_operator",
+        "set_profile",
+        "resume",
+        "review_contract",
+        "shut_down",
+    }
+)
+
+
+class Hello(BaseModel):
+    """Who a client says it is. What it may do still rests on signatures, not on this."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    api_version: int
+    client: Client
+    actor: str = Field(pattern=ACTOR)
+    version: str = Field(default="", max_length=64)
+
+    @property
+    def is_agent(self) -> bool:
+        """Either mark is enough."""
+        return self.client == "agent" or self.actor.startswith("agent:")
+
+
+class Welcome(BaseModel):
+    """What the service answers to a client it will talk to."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    api_version: int
+    version: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method of `Console` in its wire form."""
+
+    name: str
+    signature: inspect.Signature
+    parameters: dict[str, TypeAdapter[Any]]
+    required: frozenset[str]
+    result: TypeAdapter[Any]
+    gives_bytes: bool
+
+    def encode_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Arguments by name as JSON data.
+
+        Raises:
+            BadInput: they do not fit the method, or have no JSON form.
+        """
+        try:
+            # The leading None stands for `self`.
+            bound = self.signature.bind(None, *args, **kwargs).arguments
+            return {
+                name: self.parameters[name].dump_python(value, mode="json", by_alias=True, warnings="error")
+                for name, value in bound.items()
+                if name != "self"
+            }
+        except (TypeError, ValueError, UnicodeError, RecursionError) as error:
+            raise BadInput(f"{self.name}: {error}") from error
+
+    def decode_arguments(self, params: Any) -> dict[str, Any]:
+        """Arguments as they were, checked.
+
+        Raises:
+            BadInput: surplus, missing or wrongly typed; says which.
+        """
+        if not isinstance(params, dict):
+            raise BadInput(f"{self.name}: params must be an object of arguments by name.")
+        if surplus := sorted(set(params) - set(self.parameters)):
+            raise BadInput(f"{self.name} has no argument {', '.join(map(repr, surplus))}.")
+        if missing := sorted(self.required - set(params)):
+            raise BadInput(f"{self.name} lacks the argument {', '.join(map(repr, missing))}.")
+        try:
+            return {name: self.parameters[name].validate_python(value) for name, value in params.items()}
+        except ValidationError as error:
+            raise BadInput(f"{self.name}: {first_problem(error)}") from error
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first thing that pydantic found, in one line without the value (it may be secret or huge)."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else str(first["msg"])
+
+
+@cache
+def methods() -> dict[str, Method]:
+    """Every call of `Console`, read off its annotations once."""
+    found = {}
+    for name in sorted(Console.__abstractmethods__ - NOT_CALLS):
+        function = getattr(Console, name)
+        hints = typing.get_type_hints(function, include_extras=True)
+        result = hints.pop("return")
+        signature = inspect.signature(function)
+        found[name] = Method(
+            name=name,
+            signature=signature,
+            parameters={key: TypeAdapter(hint) for key, hint in hints.items()},
+            required=frozenset(
+                key
+                for key, parameter in signature.parameters.items()
+                if key != "self" and parameter.default is inspect.Parameter.empty
+            ),
+            result=TypeAdapter(result),
+            gives_bytes=result is bytes,
+        )
+    return found
+
+
+@cache
+def _event_list() -> TypeAdapter[list[Event]]:
+    return TypeAdapter(list[Event])
+
+
+def encode(frame: dict[str, Any]) -> bytes:
+    """A frame as JSON.
+
+    Raises:
+        BadInput: something in it has no JSON form, or it is larger than a frame may be (`too_large`).
+    """
+    try:
+        data = pydantic_core.to_json(frame)
+    except (pydantic_core.PydanticSerializationError, UnicodeError) as error:
+        raise BadInput(f"This has no JSON form: {error}") from error
+    if len(data) > MAX_FRAME:
+        raise BadInput(f"{len(data)} bytes are more than one call may carry.", ErrorCode.TOO_LARGE)
+    return data
+
+
+def decode(data: str | bytes) -> dict[str, Any]:
+    """The JSON object in a text frame.
+
+    Raises:
+        BadInput: it is something else.
+    """
+    try:
+        frame = pydantic_core.from_json(data)
+    except ValueError as error:
+        raise BadInput(f"The frame is not JSON: {error}") from error
+    if not isinstance(frame, dict):
+        raise BadInput("The frame is not a JSON object.")
+    return frame
+
+
+def encode_result(number: int, method: Method, value: Any) -> bytes:
+    """The answer's frame: binary where the method gives bytes, else JSON.
+
+    Raises:
+        QuarterdeckError: the result has no JSON form (`bad_result`) or does not fit (`too_large`).
+    """
+    if method.gives_bytes:
+        data = number.to_bytes(ID_BYTES, "big") + bytes(value)
+    else:
+        try:
+            body = method.result.dump_json(value, by_alias=True, warnings=False)
+        except (pydantic_core.PydanticSerializationError, UnicodeError) as error:
+            raise QuarterdeckError(
+                f"The result of {method.name} has no JSON form: {error}", ErrorCode.BAD_RESULT
+            ) from error
+        data = b'{"id":%d,"result":%s}' % (number, body)
+    if len(data) > MAX_FRAME:
+        raise BadInput(
+            f"The result of {method.name} has {len(data)} bytes, more than one answer may carry.",
+            ErrorCode.TOO_LARGE,
+        )
+    return data
+
+
+def encode_events(stream: int, events: list[Event]) -> bytes:
+    """The frame with a stream's next events."""
+    return b'{"stream":%d,"events":%s}' % (
+        stream,
+        _event_list().dump_json(events, by_alias=True, warnings=False),
+    )
+
+
+def decode_events(value: Any) -> list[Event]:
+    """The events of a frame."""
+    return _event_list().validate_python(value)
+
+
+def encode_error(number: int | None, error: ErrorInfo) -> bytes:
+    """The frame that says why a call failed; `number` is None where no call could be made out."""
+    return encode({"id": number, "error": error.model_dump(mode="json")})
+
+
+def number_in(frame: dict[str, Any], key: str) -> int:
+    """A frame's call or stream number.
+
+    Raises:
+        BadInput: it is not a whole number from 0 to 2^53 - 1.
+    """
+    number = frame.get(key)
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= MAX_ID:
+        raise BadInput(f"{key!r} must be a whole number from 0 to 2^53 - 1.")
+    return number
+
+
+def read_hello(data: str | bytes) -> Hello:
+    """A client's first frame.
+
+    Raises:
+        ServiceError: it speaks another version of this interface (`home_busy`).
+        BadInput: it is not a hello.
+    """
+    hello = decode(data).get("hello")
+    if not isinstance(hello, dict):
+        raise BadInput("The first frame must be a hello.")
+    # Before all else: another version's hello may have another shape.
+    if (theirs := hello.get("api_version")) != API_VERSION:
+        raise ServiceError(
+            f"The service speaks version {API_VERSION} of its interface, this program version {theirs}. "
+            "End the service with the program that started it, then start this one again.",
+            ErrorCode.HOME_BUSY,
+        )
+    try:
+        return Hello.model_validate(hello)
+    except ValidationError as error:
+        raise BadInput(f"hello: {first_problem(error)}") from error

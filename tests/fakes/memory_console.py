@@ -1,0 +1,393 @@
+"""A small `Console` that lives in memory: one device, calls that end at once or wait for an approval."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+from core.aip.messages import ResultStatus
+from core.audit.entries import Entry, Kind
+from core.batch.models import Batch, Cell, CellState, Plan, Run, RunState, RunSummary, Step
+from core.canonical import sha256_hex
+from core.dispatch.models import Basis, CommandResult, Verdict
+from core.errors import BadInput, ErrorCode, ErrorInfo, Refused
+from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
+from core.policy.models import (
+    Answer,
+    Approval,
+    ApprovalState,
+    Decision,
+    Operator,
+    Profile,
+    Reason,
+    Request,
+    SignedStatement,
+)
+from core.replay.models import Timeline
+from core.service.console import (
+    ApprovalChanged,
+    Bucket,
+    CommandRecord,
+    Console,
+    ConsoleState,
+    EntryPage,
+    Event,
+    Facet,
+    JournalStatus,
+    PolicyStatus,
+    Proof,
+    RunChanged,
+    VerifyReport,
+)
+from core.service.events import EventHub
+
+TIME = "2026-01-01T00:00:00.000000Z"
+BLOB = b"\x00\xff" * 1000
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "count": {"type": "integer"},
+        "deep": {"type": "boolean"},
+        "many": {"type": "array", "items": {"type": "string"}},
+    },
+}
+
+
+def fact(value: Any) -> Fact[Any]:
+    return Fact(value=value, source=Source.BUILT_IN, why="")
+
+
+def tool(name: str, risk: Risk) -> Tool:
+    contract = Contract(
+        effect=fact(Effect.OBSERVE if risk is Risk.LOW else Effect.CHANGE),
+        risk=fact(risk),
+        reversible=fact(False),
+        idempotent=fact(False),
+        open_world=fact(False),
+        digest="c" * 64,
+    )
+    return Tool(
+        device="this-computer",
+        tool_key=f"ns::{name}",
+        tool_name=name,
+        tool_type="data_collection" if risk is Risk.LOW else "action",
+        input_schema=SCHEMA,
+        contract=contract,
+    )
+
+
+class MemoryHost:
+    """What several consoles share; counts what it was asked."""
+
+    def __init__(self) -> None:
+        self.hub = EventHub()
+        self.tools = {"echo": tool("echo", Risk.LOW), "change": tool("change", Risk.HIGH)}
+        self.all_runs: dict[str, Run] = {}
+        self.queue: dict[str, Approval] = {}
+        self.ended: dict[str, asyncio.Event] = {}
+        self.holds: list[tuple[str, bool]] = []
+        self.holds_changed = asyncio.Event()
+        self.asked: Counter[str] = Counter()
+        self.actors: list[str] = []
+        self.gate = asyncio.Event()
+        self.entered = asyncio.Semaphore(0)
+        self.finished = asyncio.Event()
+        self.busy = False
+        self.on_shutdown_asked = asyncio.Event()
+        self.numbers = itertools.count(1)
+
+    def console(self, actor: str) -> MemoryConsole:
+        self.actors.append(actor)
+        return MemoryConsole(self, actor)
+
+
+class MemoryConsole(Console):
+    def __init__(self, host: MemoryHost, actor: str) -> None:
+        self.host = host
+        self.actor = actor
+
+    async def state(self) -> ConsoleState:
+        return ConsoleState(
+            service_started_at=TIME,
+            service_pid=1,
+            version="0",
+            home="/home",
+            stopped=False,
+            policy=PolicyStatus(profile=Profile.GUARDED),
+            journal=JournalStatus(entries=0, writable=True),
+            operators=[],
+            devices=[Device(name="this-computer", health=Health.ONLINE, since=TIME, tool_count=2)],
+            approvals=await self.approvals(),
+            runs=[run.summary for run in self.host.all_runs.values()],
+        )
+
+    def events(self) -> AsyncIterator[Event]:
+        return self.host.hub.subscribe()
+
+    async def tools(self, device: str) -> list[Tool]:
+        if device != "this-computer":
+            raise BadInput(f"There is no device {device!r}.", ErrorCode.UNKNOWN_DEVICE)
+        return list(self.host.tools.values())
+
+    async def match_devices(self, targets: str) -> list[Device]:
+        return (await self.state()).devices
+
+    async def review_contract(self, device: str, tool_key: str, digest: str) -> Tool:
+        self.host.asked["review_contract"] += 1
+        return self.host.tools["echo"]
+
+    async def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
+        return self._decision(tool)
+
+    def _decision(self, name: str) -> Decision:
+        risk = self.host.tools[name].contract.risk.value
+        return Decision(
+            answer=Answer.ALLOW if risk is Risk.LOW else Answer.ASK,
+            risk=risk,
+            effect=Effect.CHANGE,
+            profile=Profile.GUARDED,
+            summary=f"Runs {name}.",
+            reasons=[Reason(text="High risk asks.", origin="profile guarded")],
+        )
+
+    async def plan(self, batch: Batch) -> Plan:
+        return Plan(devices=["this-computer"], steps=[], cells=[])
+
+    async def start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
+        # Stands still where a test wants a call to be under way.
+        self.host.asked["start_run"] += 1
+        self.host.entered.release()
+        await self.host.gate.wait()
+        self.host.finished.set()
+        step = batch.steps[0]
+        assert isinstance(step, Step)
+        return await self.call("this-computer", step.tool, step.parameters)
+
+    async def call(
+        self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
+    ) -> Run:
+        await self.tools(device)
+        if tool not in self.host.tools:
+            raise BadInput(f"There is no tool {tool!r}.", ErrorCode.UNKNOWN_TOOL)
+        number = next(self.host.numbers)
+        waits = self.host.tools[tool].contract.risk.value is not Risk.LOW
+        batch = Batch(
+            name=tool, steps=[Step.model_validate({"id": "call", "tool": tool, "with": parameters})]
+        )
+        cell = Cell(
+            run=f"r{number}",
+            device=device,
+            step="call",
+            tool=tool,
+            state=CellState.RUNNING,
+            call_id=f"call-{number}",
+        )
+        run = Run(summary=self._summary(cell, RunState.RUNNING), batch=batch, cells=[cell])
+        self.host.all_runs[run.summary.id] = run
+        self.host.ended[run.summary.id] = asyncio.Event()
+        if waits:
+            self._ask(cell, parameters)
+        else:
+            self.end(run.summary.id, parameters, None)
+        return self.host.all_runs[run.summary.id]
+
+    def _summary(self, cell: Cell, state: RunState) -> RunSummary:
+        return RunSummary(
+            id=cell.run,
+            name=cell.tool,
+            kind="call",
+            actor=self.actor,
+            state=state,
+            devices=[cell.device],
+            devices_hash="0",
+            steps=["call"],
+            tools=[cell.tool],
+            counts={cell.state: 1},
+            started_at=TIME,
+        )
+
+    def _ask(self, cell: Cell, parameters: dict[str, Any]) -> None:
+        assert cell.call_id is not None
+        request = Request(
+            device=cell.device,
+            contract="c" * 64,
+            tool_key=f"ns::{cell.tool}",
+            tool_name=cell.tool,
+            tool_type="action",
+            parameters=parameters,
+            call_id=cell.call_id,
+            digest=sha256_hex(cell.call_id.encode()),
+        )
+        approval = Approval(
+            id=f"a-{cell.run}",
+            request=request,
+            decision=self._decision(cell.tool),
+            actor=self.actor,
+            run=cell.run,
+            asked_at=TIME,
+            expires_at=TIME,
+            remaining_s=600,
+        )
+        self.host.queue[approval.id] = approval
+        waiting = cell.model_copy(update={"state": CellState.WAITING, "approval": approval.id})
+        run = self.host.all_runs[cell.run]
+        self.host.all_runs[cell.run] = run.model_copy(
+            update={"cells": [waiting], "summary": self._summary(waiting, RunState.WAITING)}
+        )
+        self.host.hub.publish(ApprovalChanged(approval=approval))
+
+    def end(self, number: str, result: Any, error: ErrorInfo | None) -> None:
+        run = self.host.all_runs[number]
+        assert run.cells[0].call_id is not None
+        outcome = CommandResult(
+            call_id=run.cells[0].call_id,
+            device="this-computer",
+            tool_name=run.cells[0].tool,
+            status=ResultStatus.FAILURE if error else ResultStatus.SUCCESS,
+            verdict=Verdict.REFUSED if error else Verdict.CONFIRMED,
+            basis=Basis.NOTHING_SENT if error else Basis.READ_RESPONSE,
+            error=error,
+            result=result,
+            duration_ms=1.0,
+        )
+        state = CellState.REFUSED if error else CellState.DONE
+        cell = run.cells[0].model_copy(update={"state": state, "result": outcome})
+        summary = self._summary(cell, RunState.REFUSED if error else RunState.DONE)
+        self.host.all_runs[number] = run.model_copy(update={"cells": [cell], "summary": summary})
+        self.host.ended[number].set()
+        self.host.hub.publish(RunChanged(run=summary))
+
+    async def wait_run(self, run: str, timeout: float) -> Run:
+        self.host.asked["wait_run"] += 1
+        self.host.entered.release()
+        try:
+            async with asyncio.timeout(timeout):
+                await self.host.ended[run].wait()
+        except TimeoutError:
+            pass
+        except asyncio.CancelledError:
+            self.host.asked["wait_run cancelled"] += 1
+            self.host.finished.set()
+            raise
+        return self.host.all_runs[run]
+
+    async def run(self, run: str) -> Run:
+        if run not in self.host.all_runs:
+            raise BadInput(f"There is no run {run!r}.", ErrorCode.NOT_FOUND)
+        return self.host.all_runs[run]
+
+    async def runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
+        return [run.summary for run in self.host.all_runs.values()][:limit]
+
+    async def cancel_run(self, run: str) -> RunSummary:
+        self.host.asked["cancel_run"] += 1
+        self.end(run, None, ErrorInfo.of(ErrorCode.CANCELLED, "Cancelled."))
+        return self.host.all_runs[run].summary
+
+    async def approvals(self) -> list[Approval]:
+        return [one for one in self.host.queue.values() if one.state is ApprovalState.WAITING]
+
+    async def approval(self, approval: str) -> Approval:
+        if approval not in self.host.queue:
+            raise BadInput(f"There is no request {approval!r}.", ErrorCode.NOT_FOUND)
+        return self.host.queue[approval]
+
+    async def decide(self, signed: SignedStatement) -> Approval:
+        self.host.asked["decide"] += 1
+        approval = await self.approval(signed.statement.approval)
+        approved = signed.statement.verdict == "approve"
+        state = ApprovalState.APPROVED if approved else ApprovalState.DENIED
+        decided = approval.model_copy(update={"state": state, "decided_by": signed.statement.approver})
+        self.host.queue[approval.id] = decided
+        assert approval.run is not None
+        error = None if approved else ErrorInfo.of(ErrorCode.DENIED_BY_OPERATOR, signed.statement.reason)
+        self.end(approval.run, approval.request.parameters if approved else None, error)
+        return decided
+
+    async def hold(self, approval: str, reading: bool) -> Approval:
+        held = await self.approval(approval)
+        self.host.holds.append((approval, reading))
+        self.host.holds_changed.set()
+        return held
+
+    async def register_operator(
+        self, operator: Operator, signed_by: SignedStatement | None = None
+    ) -> Operator:
+        self.host.asked["register_operator"] += 1
+        return operator
+
+    async def set_profile(self, profile: Profile) -> PolicyStatus:
+        self.host.asked["set_profile"] += 1
+        return PolicyStatus(profile=profile)
+
+    async def stop_all(self) -> str:
+        return "Stopped."
+
+    async def resume(self) -> None:
+        self.host.asked["resume"] += 1
+
+    async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
+        if query == "fault":
+            raise RuntimeError("secret detail")
+        found = [Entry(seq=1, time=TIME, kind=Kind.SERVICE_STARTED, actor="service")]
+        return EntryPage(entries=found, more=False, total=1, total_exact=True, took_ms=0.1)
+
+    async def entry(self, seq: int) -> Entry:
+        if seq != 1:
+            raise BadInput(f"There is no entry {seq}.", ErrorCode.NOT_FOUND)
+        return (await self.entries()).entries[0]
+
+    async def histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
+        return [Bucket(start=TIME, end=TIME, count=1)]
+
+    async def facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
+        return [Facet(value="x" * limit, count=1)]
+
+    async def proof(self, seq: int) -> Proof:
+        return Proof(seq=seq, leaf="00", path=[("left", "11"), ("right", "22")], root="33", size=3)
+
+    async def command(self, call_id: str) -> CommandRecord:
+        return CommandRecord(call_id=call_id, entries=[])
+
+    async def verify(self) -> VerifyReport:
+        return VerifyReport(ok=True, entries=1, blobs=0, checkpoints=0)
+
+    async def blob(self, sha256: str) -> bytes:
+        if sha256 != sha256_hex(BLOB):
+            raise BadInput("There is no such blob.", ErrorCode.NOT_FOUND)
+        return BLOB
+
+    async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
+        return Timeline(
+            title="t",
+            run=run,
+            start=TIME,
+            end=TIME,
+            length_s=0,
+            lanes=[],
+            moments=[],
+            spans=[],
+            marks=[],
+            frames=[],
+        )
+
+    async def batches(self) -> list[str]:
+        return []
+
+    async def load_batch(self, name: str) -> Batch:
+        raise Refused(f"There is no batch {name!r}.", ErrorCode.DENIED_BY_POLICY)
+
+    async def save_batch(self, name: str, batch: Batch) -> None:
+        self.host.asked[f"save_batch {name} {batch.steps[0]}"] += 1
+
+    async def shut_down(self, cancel_work: bool) -> str:
+        self.host.asked["shut_down"] += 1
+        self.host.on_shutdown_asked.set()
+        return "It ends."
+
+    async def close(self) -> None:
+        return None

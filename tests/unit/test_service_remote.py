@@ -1,0 +1,518 @@
+"""The control socket, both ends, with a console in memory behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import stat
+import struct
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic_core import from_json, to_json
+from websockets.asyncio.client import ClientConnection, unix_connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from core.batch.models import Batch, Step
+from core.canonical import sha256_hex
+from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused, ServiceError
+from core.home import Home
+from core.policy.models import Operator, Profile, SignedStatement, Statement
+from core.service import endpoint, wire
+from core.service.console import API_VERSION, Console, Missed, RunChanged
+from core.service.endpoint import port_file
+from core.service.events import MAX_PENDING
+from core.service.remote import RemoteConsole
+from core.service.server import WRITE_LIMIT, ControlServer
+from tests.fakes.memory_console import BLOB, MemoryHost
+
+BATCH = Batch(name="b", steps=[Step(id="s", tool="echo", parameters={"text": "hello"})])
+
+
+@pytest.fixture
+def host() -> MemoryHost:
+    return MemoryHost()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "h").create()
+
+
+@pytest.fixture
+async def server(home: Home, host: MemoryHost) -> AsyncIterator[ControlServer]:
+    one = ControlServer(host, home)
+    await one.open()
+    yield one
+    host.gate.set()
+    await one.close()
+
+
+Attach = Callable[..., Any]
+
+
+@pytest.fixture
+async def attach(home: Home, server: ControlServer) -> AsyncIterator[Attach]:
+    consoles = []
+
+    async def one(client: wire.Client = "test", actor: str = "operator:anna", timeout: float = 10) -> Any:
+        console = await RemoteConsole.connect(home, client, actor, timeout)
+        consoles.append(console)
+        return console
+
+    yield one
+    for console in consoles:
+        await console.close()
+
+
+async def raw(home: Home, **hello: Any) -> ClientConnection:
+    connection = await unix_connect(str(home.socket), compression=None)
+    await connection.send(
+        to_json({"hello": {"api_version": API_VERSION, "client": "test", "actor": "cli:x", **hello}}),
+        text=True,
+    )
+    return connection
+
+
+async def within(event: asyncio.Event) -> None:
+    async with asyncio.timeout(10):
+        await event.wait()
+
+
+def signed() -> SignedStatement:
+    statement = Statement(
+        verdict="approve",
+        approval="a",
+        request_digest="d",
+        contract="c",
+        device="d",
+        call_id="i",
+        approver="x",
+        expires="",
+    )
+    return SignedStatement(statement=statement, signature="00")
+
+
+class TestCalls:
+    def test_every_call_of_the_console_crosses_without_code_of_its_own(self):
+        assert not inspect.isabstract(RemoteConsole)
+        assert set(wire.methods()) == Console.__abstractmethods__ - {"events", "close"}
+
+    async def test_models_cross_unchanged_in_both_directions(self, attach, host):
+        console = await attach()
+        host.gate.set()
+        local = host.console("operator:anna")
+        assert await console.state() == await local.state()
+        run = await console.start_run(BATCH, expected_devices=["this-computer"])
+        assert run == host.all_runs[run.summary.id]
+        assert await console.wait_run(run.summary.id, timeout=1) == run
+        assert await console.proof(7) == await local.proof(7)
+        assert await console.resume() is None
+        await console.save_batch("mine", BATCH)
+        assert host.asked[f"save_batch mine {BATCH.steps[0]}"] == 1
+
+    async def test_bytes_cross_as_they_are(self, attach):
+        console = await attach()
+        assert await console.blob(sha256_hex(BLOB)) == BLOB
+
+    async def test_an_error_arrives_as_the_class_and_code_it_was_raised_with(self, attach):
+        console = await attach()
+        with pytest.raises(BadInput, match="no run 'r9'") as unknown:
+            await console.run("r9")
+        assert unknown.value.code is ErrorCode.NOT_FOUND
+        with pytest.raises(Refused):
+            await console.load_batch("x")
+
+    async def test_a_fault_in_the_service_is_told_without_its_details(self, attach):
+        console = await attach()
+        with pytest.raises(QuarterdeckError) as fault:
+            await console.entries("fault")
+        assert fault.value.code is ErrorCode.INTERNAL
+        assert "secret" not in fault.value.message
+        assert (await console.entries()).total == 1
+
+    async def test_wrong_arguments_are_named_before_anything_is_sent_or_done(self, attach):
+        console = await attach()
+        with pytest.raises(BadInput, match="wait_run"):
+            await console.wait_run("r1", minutes=3)
+        with pytest.raises(BadInput, match="entry"):
+            await console.entry("one")
+
+    async def test_one_slow_call_does_not_hold_up_the_others(self, attach, host):
+        console = await attach()
+        async with asyncio.TaskGroup() as group:
+            slow = group.create_task(console.start_run(BATCH))
+            await host.entered.acquire()
+            assert (await console.verify()).ok
+            host.gate.set()
+        assert slow.result().summary.id == "r1"
+
+    async def test_the_sixty_fifth_call_waits_for_a_place(self, attach, host):
+        console = await attach()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(65):
+                group.create_task(console.start_run(BATCH))
+            for _ in range(64):
+                await host.entered.acquire()
+            other = await attach()
+            await other.state()
+            assert host.asked["start_run"] == 64
+            host.gate.set()
+        assert host.asked["start_run"] == 65
+
+    async def test_a_call_that_is_given_up_is_forgotten_at_the_other_end(self, attach, host):
+        console = await attach()
+        run = await console.call("this-computer", "change", {})
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await console.wait_run(run.summary.id, 500)
+        await within(host.finished)
+        assert host.asked["wait_run cancelled"] == 1
+
+    async def test_a_service_that_does_not_answer_is_given_up_in_bounded_time(self, attach, host):
+        console = await attach(timeout=0.1)
+        with pytest.raises(ServiceError, match="did not answer start_run") as late:
+            await console.start_run(BATCH)
+        assert late.value.code is ErrorCode.TIMEOUT
+
+    async def test_an_argument_beyond_a_frame_is_refused_here_and_the_connection_lives(self, attach):
+        console = await attach()
+        with pytest.raises(BadInput) as large:
+            await console.call("this-computer", "echo", {"text": "x" * (wire.MAX_FRAME + 1)})
+        assert large.value.code is ErrorCode.TOO_LARGE
+        assert (await console.verify()).ok
+
+    async def test_fifty_mebibytes_fit(self, attach):
+        console = await attach()
+        text = "x" * (50 * 1024 * 1024)
+        decision = await console.explain("this-computer", "echo", {"text": text})
+        assert decision.summary == "Runs echo."
+
+
+class TestAgents:
+    @pytest.mark.parametrize(
+        ("client", "actor"), [("agent", "agent:x"), ("agent", "operator:anna"), ("window", "agent:x")]
+    )
+    async def test_an_agent_is_refused_whatever_decides_or_widens(self, attach, host, client, actor):
+        console = await attach(client, actor)
+        attempts = [
+            console.decide(signed()),
+            console.register_operator(Operator(name="x", public_key="00", has_passphrase=False)),
+            console.set_profile(Profile.TRUSTED),
+            console.resume(),
+            console.review_contract("this-computer", "ns::echo", "c"),
+            console.shut_down(cancel_work=True),
+        ]
+        for attempt in attempts:
+            with pytest.raises(Refused) as refused:
+                await attempt
+            assert refused.value.code is ErrorCode.DENIED_BY_POLICY
+        assert not host.asked
+
+    async def test_an_agent_cannot_get_round_it_with_odd_frames(self, home, server, host):
+        connection = await raw(home, client="agent", actor="agent:x")
+        await connection.recv()
+        for name in ("resume ", "RESUME", "__class__", "host", "_decision", ["resume"], None, "close"):
+            await connection.send(to_json({"id": 1, "method": name, "params": {}}), text=True)
+            answer = from_json(await connection.recv())
+            assert answer["error"]["code"] == "invalid_arguments", name
+        # A second hello changes nobody.
+        await connection.send(to_json({"hello": {"client": "window", "actor": "operator:a"}}), text=True)
+        assert "error" in from_json(await connection.recv())
+        await connection.send(to_json({"id": 2, "method": "resume", "params": {}}), text=True)
+        assert from_json(await connection.recv())["error"]["code"] == "denied_by_policy"
+        await connection.close()
+        assert not host.asked
+
+    @pytest.mark.parametrize("actor", ["service", "policy", "device:x", "operator:", "operator:a b", "root"])
+    async def test_nobody_can_speak_as_the_service_itself(self, home, server, actor):
+        with pytest.raises(BadInput, match="actor"):
+            await RemoteConsole.connect(home, "cli", actor)
+
+    async def test_the_service_is_told_who_speaks(self, attach, host):
+        await attach("cli", "cli:root")
+        assert host.actors == ["cli:root"]
+
+
+class TestFrames:
+    @pytest.mark.parametrize(
+        "frame",
+        [
+            "",
+            "nonsense",
+            "[]",
+            "{}",
+            '{"id": 1}',
+            '{"id": "1", "method": "state"}',
+            '{"id": -1, "method": "state"}',
+            '{"id": 9007199254740992, "method": "state"}',
+            '{"id": true, "method": "state"}',
+            '{"method": "state"}',
+            '{"id": 1, "method": "state", "params": []}',
+            '{"id": 1, "method": "state", "params": {"x": 1}}',
+            '{"id": 1, "method": "entry", "params": {}}',
+            '{"id": 1, "method": "entry", "params": {"seq": "x"}}',
+            '{"subscribe": "x"}',
+            '{"forget": null}',
+            "[" * 100_000,
+            b"\x00\x01",
+        ],
+        ids=lambda frame: repr(frame)[:40],
+    )
+    async def test_a_malformed_frame_is_answered_and_the_connection_survives(self, home, server, frame):
+        connection = await raw(home)
+        await connection.recv()
+        await connection.send(frame)
+        assert from_json(await connection.recv())["error"]["code"] == "invalid_arguments"
+        await connection.send('{"id": 7, "method": "verify"}')
+        assert from_json(await connection.recv())["result"]["ok"] is True
+        await connection.close()
+
+    async def test_another_version_is_told_which_and_what_to_do(self, home, server, monkeypatch):
+        monkeypatch.setattr("core.service.remote.API_VERSION", 99)
+        with pytest.raises(ServiceError, match=r"version 1 .* version 99") as mismatch:
+            await RemoteConsole.connect(home, "cli", "cli:x")
+        assert mismatch.value.code is ErrorCode.HOME_BUSY
+
+    async def test_whoever_does_not_say_hello_first_is_turned_away(self, home, server):
+        connection = await unix_connect(str(home.socket), compression=None)
+        await connection.send('{"id": 1, "method": "state"}')
+        assert "hello" in from_json(await connection.recv())["error"]["message"]
+        with pytest.raises(ConnectionClosed):
+            await connection.recv()
+
+
+class TestWhoComesIn:
+    async def test_the_socket_is_for_its_owner_alone(self, home, server):
+        assert stat.S_IMODE(home.socket.stat().st_mode) == 0o600
+        assert stat.S_IMODE(home.socket.parent.stat().st_mode) == 0o700
+
+    async def test_another_user_is_refused_even_when_the_file_lets_them_in(self, home, server, monkeypatch):
+        class Forged:
+            def getsockopt(self, *_: int) -> bytes:
+                return struct.pack("3i", 4242, os.getuid() + 1, 0)
+
+        real = endpoint.peer_uid
+        monkeypatch.setattr(endpoint, "peer_uid", lambda _: real(Forged()))
+        with pytest.raises(ServiceError, match="403") as refused:
+            await RemoteConsole.connect(home, "cli", "cli:x")
+        assert refused.value.code is ErrorCode.HOME_BUSY
+        assert server.clients == 0
+
+    async def test_a_browser_is_refused(self, home, server):
+        with pytest.raises(InvalidStatus) as refused:
+            await unix_connect(str(home.socket), origin="https://example.org", compression=None)
+        assert refused.value.response.status_code == 403
+
+    async def test_nobody_home_is_said_so(self, home):
+        with pytest.raises(ServiceError) as nobody:
+            await RemoteConsole.connect(home, "cli", "cli:x", timeout=1)
+        assert nobody.value.code is ErrorCode.SERVICE_UNAVAILABLE
+
+    async def test_a_stale_socket_file_is_replaced(self, home, server, host):
+        await server.close()
+        home.socket.touch()
+        again = ControlServer(host, home)
+        await again.open()
+        console = await RemoteConsole.connect(home, "cli", "cli:x")
+        assert (await console.verify()).ok
+        await console.close()
+        await again.close()
+        assert not home.socket.exists()
+
+    async def test_a_home_with_a_long_name_works(self, tmp_path, host):
+        home = Home(tmp_path / ("long" * 40)).create()
+        server = ControlServer(host, home)
+        await server.open()
+        console = await RemoteConsole.connect(home, "cli", "cli:x")
+        assert (await console.verify()).ok
+        await console.close()
+        await server.close()
+
+
+class TestLoopback:
+    @pytest.fixture
+    async def port_server(self, home: Home, host: MemoryHost) -> AsyncIterator[ControlServer]:
+        server = ControlServer(host, home, unix=False)
+        await server.open()
+        yield server
+        await server.close()
+
+    async def test_without_unix_sockets_a_port_and_a_token_do(self, home, port_server):
+        assert stat.S_IMODE(port_file(home).stat().st_mode) == 0o600
+        console = await RemoteConsole.connect(home, "cli", "cli:x")
+        assert (await console.verify()).ok
+        await console.close()
+
+    async def test_a_wrong_token_is_refused(self, home, port_server):
+        where = from_json(port_file(home).read_bytes())
+        for token in ("", where["token"][:-1], where["token"] + "x", where["token"].swapcase()):
+            port_file(home).write_bytes(to_json({**where, "token": token}))
+            with pytest.raises(ServiceError, match="401"):
+                await RemoteConsole.connect(home, "cli", "cli:x")
+        assert port_server.clients == 0
+
+
+class TestLeaving:
+    async def test_a_client_that_goes_stops_no_work_but_frees_what_it_held(self, attach, host, server):
+        console = await attach()
+        waiting = await console.call("this-computer", "change", {})
+        await console.hold(waiting.cells[0].approval, True)
+        host.holds_changed.clear()
+        stream = console.events()
+        calls = [
+            asyncio.get_running_loop().create_task(console.start_run(BATCH)),
+            asyncio.get_running_loop().create_task(console.wait_run(waiting.summary.id, 600)),
+        ]
+        for _ in calls:
+            await host.entered.acquire()
+        assert len(host.hub) == 1
+        console._connection.transport.abort()
+        for call in calls:
+            with pytest.raises(ServiceError):
+                await call
+        with pytest.raises(ServiceError):
+            await anext(stream)
+        await within(server.unattended)
+        await within(host.holds_changed)
+        assert host.holds[-1] == (waiting.cells[0].approval, False)
+        assert host.asked["wait_run cancelled"] == 1
+        host.finished.clear()
+        host.gate.set()
+        await within(host.finished)
+        assert len(host.hub) == 0
+
+    async def test_when_the_service_ends_every_waiting_call_says_so(self, attach, host, server):
+        console = await attach()
+        run = await console.call("this-computer", "change", {})
+        stream = console.events()
+        waiting = asyncio.get_running_loop().create_task(console.wait_run(run.summary.id, 600))
+        reading = asyncio.get_running_loop().create_task(anext(stream))
+        await host.entered.acquire()
+        await server.close()
+        for task in (waiting, reading):
+            with pytest.raises(ServiceError) as gone:
+                await task
+            assert gone.value.code is ErrorCode.SERVICE_UNAVAILABLE
+        await within(console.closed)
+        assert console.closed_reason == "The service has ended."
+        with pytest.raises(ServiceError):
+            await console.state()
+
+    async def test_the_answer_to_shut_down_still_arrives(self, attach, host, server):
+        console = await attach()
+
+        async def end() -> None:
+            await host.on_shutdown_asked.wait()
+            await server.close()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(end())
+            assert await console.shut_down(cancel_work=False) == "It ends."
+
+    async def test_the_server_knows_whether_anybody_is_there(self, attach, server):
+        assert server.unattended.is_set()
+        console = await attach()
+        assert server.attached.is_set()
+        assert not server.unattended.is_set()
+        await console.close()
+        await within(server.unattended)
+        assert not server.attached.is_set()
+
+
+def changed(host: MemoryHost, number: int) -> RunChanged:
+    summary = next(iter(host.all_runs.values())).summary
+    return RunChanged(run=summary.model_copy(update={"id": f"flood-{number}"}))
+
+
+class TestEvents:
+    async def test_a_stream_tells_what_happens_after_it_was_asked_for(self, attach, host):
+        console = await attach()
+        stream = console.events()
+        run = await console.call("this-computer", "echo", {})
+        async with asyncio.timeout(5):
+            event = await anext(stream)
+        assert isinstance(event, RunChanged)
+        assert event.run.id == run.summary.id
+
+    async def test_a_stream_that_is_closed_costs_the_service_nothing_more(self, attach, host):
+        console = await attach()
+        stream = console.events()
+        await console.state()
+        assert len(host.hub) == 1
+        await stream.aclose()
+        await console.state()
+        await console.state()
+        assert len(host.hub) == 0
+        with pytest.raises(StopAsyncIteration):
+            await anext(stream)
+
+    async def test_a_stream_that_is_only_dropped_ends_with_the_next_event(self, attach, host):
+        console = await attach()
+        stream = console.events()
+        await console.state()
+        del stream
+        await console.call("this-computer", "echo", {})
+        async with asyncio.timeout(5):
+            while len(host.hub):
+                await console.state()
+
+    async def test_a_client_that_never_reads_blocks_nobody_and_is_told_what_it_missed(
+        self, home, attach, host, server
+    ):
+        seeing = await attach()
+        await seeing.call("this-computer", "echo", {})
+        stuck = await raw(home)
+        await stuck.recv()
+        await stuck.send('{"subscribe": 5}')
+        await stuck.send('{"id": 6, "method": "verify"}')
+        await stuck.recv()
+        stuck.transport.pause_reading()
+        for number in range(4000):
+            host.hub.publish(changed(host, number))
+        (pumped,) = (client for client in server._clients if client._streams)
+        while pumped._connection.transport.get_write_buffer_size() < WRITE_LIMIT:
+            await seeing.verify()
+        clock = asyncio.get_running_loop().time
+        slowest = 0.0
+        for number in range(200_000):
+            event = changed(host, number)
+            before = clock()
+            host.hub.publish(event)
+            slowest = max(slowest, clock() - before)
+            if number % 1000 == 0:
+                await seeing.verify()
+        print(f"slowest publish: {slowest * 1e6:.0f} us")
+        assert slowest < 0.05
+        assert len(pumped._streams[5]._pending) <= MAX_PENDING
+        stuck.transport.resume_reading()
+        seen: list[Any] = []
+        async with asyncio.timeout(10):
+            while not any(event["event"] == "missed" for event in seen):
+                seen += from_json(await stuck.recv())["events"]
+        missed = Missed.model_validate(next(event for event in seen if event["event"] == "missed"))
+        assert missed.count > 190_000
+        await stuck.send('{"id": 8, "method": "state"}')
+        async with asyncio.timeout(5):
+            while from_json(await stuck.recv()).get("id") != 8:
+                pass
+        await stuck.close()
+
+    async def test_a_client_that_stays_stuck_is_cut_off(self, home, host):
+        server = ControlServer(host, home, stuck_after=0.1)
+        await server.open()
+        await host.console("cli:x").call("this-computer", "echo", {})
+        stuck = await raw(home)
+        await stuck.recv()
+        await stuck.send('{"subscribe": 5}')
+        await stuck.send('{"id": 6, "method": "verify"}')
+        await stuck.recv()
+        stuck.transport.pause_reading()
+        for number in range(4000):
+            host.hub.publish(changed(host, number))
+        await within(server.unattended)
+        stuck.transport.abort()
+        await server.close()
