@@ -146,7 +146,7 @@ _SHAPES: dict[str, Callable[[], QPainterPath]] = {
     "circle": lambda: _disc(10),
     "triangle": lambda: _polygon(((12, 2), (23, 21.5), (1, 21.5))),
     "diamond": lambda: _rhombus(12),
-    "octagon": lambda: _octagon(12),
+    "octagon": lambda: _octagon(12.99),
     "check": lambda: _line(((4, 12.6), (9.4, 18), (20.4, 6.6)), 2.6),
     "check_disc": lambda: _disc(10.5).subtracted(_check()),
     "check_ring": lambda: _ring(10.5, 2).united(_check(2.2)),
@@ -182,7 +182,7 @@ def glyph_path(name: str) -> QPainterPath:
     """
     if (path := _made.get(name)) is None:
         path = _made[name] = _SHAPES[name]().simplified()
-        path.setFillRule(Qt.FillRule.WindingFill)
+        path.setFillRule(Qt.FillRule.OddEvenFill)
     return path
 
 

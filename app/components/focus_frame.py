@@ -1,0 +1,105 @@
+"""The focus ring: 2 px accent, 2 px outside the control, around whatever has the keyboard."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QObject, QRect
+from PySide6.QtGui import QPainter, QPaintEvent, Qt
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QAbstractSpinBox,
+    QApplication,
+    QFocusFrame,
+    QLineEdit,
+    QPlainTextEdit,
+    QProxyStyle,
+    QStyle,
+    QStyleHintReturn,
+    QStyleOption,
+    QTabBar,
+    QTextEdit,
+    QWidget,
+)
+
+from app.components import paint
+from app.look.theme import theme_of
+from app.look.tokens import RADIUS
+
+OUTSIDE = 4
+_TEXT_INPUTS = (QLineEdit, QPlainTextEdit, QTextEdit, QAbstractSpinBox)
+
+
+class _RingStyle(QProxyStyle):
+    """Places the frame outside the widget, above its siblings, and cuts no hole: only a ring is drawn."""
+
+    def pixelMetric(
+        self, metric: QStyle.PixelMetric, option: QStyleOption | None = None, widget: QWidget | None = None
+    ) -> int:
+        if metric in (QStyle.PixelMetric.PM_FocusFrameHMargin, QStyle.PixelMetric.PM_FocusFrameVMargin):
+            return OUTSIDE
+        return super().pixelMetric(metric, option, widget)
+
+    def styleHint(
+        self,
+        hint: QStyle.StyleHint,
+        option: QStyleOption | None = None,
+        widget: QWidget | None = None,
+        returnData: QStyleHintReturn | None = None,  # noqa: N803  # Qt's name
+    ) -> int:
+        if hint == QStyle.StyleHint.SH_FocusFrame_AboveWidget:
+            return 1
+        if hint == QStyle.StyleHint.SH_FocusFrame_Mask:
+            return 0
+        return super().styleHint(hint, option, widget, returnData)
+
+
+class FocusFrame(QFocusFrame):
+    """Follows the focus in one window. Made once by the window, which keeps it.
+
+    The ring is for the keyboard: a press of the pointer moves the focus without it, except into text inputs.
+    Lists and tables mark their current row within themselves.
+    """
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self._window = window
+        self._style = _RingStyle()
+        self.setStyle(self._style)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        app = QApplication.instance()
+        if isinstance(app, QApplication):
+            app.focusChanged.connect(self._moved)
+
+    def _moved(self, before: QWidget | None, now: QWidget | None) -> None:
+        del before
+        if now is None or now.window() is not self._window or not self._wants_ring(now):
+            self.setWidget(None)  # type: ignore[arg-type]  # no widget is how Qt hides the frame
+            return
+        self.setWidget(now)
+
+    def _wants_ring(self, widget: QWidget) -> bool:
+        if isinstance(widget, _TEXT_INPUTS):
+            plain = isinstance(widget, QPlainTextEdit | QTextEdit) and widget.isReadOnly()
+            return widget.property("bare") != "true" and not (plain and self._pressed())
+        if isinstance(widget, QAbstractItemView | QTabBar) or widget.property("own_ring"):
+            return False
+        return not self._pressed()
+
+    def _pressed(self) -> bool:
+        return QApplication.mouseButtons() != Qt.MouseButton.NoButton
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Take the ring away from a control that the pointer uses."""
+        if event.type() == QEvent.Type.MouseButtonPress and not isinstance(watched, _TEXT_INPUTS):
+            self.setWidget(None)  # type: ignore[arg-type]  # no widget is how Qt hides the frame
+            return False
+        return super().eventFilter(watched, event)
+
+    def ring_rect(self) -> QRect:
+        """Where the ring is, in the window's coordinates; empty when there is none."""
+        return self.geometry() if self.widget() is not None and self.isVisible() else QRect()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the ring."""
+        painter = QPainter(self)
+        paint.ring(painter, self.rect().toRectF(), RADIUS.control + 3, theme_of(self).color("accent"))
+        painter.end()

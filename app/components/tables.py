@@ -1,0 +1,364 @@
+"""The table all lists of rows are shown in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QSettings, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QFocusEvent,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QPaintEvent,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+
+from app.components.pulse import pulse_of
+from app.components.rows import Cell, Column, Kind, Row, RowsModel, cell_text, spoken
+from app.components.table_paint import CellDelegate, TableHead, row_rect_in
+from app.look.states import cell_look
+from app.look.theme import theme_of
+
+__all__ = ["Cell", "Column", "DataTable", "Kind", "Row", "RowsModel"]
+
+RowHeight = Literal["table", "journal", "finding", "tree"]
+_KEYBOARD = (
+    Qt.FocusReason.TabFocusReason,
+    Qt.FocusReason.BacktabFocusReason,
+    Qt.FocusReason.ShortcutFocusReason,
+)
+
+
+class DataTable(QTableView):
+    """Rows with a head, chosen whole, moved through with the arrow keys.
+
+    Signals:
+        current_changed: the row under the cursor has this key now; empty when there is none.
+        opened: the operator pressed Enter on, or double-clicked, the row with this key.
+        marked_changed: the chosen rows are others now.
+    """
+
+    current_changed = Signal(str)
+    opened = Signal(str)
+    marked_changed = Signal()
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        name: str,
+        model: RowsModel | None = None,
+        rows: RowHeight = "table",
+        multiple: bool = False,
+        sortable: bool = True,
+        parent: QWidget | None = None,
+    ) -> None:
+        """`name` is what the table lists, for assistive technology and for remembering its columns."""
+        super().__init__(parent)
+        self.rows_model = model or RowsModel(columns, self)
+        self._row_kind: RowHeight = rows
+        self._name = name
+        self._hovered = -1
+        self._ring = False
+        self._kept: tuple[str, list[str]] = ("", [])
+        self._dropped: set[int] = set()
+        self.setAccessibleName(name)
+        self._set_up_view(multiple)
+        self.setModel(self.rows_model)
+        self._set_up_head(sortable)
+        self.setItemDelegate(CellDelegate(self))
+        self._pulse = pulse_of(self)
+        self._connect_model()
+        self._measure()
+
+    def _set_up_view(self, multiple: bool) -> None:
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setTabKeyNavigation(False)
+        self.setMouseTracking(True)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        mode = QAbstractItemView.SelectionMode
+        self.setSelectionMode(mode.ExtendedSelection if multiple else mode.SingleSelection)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setCornerButtonEnabled(False)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+
+    def _set_up_head(self, sortable: bool) -> None:
+        head = TableHead(self)
+        self.setHorizontalHeader(head)
+        head.setSectionsClickable(sortable)
+        head.setSortIndicatorShown(sortable)
+        head.setSortIndicatorClearable(False)
+        self.verticalHeader().hide()
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        for number, column in enumerate(self.rows_model.columns):
+            self.setColumnWidth(number, column.width)
+            if column.stretch:
+                head.setSectionResizeMode(number, QHeaderView.ResizeMode.Stretch)
+        if sortable:
+            head.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+            self.setSortingEnabled(True)
+
+    def _connect_model(self) -> None:
+        self.selectionModel().currentRowChanged.connect(self._current_moved)
+        self.selectionModel().selectionChanged.connect(lambda *_: self.marked_changed.emit())
+        self.doubleClicked.connect(self._double_clicked)
+        self.rows_model.modelAboutToBeReset.connect(self._keep_choice)
+        self.rows_model.modelReset.connect(self._restore_choice)
+
+    # what the delegate asks
+
+    def row_height(self) -> int:
+        """The height of a row in the current density."""
+        metrics = theme_of(self).metrics
+        return {
+            "table": metrics.table_row,
+            "journal": metrics.journal_row,
+            "finding": metrics.finding_row,
+            "tree": metrics.tree_row,
+        }[self._row_kind]
+
+    def hovered_row(self) -> int:
+        """The row under the pointer; -1 when it is elsewhere."""
+        return self._hovered
+
+    def drives(self) -> bool:
+        """True while this table's pane has the focus."""
+        return self.hasFocus()
+
+    def is_first_column(self, column: int) -> bool:
+        """True for the leftmost shown column."""
+        return self._edge_column(first=True) == column
+
+    def is_last_column(self, column: int) -> bool:
+        """True for the rightmost shown column."""
+        return self._edge_column(first=False) == column
+
+    def _edge_column(self, first: bool) -> int:
+        head = self.horizontalHeader()
+        places = range(head.count()) if first else range(head.count() - 1, -1, -1)
+        for place in places:
+            logical = head.logicalIndex(place)
+            if not head.isSectionHidden(logical):
+                return logical
+        return -1
+
+    def shows_current_ring(self, row: int) -> bool:
+        """True for the current row when the focus came by keyboard."""
+        return self._ring and self.hasFocus() and row == self.currentIndex().row()
+
+    def step(self) -> int:
+        """How far running rings have turned."""
+        return self._pulse.step
+
+    def still_turns(self) -> bool:
+        """Asked by the shared timer: is a running cell in sight?"""
+        return self.isVisible() and self._running_in_sight()
+
+    def _running_in_sight(self) -> bool:
+        states = [n for n, column in enumerate(self.rows_model.columns) if column.kind is Kind.VERDICT]
+        if not states:
+            return False
+        top, bottom = self.rowAt(0), self.rowAt(self.viewport().height() - 1)
+        last = bottom if bottom >= 0 else self.rows_model.rowCount() - 1
+        for place in range(max(0, top), last + 1):
+            row = self.rows_model.row_at(place)
+            if row and any(cell_look(cell_text(row.cells[n])).turning for n in states):
+                return True
+        return False
+
+    # what screens ask
+
+    def show_rows(self, rows: Sequence[Row]) -> None:
+        """Show these rows; the current row, the chosen ones and the scroll position stay."""
+        self.rows_model.set_rows(rows)
+
+    def current_key(self) -> str:
+        """The key of the row under the cursor; empty when there is none."""
+        row = self.rows_model.row_at(self.currentIndex().row())
+        return row.key if row else ""
+
+    def choose(self, key: str) -> bool:
+        """Move the cursor to the row with this key; False when it is not here."""
+        place = self.rows_model.place_of(key)
+        if place < 0:
+            return False
+        index = self.rows_model.index(place, max(0, self._edge_column(first=True)))
+        flags = QItemSelectionModel.SelectionFlag
+        self.selectionModel().setCurrentIndex(index, flags.ClearAndSelect | flags.Rows)
+        self.scrollTo(index)
+        return True
+
+    def marked_keys(self) -> list[str]:
+        """The keys of the chosen rows, from top to bottom."""
+        places = sorted(index.row() for index in self.selectionModel().selectedRows())
+        return [row.key for place in places if (row := self.rows_model.row_at(place))]
+
+    def sort_by(self, key: str, descending: bool = False) -> None:
+        """Sort by the column with this key and show the arrow there."""
+        number = [column.key for column in self.rows_model.columns].index(key)
+        order = Qt.SortOrder.DescendingOrder if descending else Qt.SortOrder.AscendingOrder
+        self.sortByColumn(number, order)
+
+    def fit_names(self) -> None:
+        """Widen name columns to their longest name: they are never cut."""
+        for number, column in enumerate(self.rows_model.columns):
+            if column.kind is Kind.NAME and not column.stretch:
+                self.setColumnWidth(number, max(self.columnWidth(number), self.sizeHintForColumn(number)))
+
+    def copy_marked(self) -> str:
+        """Put the chosen rows on the clipboard as lines of tab-separated words, and return them."""
+        lines = []
+        columns = self.rows_model.columns
+        for index in sorted(self.selectionModel().selectedRows(), key=lambda index: index.row()):
+            row = self.rows_model.row_at(index.row())
+            if row is not None:
+                words = (
+                    spoken(column.kind, cell_text(cell))
+                    for column, cell in zip(columns, row.cells, strict=True)
+                )
+                # A tab or line break within a cell would move what follows into other cells.
+                lines.append("\t".join(word.translate({9: " ", 10: " ", 13: " "}) for word in words))
+        text = "\n".join(lines)
+        if text:
+            QGuiApplication.clipboard().setText(text)
+        return text
+
+    def save_columns(self, settings: QSettings, key: str) -> None:
+        """Keep widths, order and sorting of the columns under `key`."""
+        settings.setValue(f"{key}/columns", self.horizontalHeader().saveState())
+
+    def restore_columns(self, settings: QSettings, key: str) -> bool:
+        """Take back what `save_columns` kept; False when there is nothing, or it is of other columns."""
+        kept = settings.value(f"{key}/columns")
+        if kept is None:
+            return False
+        return self.horizontalHeader().restoreState(kept)
+
+    # how it behaves
+
+    def _current_moved(self, now: QModelIndex, before: QModelIndex) -> None:
+        del before
+        row = self.rows_model.row_at(now.row()) if now.isValid() else None
+        self.current_changed.emit(row.key if row else "")
+
+    def _double_clicked(self, index: QModelIndex) -> None:
+        if row := self.rows_model.row_at(index.row()):
+            self.opened.emit(row.key)
+
+    def _keep_choice(self) -> None:
+        self._kept = (self.current_key(), self.marked_keys())
+
+    def _restore_choice(self) -> None:
+        current, marked = self._kept
+        flags = QItemSelectionModel.SelectionFlag
+        if current and self.choose(current):
+            for key in marked:
+                if (place := self.rows_model.place_of(key)) >= 0:
+                    index = self.rows_model.index(place, 0)
+                    self.selectionModel().select(index, flags.Select | flags.Rows)
+
+    def _measure(self) -> None:
+        self.verticalHeader().setMinimumSectionSize(1)
+        self.verticalHeader().setDefaultSectionSize(self.row_height())
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Take the new density's heights."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange and hasattr(self, "_row_kind"):
+            # The header is polished after its view; measuring now would be undone.
+            QTimer.singleShot(0, self, self._measure)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the rows; keep running rings turning while one is in sight."""
+        super().paintEvent(event)
+        if not self._pulse.running and self._running_in_sight():
+            self._pulse.keep_turning(self)
+
+    def update(self, *args: object) -> None:
+        """The shared timer asks for a repaint: what turns is in the viewport."""
+        if args:
+            super().update(*args)
+        else:
+            self.viewport().update()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter opens, Ctrl+C copies, moving by key shows the ring; the rest is Qt's."""
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy_marked()
+            return
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and not event.modifiers():
+            if key := self.current_key():
+                self.opened.emit(key)
+            return
+        # Letters are keys of the screen here, not a search in the first column.
+        if event.text() and event.key() != Qt.Key.Key_Space and event.text().isprintable():
+            event.ignore()
+            return
+        super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Show where the cursor is when the focus came by keyboard."""
+        super().focusInEvent(event)
+        self._ring = event.reason() in _KEYBOARD
+        if not self.currentIndex().isValid() and self.rows_model.rowCount():
+            first = self.rows_model.row_at(0)
+            if first is not None and self._ring:
+                self.choose(first.key)
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Chosen rows go grey."""
+        super().focusOutEvent(event)
+        self.viewport().update()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Follow the pointer with the hovered row."""
+        super().mouseMoveEvent(event)
+        self._hover(self.rowAt(event.position().toPoint().y()))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """A pointer needs no ring."""
+        self._ring = False
+        super().mousePressEvent(event)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """Nothing is hovered."""
+        super().leaveEvent(event)
+        self._hover(-1)
+
+    def _hover(self, row: int) -> None:
+        if row == self._hovered:
+            return
+        for old in (self._hovered, row):
+            if old >= 0:
+                top, height = self.rowViewportPosition(old), self.rowHeight(old)
+                self.viewport().update(row_rect_in(self.viewport(), top, height))
+        self._hovered = row
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Hide columns that may go, the least needed first, when names would not fit."""
+        super().resizeEvent(event)
+        self._drop_columns()
+
+    def _drop_columns(self) -> None:
+        columns = self.rows_model.columns
+        drops = sorted((n for n, c in enumerate(columns) if c.drop > 0), key=lambda n: -columns[n].drop)
+        if not drops:
+            return
+        needed = sum(column.width for column in columns)
+        gone: set[int] = set()
+        for number in drops:
+            if needed <= self.viewport().width():
+                break
+            gone.add(number)
+            needed -= columns[number].width
+        if gone != self._dropped:
+            self._dropped = gone
+            for number in drops:
+                self.setColumnHidden(number, number in gone)
