@@ -1,0 +1,109 @@
+"""Blobs: large values as files named by their SHA-256, in `blobs/ab/<sha256>`.
+
+A blob is there whole or not at all (temporary file, fsync, rename), and is hashed again at every read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from core.audit.store import sync_folder
+from core.canonical import sha256_hex
+from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable
+
+_NAME = re.compile(r"[0-9a-f]{64}")
+
+
+class Blobs:
+    """The blobs of one journal. Every method blocks: call it in a thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path_of(self, sha: str) -> Path:
+        """Where a blob is.
+
+        Raises:
+            BadInput: not a SHA-256 in lower-case hexadecimal.
+        """
+        if not _NAME.fullmatch(sha):
+            raise BadInput(f"{sha!r} is not the name of a blob; expected 64 lower-case hexadecimal digits.")
+        return self.folder / sha[:2] / sha
+
+    def put(self, data: bytes) -> str:
+        """Store bytes durably, once however often they come; gives their SHA-256.
+
+        Raises:
+            JournalUnavailable: they could not be written.
+        """
+        sha = sha256_hex(data)
+        path = self.path_of(sha)
+        try:
+            if path.exists() and path.stat().st_size == len(data):
+                return sha
+            new_folder = not path.parent.exists()
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _write(path, data)
+            if new_folder:
+                sync_folder(self.folder)
+        except OSError as error:
+            raise JournalUnavailable(
+                f"A blob of {len(data):,} bytes cannot be stored in {self.folder}: {error.strerror}."
+                " Check disk space and permissions."
+            ) from error
+        return sha
+
+    def get(self, sha: str) -> bytes:
+        """A blob's bytes.
+
+        Raises:
+            BadInput: there is no such blob (code `not_found`), or that is no name of one.
+            JournalCorrupt: its bytes are not those that were stored.
+            JournalUnavailable: it cannot be read.
+        """
+        path = self.path_of(sha)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            raise BadInput(f"There is no blob {sha}.", ErrorCode.NOT_FOUND) from None
+        except OSError as error:
+            raise JournalUnavailable(f"The blob {path} cannot be read: {error.strerror}.") from error
+        if sha256_hex(data) != sha:
+            raise JournalCorrupt(f"The blob {path} was changed: it does not have the hash it is named by.")
+        return data
+
+    def problem_with(self, sha: str) -> str | None:
+        """What is wrong with a blob, None when it is whole."""
+        try:
+            self.get(sha)
+        except (BadInput, JournalCorrupt, JournalUnavailable) as error:
+            return error.message
+        return None
+
+    def names(self) -> Iterator[str]:
+        """The names of all blobs that are stored."""
+        try:
+            folders = sorted(entry.path for entry in os.scandir(self.folder) if entry.is_dir())
+        except FileNotFoundError:
+            return
+        for folder in folders:
+            yield from sorted(entry.name for entry in os.scandir(folder) if _NAME.fullmatch(entry.name))
+
+
+def _write(path: Path, data: bytes) -> None:
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+        sync_folder(path.parent)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,290 @@
+"""The journal of one home: append-only, tamper-evident, and the only record of what was done.
+
+`append` returns when an entry is durable; `note` returns when the operating system has it. Both keep the
+order of the calls. Reading never waits for writing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from core.audit.blobs import Blobs
+from core.audit.encode import decode
+from core.audit.entries import Entry, NewEntry
+from core.audit.models import Bucket, Facet, InclusionProof, JournalState, Page, VerifyReport
+from core.audit.prove import prove
+from core.audit.query import Query, parse_query
+from core.audit.readers import Readers
+from core.audit.recover import recover
+from core.audit.search import entries_of_run, facets_of, histogram_of, search
+from core.audit.spool import Spool
+from core.audit.store import DATABASE, Store
+from core.audit.verify import verify_home
+from core.audit.writer import Group, Writer
+from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalError
+
+SPOOL = "journal.spool"
+BLOBS = "blobs"
+MAX_PAGE = 5000
+
+Answer = TypeVar("Answer")
+Subscriber = Callable[[list[Entry]], None]
+
+
+class Journal:
+    """An open journal. Make one with `Journal.open`; use it on the event loop it was opened on."""
+
+    def __init__(
+        self, folder: Path, key: Ed25519PrivateKey, store: Store, spool: Spool, recovered: int
+    ) -> None:
+        """For `open`, which has done the blocking part."""
+        self.folder = folder
+        self._public_key = key.public_key()
+        self._store = store
+        self._recovered = recovered
+        self._loop = asyncio.get_running_loop()
+        self._subscribers: list[Subscriber] = []
+        self._stops: set[threading.Event] = set()
+        self._blobs = Blobs(folder / BLOBS)
+        self._readers = Readers(folder / DATABASE)
+        self._writer = Writer(store, spool, self._committed)
+        self._writer.start()
+
+    @classmethod
+    async def open(cls, folder: Path, key: Ed25519PrivateKey, name: str) -> Journal:
+        """Open the journal in `folder`, or a new one called `name`, and recover what a crash left.
+
+        Raises:
+            JournalCorrupt: it is damaged, cut, or signed with another key.
+            JournalUnavailable: it cannot be written, or another program has it open.
+        """
+        store, spool, recovered = await _in_thread(partial(_open, folder, key, name))
+        return cls(folder, key, store, spool, recovered)
+
+    @property
+    def state(self) -> JournalState:
+        """Whether it can be written at present, and how much is in it."""
+        failure = self._writer.failure
+        return JournalState(
+            writable=failure is None and not self._writer.closing,
+            error=failure.message if failure is not None else None,
+            entries=self._store.size,
+            queued=self._writer.queued,
+            recovered=self._recovered,
+        )
+
+    async def append(self, entry: NewEntry) -> Entry:
+        """Write one entry; returns when it is durable.
+
+        Raises:
+            BadInput: it has no canonical form.
+            JournalUnavailable: it may not have been written; nothing that depends on it may go on.
+        """
+        return (await self.append_many([entry]))[0]
+
+    async def append_many(self, entries: list[NewEntry]) -> list[Entry]:
+        """Write entries, all or none; returns when they are durable.
+
+        Raises:
+            BadInput: one of them has no canonical form.
+            JournalUnavailable: they may not have been written.
+        """
+        if not entries:
+            return []
+        answer: asyncio.Future[list[Entry]] = self._loop.create_future()
+
+        def done(group: Group) -> None:
+            if answer.done():
+                return
+            if group.error is not None:
+                answer.set_exception(group.error)
+            else:
+                answer.set_result(written(group))
+
+        self._writer.submit(list(entries), done)
+        return await answer
+
+    def note(self, entry: NewEntry) -> None:
+        """Write one entry that nobody waits for; killing this process afterwards does not lose it.
+
+        Raises:
+            BadInput: it has no canonical form.
+            JournalUnavailable: it was not written.
+        """
+        self._writer.note(entry)
+
+    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+        """Call `callback` on the event loop with the entries of each commit; gives what ends that."""
+        self._subscribers.append(callback)
+
+        def unsubscribe() -> None:
+            if callback in self._subscribers:
+                self._subscribers.remove(callback)
+
+        return unsubscribe
+
+    async def put_blob(self, data: bytes) -> str:
+        """Store bytes durably; gives their SHA-256 in hexadecimal.
+
+        Raises:
+            JournalUnavailable: they could not be written.
+        """
+        return await self._readers.run(partial(self._blobs.put, data))
+
+    async def get_blob(self, sha: str) -> bytes:
+        """A blob's bytes, hashed again.
+
+        Raises:
+            BadInput: there is none of that name (code `not_found`).
+            JournalCorrupt: it was changed.
+        """
+        return await self._readers.run(partial(self._blobs.get, sha))
+
+    async def query(
+        self, query: str | Query, before: int | None = None, after: int | None = None, limit: int = 200
+    ) -> Page:
+        """One page of the entries that match, newest first; with `after` alone, oldest first from there.
+
+        Raises:
+            BadInput: the query is not understood; says the column and what is allowed.
+        """
+        if not 1 <= limit <= MAX_PAGE:
+            raise BadInput(f"A page has 1 to {MAX_PAGE} entries, not {limit}.")
+        parsed = parse_query(query) if isinstance(query, str) else query
+        return await self._readers.read(lambda db: search(db, parsed, before, after, limit))
+
+    async def entry(self, seq: int) -> Entry:
+        """The entry of that number.
+
+        Raises:
+            BadInput: there is none (code `not_found`).
+        """
+        return await self._readers.read(lambda db: _entry(db, seq))
+
+    async def entries_of_run(self, run: str) -> list[Entry]:
+        """All entries of a run, oldest first."""
+        return await self._readers.read(lambda db: entries_of_run(db, run))
+
+    async def facets(self, field: str, prefix: str = "", limit: int = 50) -> list[Facet]:
+        """The values of a field of the query language that begin with `prefix`, in order.
+
+        Raises:
+            BadInput: there is no such field.
+        """
+        return await self._readers.read(lambda db: facets_of(db, field, prefix, limit))
+
+    async def histogram(self, query: str | Query, buckets: int = 60) -> list[Bucket]:
+        """How many entries match, in equal spans of the time that the query covers.
+
+        Raises:
+            BadInput: the query is not understood.
+        """
+        parsed = parse_query(query) if isinstance(query, str) else query
+        return await self._readers.read(lambda db: histogram_of(db, parsed, buckets))
+
+    async def prove(self, seq: int) -> InclusionProof:
+        """That an entry is in the tree that the newest checkpoint signs; `verify_inclusion` checks it.
+
+        Raises:
+            BadInput: there is no such entry (code `not_found`).
+        """
+        return await self._readers.read(lambda db: prove(db, seq))
+
+    async def verify(
+        self, progress: Callable[[int, int], None] | None = None, stop: threading.Event | None = None
+    ) -> VerifyReport:
+        """Recompute everything; `progress` is told entries done and in all, on a thread."""
+        stop = stop or threading.Event()
+        self._stops.add(stop)
+        check = partial(verify_home, self.folder, self._public_key, live=True, progress=progress, stop=stop)
+        try:
+            return await self._readers.run(check)
+        finally:
+            self._stops.discard(stop)
+
+    async def close(self) -> None:
+        """Commit what is queued, sign a last checkpoint, and leave no thread and no open file.
+
+        Raises:
+            JournalUnavailable: something could not be written; what was noted is still in the spool.
+        """
+        for stop in self._stops:
+            stop.set()
+        # Readers first: only a writer that is the last to leave can remove SQLite's log.
+        await _in_thread(self._readers.close)
+        failure = await _in_thread(self._writer.close)
+        # What the writer reported last is delivered before close returns.
+        await asyncio.sleep(0)
+        if failure is not None:
+            raise failure
+
+    def _committed(self, groups: list[Group]) -> None:
+        """On the writer's thread: carry a commit over to the event loop, in one call."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._deliver, groups)
+
+    def _deliver(self, groups: list[Group]) -> None:
+        for group in groups:
+            if group.done is not None:
+                group.done(group)
+        if not self._subscribers:
+            return
+        entries = [entry for group in groups if group.error is None for entry in written(group)]
+        if entries:
+            for callback in list(self._subscribers):
+                callback(entries)
+
+
+def written(group: Group) -> list[Entry]:
+    """The entries of a committed group as they stand in the journal."""
+    return [
+        Entry.model_construct(**new.__dict__, seq=seq, time=time)
+        for seq, (new, time) in enumerate(zip(group.entries, group.times, strict=True), group.first_seq)
+    ]
+
+
+async def _in_thread(work: Callable[[], Answer]) -> Answer:
+    """Run blocking work in a thread that is gone afterwards."""
+    with ThreadPoolExecutor(1, thread_name_prefix="journal-control") as threads:
+        return await asyncio.get_running_loop().run_in_executor(threads, work)
+
+
+def _entry(connection: sqlite3.Connection, seq: int) -> Entry:
+    row = connection.execute("SELECT entry FROM entries WHERE seq = ?", (seq,)).fetchone()
+    if row is None:
+        raise BadInput(f"There is no journal entry {seq}.", ErrorCode.NOT_FOUND)
+    return decode(row[0])
+
+
+def _open(folder: Path, key: Ed25519PrivateKey, name: str) -> tuple[Store, Spool, int]:
+    database, spool_path = folder / DATABASE, folder / SPOOL
+    leftovers = [path for path in (spool_path, Path(f"{database}-wal")) if path.exists()]
+    if leftovers and not database.exists():
+        raise JournalCorrupt(
+            f"{database} is missing, but {leftovers[0].name} is there: the journal was removed or moved."
+            " Put it back; or move the rest away too, to begin a new journal."
+        )
+    store = Store(database, key, name)
+    try:
+        spool = Spool(spool_path)
+    except JournalError:
+        store.close()
+        raise
+    try:
+        # Read again: between opening and locking, another program may have written and gone.
+        store.reopen()
+        recovered = recover(store, spool)
+    except JournalError:
+        store.close()
+        spool.close()
+        raise
+    return store, spool, recovered

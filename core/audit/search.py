@@ -1,0 +1,391 @@
+"""Queries in SQL: choosing what drives a search, paging by number, counting, facets, histograms.
+
+One term drives: the one whose index has the fewest entries, walked in order of `seq` (values are merged).
+The others are looked up by (value, seq) in their own index, which costs a microsecond and reads no entry.
+What no index can answer (free text) is asked of the entry itself. The journal is searched in spans of
+numbers, so that one that finds little ends after about a second with what it has and says how far it came.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+from json.encoder import encode_basestring
+
+from core.audit.encode import decode
+from core.audit.entries import Entry
+from core.audit.models import Bucket, Facet, Page
+from core.audit.query import TEXT_FIELDS, DurationTerm, Query, SeqTerm, Term, TextTerm
+from core.errors import BadInput, JournalCorrupt
+
+COUNT_BOUND = 10_000
+BUDGET_SECONDS = 1.0
+MAX_BUCKETS = 1000
+MAX_FACETS = 1000
+_PAGE_BYTES = 32 * 1024 * 1024
+_FIRST_SPAN = 65_536
+_SCAN_SPAN = 131_072
+# Beyond this, sorting what an index range gives costs more than walking the entries in order.
+_SORTABLE = 20_000
+_MAX_VALUES = 200
+_MAX_ARMS = 30
+_MAX_PROBES = 8
+_TIME = "json_extract(CAST(entry AS TEXT), '$.time')"
+_SAYING = ("kind", "actor", "run", "step", "device", "call_id", "tool", "status", "verdict", "body")
+_SAID = "json_extract(CAST(e.entry AS TEXT), " + ", ".join(f"'$.{name}'" for name in _SAYING) + ")"
+
+Parameter = str | int | float
+
+
+@dataclass(slots=True)
+class _Condition:
+    """One term as SQL over `entries e`. `column` and `values` are there when an index can look them up."""
+
+    sql: str
+    parameters: list[Parameter]
+    column: str | None = None
+    values: list[str] | None = None
+    ranged: bool = False
+    matches: int = 0
+
+    @property
+    def may_drive(self) -> bool:
+        if self.values is not None:
+            return len(self.values) <= _MAX_ARMS or self.matches <= _SORTABLE
+        return self.ranged and self.matches <= _SORTABLE
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What to search, and where: entries `low` to `high`, both included."""
+
+    low: int
+    high: int
+    driver: _Condition | None = None
+    rest: list[_Condition] = field(default_factory=list)
+    nothing: bool = False
+
+    def statement(self, low: int, high: int, newest_first: bool) -> tuple[str, list[Parameter]]:
+        """What selects the matching numbers from `low` to `high` in order."""
+        rest = "".join(f" AND {condition.sql}" for condition in self.rest)
+        tail: list[Parameter] = [low, high]
+        tail += [value for condition in self.rest for value in condition.parameters]
+        where = f"e.seq BETWEEN ? AND ?{rest}"
+        order = f" ORDER BY seq {'DESC' if newest_first else 'ASC'}"
+        driver = self.driver
+        if driver is None:
+            return f"SELECT e.seq FROM entries e NOT INDEXED WHERE {where}{order}", tail
+        source = f"SELECT e.seq FROM entries e INDEXED BY by_{driver.column} WHERE"
+        if driver.values is None or len(driver.values) > _MAX_ARMS:
+            return f"{source} {driver.sql} AND {where}{order}", [*driver.parameters, *tail]
+        # SQLite merges arms that are each in order, where an IN would make it sort all that match.
+        arms = [f"{source} e.{driver.column} = ? AND {where}" for _ in driver.values]
+        return " UNION ALL ".join(arms) + order, [part for value in driver.values for part in (value, *tail)]
+
+
+def search(
+    connection: sqlite3.Connection, query: Query, before: int | None, after: int | None, limit: int
+) -> Page:
+    """One page of the entries that match."""
+    started = time.monotonic()
+    deadline = started + BUDGET_SECONDS
+    newest_first = before is not None or after is None
+    whole = _plan(connection, query, 1, _last_seq(connection))
+    low = max(whole.low, after + 1) if after is not None else whole.low
+    high = min(whole.high, before - 1) if before is not None else whole.high
+    walk = _Walk(connection, whole, low, high, newest_first, deadline)
+    found = list(islice(walk, limit + 1))
+    complete = len(found) > limit or walk.complete
+    entries, cut = _load(connection, found[:limit])
+    edge = None
+    if cut or len(found) > limit:
+        edge = entries[-1].seq
+    elif not complete:
+        edge = walk.reached
+    counted = len(found)
+    if before is not None or after is not None:
+        walk = _Walk(connection, whole, whole.low, whole.high, newest_first, deadline)
+        counted = 0
+    counted += sum(1 for _ in islice(walk, COUNT_BOUND + 1 - counted))
+    return Page(
+        entries=entries,
+        count=min(counted, COUNT_BOUND),
+        count_exact=walk.exhausted,
+        complete=complete,
+        searched_to=edge,
+        next_before=edge if newest_first else None,
+        next_after=None if newest_first else edge,
+        took_ms=round((time.monotonic() - started) * 1000, 3),
+    )
+
+
+def entries_of_run(connection: sqlite3.Connection, run: str) -> list[Entry]:
+    """All entries of a run, oldest first."""
+    rows = connection.execute(
+        "SELECT entry FROM entries INDEXED BY by_run WHERE run = ? ORDER BY seq", (run,)
+    )
+    return [decode(row[0]) for row in rows]
+
+
+def facets_of(connection: sqlite3.Connection, name: str, prefix: str, limit: int) -> list[Facet]:
+    """The values of a field that begin with `prefix`."""
+    if name not in TEXT_FIELDS:
+        raise BadInput(f"The field {name!r} has no list of values; these have: {', '.join(TEXT_FIELDS)}.")
+    column = TEXT_FIELDS[name]
+    facets = []
+    for value in islice(_values(connection, column, prefix), min(limit, MAX_FACETS)):
+        count = _count_value(connection, column, value, 1, _last_seq(connection), COUNT_BOUND + 1)
+        facets.append(Facet(value=value, count=min(count, COUNT_BOUND), exact=count <= COUNT_BOUND))
+    return facets
+
+
+def histogram_of(connection: sqlite3.Connection, query: Query, buckets: int) -> list[Bucket]:
+    """How many entries match in equal spans of time, from the first that the query allows to the last."""
+    if not 1 <= buckets <= MAX_BUCKETS:
+        raise BadInput(f"A histogram has 1 to {MAX_BUCKETS} buckets, not {buckets}.")
+    plan = _plan(connection, query, 1, _last_seq(connection))
+    if plan.low > plan.high:
+        return []
+    start = _as_datetime(query.since or _time_of(connection, plan.low))
+    end = _as_datetime(query.until or _time_of(connection, plan.high))
+    step = max((end - start) / buckets, timedelta(microseconds=1))
+    edges = [_as_text(start + step * number) for number in range(buckets)]
+    firsts = [plan.low, *(_first_since(connection, edge, plan.low, plan.high) for edge in edges[1:])]
+    lasts = [first - 1 for first in firsts[1:]] + [plan.high]
+    answer = []
+    for number, (low, high) in enumerate(zip(firsts, lasts, strict=True)):
+        count = max(high - low + 1, 0)
+        if plan.nothing:
+            count = 0
+        elif count and (plan.driver or plan.rest):
+            sql, parameters = plan.statement(low, high, True)
+            count = connection.execute(f"SELECT count(*) FROM ({sql})", parameters).fetchone()[0]
+        edge = edges[number + 1] if number + 1 < buckets else _as_text(max(end, start + step * buckets))
+        answer.append(Bucket(start=edges[number], end=edge, count=count))
+    return answer
+
+
+class _Walk:
+    """The numbers that match, in order, span by span, until all is searched or time is up."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        plan: _Plan,
+        low: int,
+        high: int,
+        newest_first: bool,
+        deadline: float,
+    ) -> None:
+        self._connection = connection
+        self._plan = plan
+        self._low, self._high = low, high
+        self._newest_first = newest_first
+        self._deadline = deadline
+        self._rows = self._search()
+        self.complete = True
+        self.exhausted = False
+        # How far was searched, as the exclusive bound that a further search begins at.
+        self.reached: int | None = None
+
+    def __iter__(self) -> Iterator[int]:
+        return self._rows
+
+    def _search(self) -> Iterator[int]:
+        low, high, span = self._low, self._high, _FIRST_SPAN
+        if self._plan.nothing:
+            self.exhausted = True
+            return
+        while low <= high:
+            if self._newest_first:
+                first, last = max(low, high - span + 1), high
+                high = first - 1
+                self.reached = first
+            else:
+                first, last = low, min(high, low + span - 1)
+                low = last + 1
+                self.reached = last
+            for (seq,) in self._connection.execute(*self._plan.statement(first, last, self._newest_first)):
+                yield seq
+            span = span * 2 if self._plan.driver is not None else _SCAN_SPAN
+            if time.monotonic() > self._deadline and low <= high:
+                self.complete = False
+                return
+        self.exhausted = True
+
+
+def _plan(connection: sqlite3.Connection, query: Query, low: int, high: int) -> _Plan:
+    """Narrow the span by time and number, and choose what drives."""
+    for term in query.terms:
+        if isinstance(term, SeqTerm) and not term.negated:
+            low, high = max(low, term.low), min(high, term.high)
+    if query.since is not None:
+        low = _first_since(connection, query.since, low, high)
+    if query.until is not None:
+        high = _first_since(connection, query.until, low, high) - 1
+    plan = _Plan(low, high)
+    for term in query.terms:
+        if not (isinstance(term, SeqTerm) and not term.negated):
+            plan.rest.append(_condition(connection, term, low, high))
+    plan.nothing = low > high or any(condition.values == [] for condition in plan.rest)
+    able = [condition for condition in plan.rest if condition.may_drive]
+    if able and not plan.nothing:
+        plan.driver = min(able, key=lambda condition: condition.matches)
+        plan.rest.remove(plan.driver)
+    # Lookups in an index first, then what must read the entry.
+    plan.rest.sort(key=lambda condition: condition.column is None)
+    return plan
+
+
+def _condition(connection: sqlite3.Connection, term: Term, low: int, high: int) -> _Condition:
+    if isinstance(term, TextTerm):
+        return _text_condition(connection, term, low, high)
+    if isinstance(term, DurationTerm):
+        return _duration_condition(connection, term, low, high)
+    if isinstance(term, SeqTerm):
+        return _Condition("NOT (e.seq BETWEEN ? AND ?)", [term.low, term.high])
+    needle = encode_basestring(term.text)[1:-1]
+    escaped = needle.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    like = f"%{escaped}%"
+    if term.negated:
+        return _Condition(f"NOT ({_SAID} LIKE ? ESCAPE '\\')", [like])
+    # The first test is the cheap one: most entries do not hold the text anywhere, names of members included.
+    sql = f"(CAST(e.entry AS TEXT) LIKE ? ESCAPE '\\' AND {_SAID} LIKE ? ESCAPE '\\')"
+    return _Condition(sql, [like, like])
+
+
+def _text_condition(connection: sqlite3.Connection, term: TextTerm, low: int, high: int) -> _Condition:
+    """A field by its values; patterns become the values that there are, unless these are very many."""
+    values: set[str] = set()
+    for pattern in term.patterns:
+        if (literal := pattern.literal) is not None:
+            values.add(literal)
+            continue
+        for value in _values(connection, term.column, pattern.prefix):
+            if pattern.matches(value):
+                values.add(value)
+            if len(values) > _MAX_VALUES:
+                return _glob_condition(term)
+    chosen = sorted(values)
+    marks = ", ".join("?" * len(chosen))
+    if not chosen:
+        return _Condition("1" if term.negated else "0", [], term.column, None if term.negated else [])
+    if len(chosen) <= _MAX_PROBES:
+        sql = (
+            f"EXISTS (SELECT 1 FROM entries p INDEXED BY by_{term.column}"
+            f" WHERE p.{term.column} IN ({marks}) AND p.seq = e.seq)"
+        )
+    else:
+        sql = f"e.{term.column} IN ({marks})"
+    parameters: list[Parameter] = list(chosen)
+    if term.negated:
+        return _Condition(f"({sql}) IS NOT 1", parameters)
+    matches = 0
+    for value in chosen:
+        matches += _count_value(connection, term.column, value, low, high, _SORTABLE + 1)
+        if matches > 10 * _SORTABLE:
+            break
+    return _Condition(sql, parameters, term.column, chosen, matches=matches)
+
+
+def _glob_condition(term: TextTerm) -> _Condition:
+    column = f"e.{term.column}"
+    parts = [f"{column} GLOB ?" for _ in term.patterns]
+    parameters: list[Parameter] = [pattern.as_glob() for pattern in term.patterns]
+    sql = f"({' OR '.join(parts)})"
+    if term.negated:
+        sql = f"{sql} IS NOT 1"
+    return _Condition(sql, parameters)
+
+
+def _duration_condition(
+    connection: sqlite3.Connection, term: DurationTerm, low: int, high: int
+) -> _Condition:
+    parts = []
+    parameters: list[Parameter] = []
+    if term.low is not None:
+        parts.append(f"e.duration_ms {'>' if term.low_open else '>='} ?")
+        parameters.append(term.low)
+    if term.high is not None:
+        parts.append(f"e.duration_ms {'<' if term.high_open else '<='} ?")
+        parameters.append(term.high)
+    sql = " AND ".join(parts)
+    if term.negated:
+        return _Condition(f"({sql}) IS NOT 1", parameters)
+    matches = connection.execute(
+        f"SELECT count(*) FROM (SELECT 1 FROM entries e INDEXED BY by_duration_ms WHERE {sql} LIMIT ?)",
+        [*parameters, _SORTABLE + 1],
+    ).fetchone()[0]
+    return _Condition(sql, parameters, "duration_ms", ranged=True, matches=matches)
+
+
+def _values(connection: sqlite3.Connection, column: str, prefix: str) -> Iterator[str]:
+    """The values of an indexed column that begin with `prefix`, in order; one lookup for each."""
+    sql = (
+        f"SELECT {column} FROM entries INDEXED BY by_{column} WHERE {column} {{}} ? ORDER BY {column} LIMIT 1"
+    )
+    row = connection.execute(sql.format(">="), (prefix,)).fetchone()
+    while row is not None and isinstance(row[0], str) and row[0].startswith(prefix):
+        yield row[0]
+        row = connection.execute(sql.format(">"), (row[0],)).fetchone()
+
+
+def _count_value(
+    connection: sqlite3.Connection, column: str, value: str, low: int, high: int, bound: int
+) -> int:
+    row = connection.execute(
+        f"SELECT count(*) FROM (SELECT 1 FROM entries INDEXED BY by_{column}"
+        f" WHERE {column} = ? AND seq BETWEEN ? AND ? LIMIT ?)",
+        (value, low, high, bound),
+    ).fetchone()
+    return int(row[0])
+
+
+def _last_seq(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT max(seq) FROM entries").fetchone()[0] or 0)
+
+
+def _first_since(connection: sqlite3.Connection, moment: str, low: int, high: int) -> int:
+    """The first number from `low` to `high` whose time is not before `moment`; `high` + 1 when there is none.
+
+    Times never go back from entry to entry, so no index on them is needed.
+    """
+    while low <= high:
+        middle = (low + high) // 2
+        if _time_of(connection, middle) < moment:
+            low = middle + 1
+        else:
+            high = middle - 1
+    return low
+
+
+def _time_of(connection: sqlite3.Connection, seq: int) -> str:
+    row = connection.execute(f"SELECT {_TIME} FROM entries WHERE seq = ?", (seq,)).fetchone()
+    if row is None:
+        raise JournalCorrupt(f"Journal entry {seq} is missing; run `quarterdeck audit verify`.")
+    return str(row[0])
+
+
+def _load(connection: sqlite3.Connection, seqs: list[int]) -> tuple[list[Entry], bool]:
+    """The entries of these numbers, and whether some were left out because the page would be too large."""
+    entries: list[Entry] = []
+    size = 0
+    for seq in seqs:
+        data = connection.execute("SELECT entry FROM entries WHERE seq = ?", (seq,)).fetchone()[0]
+        size += len(data)
+        if entries and size > _PAGE_BYTES:
+            return entries, True
+        entries.append(decode(data))
+    return entries, False
+
+
+def _as_datetime(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _as_text(moment: datetime) -> str:
+    return moment.isoformat(timespec="microseconds")[:26] + "Z"

@@ -1,0 +1,391 @@
+"""The journal's SQLite file: its schema, the one writing connection, and the transaction of a group commit.
+
+A row of `entries` stores the number, the canonical bytes and the leaf hash. What queries filter by are
+virtual generated columns: computed from the bytes, stored only in indexes, so no stored value can disagree
+with the entry. `head` holds the signed checkpoint over all entries and the tree's right edge, and is replaced
+in every transaction; `checkpoints` keeps one for good every 1,000 entries and at each orderly close;
+`subtrees` holds the roots of complete runs of 1,024 leaves, which make proofs cheap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from core.audit.checkpoint import Checkpoint, Signer, origin_of, read_checkpoint
+from core.audit.encode import Parts
+from core.audit.merkle import SUBTREE_LEAVES, Frontier, leaf_hash
+from core.errors import JournalCorrupt, JournalError, JournalUnavailable
+
+DATABASE = "journal.db"
+APPLICATION_ID = 0x514A4E4C  # "QJNL"
+FORMAT = 1
+CHECKPOINT_EVERY = 1000
+BUSY_SECONDS = 2.0
+# 16 MiB of log between checkpoints: fewer, longer pauses, and still quick to recover.
+_WAL_PAGES = 4096
+
+# The members that queries filter by, each indexed, and whether every entry has one.
+COLUMNS: dict[str, bool] = {
+    "kind": True,
+    "actor": True,
+    "run": False,
+    "device": False,
+    "call_id": False,
+    "tool": False,
+    "status": False,
+    "verdict": False,
+    "duration_ms": False,
+}
+
+
+def _schema() -> tuple[str, ...]:
+    virtual = ",\n  ".join(
+        f"{name} GENERATED ALWAYS AS (json_extract(CAST(entry AS TEXT), '$.{name}')) VIRTUAL"
+        for name in COLUMNS
+    )
+    tables = (
+        f"CREATE TABLE entries (\n  seq INTEGER PRIMARY KEY,\n  entry BLOB NOT NULL,\n"
+        f"  leaf BLOB NOT NULL,\n  {virtual}\n)",
+        "CREATE TABLE head (id INTEGER PRIMARY KEY, note TEXT NOT NULL, edge BLOB NOT NULL)",
+        "CREATE TABLE checkpoints (size INTEGER PRIMARY KEY, note TEXT NOT NULL)",
+        "CREATE TABLE subtrees (number INTEGER PRIMARY KEY, root BLOB NOT NULL)",
+    )
+    indexes = tuple(
+        f"CREATE INDEX by_{name} ON entries ({name})" + ("" if always else f" WHERE {name} IS NOT NULL")
+        for name, always in COLUMNS.items()
+    )
+    return tables + indexes
+
+
+SCHEMA = _schema()
+
+
+class Head:
+    """The newest state of a journal: its signed checkpoint and the tree behind it."""
+
+    def __init__(self, note: str, checkpoint: Checkpoint, frontier: Frontier) -> None:
+        self.note = note
+        self.checkpoint = checkpoint
+        self.frontier = frontier
+
+    @property
+    def spool_done(self) -> int:
+        """The number of the last spool record that is in the journal."""
+        return self.checkpoint.spool or 0
+
+
+def connect(path: Path, mode: str, immutable: bool = False) -> sqlite3.Connection:
+    """Open a connection in SQLite's `mode` (`ro`, `rw`, `rwc`) that starts no transaction by itself.
+
+    `immutable` promises that nobody writes: SQLite then makes no files of its own beside the database.
+    """
+    uri = f"file:{quote(str(path.absolute()))}?mode={mode}{'&immutable=1' if immutable else ''}"
+    connection = sqlite3.connect(
+        uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS
+    )
+    try:
+        connection.execute(f"PRAGMA query_only={'ON' if mode == 'ro' else 'OFF'}")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def journal_error(error: sqlite3.Error | OSError, path: Path) -> JournalError:
+    """What an error of SQLite or the system means for the journal at `path`, and what to do about it."""
+    if isinstance(error, OSError):
+        return JournalUnavailable(
+            f"The journal {path} cannot be used: {error.strerror or error}. Check disk space and permissions."
+        )
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}:
+        return JournalCorrupt(
+            f"The journal {path} is damaged ({error}). Keep a copy of it; put the last good copy back."
+        )
+    advice = {
+        sqlite3.SQLITE_BUSY: "another program is writing to it; close that program",
+        sqlite3.SQLITE_LOCKED: "another program is writing to it; close that program",
+        sqlite3.SQLITE_FULL: "the disk is full; free some space",
+        sqlite3.SQLITE_READONLY: "it is read-only; allow writing to it and to its folder",
+        sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check that it exists and its permissions",
+        sqlite3.SQLITE_PERM: "it may not be opened; check its permissions",
+        sqlite3.SQLITE_IOERR: "the disk reports an error or is full; check the disk and its space",
+    }.get(code, "it refuses the change")
+    return JournalUnavailable(f"The journal {path} cannot be written: {advice} (SQLite: {error}).")
+
+
+def check_format(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a database that is not a journal of this format, table for table and index for index.
+
+    Raises:
+        JournalCorrupt: says what differs.
+    """
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if application != APPLICATION_ID or version != FORMAT:
+        raise JournalCorrupt(
+            f"{path} is not a Quarterdeck journal of format {FORMAT} (it says {application:#x}, {version})."
+        )
+    rows = connection.execute("SELECT name, tbl_name, type, CAST(sql AS BLOB) FROM sqlite_schema").fetchall()
+    found = {sql for *_, sql in rows}
+    wanted = {statement.encode() for statement in SCHEMA}
+    if found != wanted or len(rows) != len(wanted):
+        raise JournalCorrupt(f"The tables or indexes of {path} are not those of a journal.")
+
+
+def read_head(connection: sqlite3.Connection, key: Ed25519PublicKey, path: Path) -> Head:
+    """Read the head and check it: signature, and right edge against root.
+
+    Raises:
+        JournalCorrupt: says which of these is wrong.
+    """
+    rows = connection.execute(
+        "SELECT id, typeof(note), CAST(note AS BLOB), typeof(edge), edge FROM head"
+    ).fetchall()
+    if len(rows) != 1 or rows[0][0] != 1 or bytes_as_text(rows[0][1]) != "text":
+        raise JournalCorrupt(f"The journal {path} has no head: it was cut or overwritten.")
+    _, _, data, kind, edge = rows[0]
+    try:
+        note = data.decode()
+    except UnicodeDecodeError:
+        raise JournalCorrupt(f"The head of the journal {path} is not text.") from None
+    checkpoint = read_checkpoint(note, key)
+    if checkpoint.spool is None:
+        raise JournalCorrupt(f"The head of the journal {path} does not say how far its spool was read.")
+    try:
+        if bytes_as_text(kind) != "blob":
+            raise ValueError("not a blob")
+        frontier = Frontier.from_bytes(checkpoint.size, edge)
+    except ValueError as error:
+        raise JournalCorrupt(f"The right edge of the tree in {path} is damaged: {error}.") from None
+    if frontier.root() != checkpoint.root:
+        raise JournalCorrupt(f"The right edge of the tree in {path} does not lead to the signed root.")
+    return Head(note, checkpoint, frontier)
+
+
+def check_last(connection: sqlite3.Connection, head: Head, path: Path) -> None:
+    """Refuse a journal that ends before or behind its head.
+
+    Raises:
+        JournalCorrupt: it was cut, or rows were added to it.
+    """
+    last = connection.execute("SELECT max(seq) FROM entries").fetchone()[0] or 0
+    if last != head.checkpoint.size:
+        raise JournalCorrupt(
+            f"The journal {path} was signed at {head.checkpoint.size} entries, but its last entry is {last}."
+        )
+
+
+def bytes_as_text(value: str | bytes) -> str:
+    """A short text from SQLite, whether or not the connection hands text out as bytes."""
+    return value if isinstance(value, str) else value.decode()
+
+
+class Store:
+    """The writing side of one `journal.db`. Used by the writer thread only."""
+
+    def __init__(self, path: Path, key: Ed25519PrivateKey, name: str) -> None:
+        """Open the journal, making it when it is new.
+
+        Raises:
+            JournalCorrupt, JournalUnavailable: with what is wrong and what to do.
+        """
+        self.path = path
+        self._key = key
+        self._connection: sqlite3.Connection | None = None
+        self._attempted = ""
+        self.created = not path.exists()
+        if self.created:
+            _create(path, Signer(key, origin_of(name)))
+        self.reopen()
+
+    @property
+    def size(self) -> int:
+        """How many entries are durable."""
+        return self.head.frontier.size
+
+    def reopen(self) -> None:
+        """Open the connection again and read where the journal stands.
+
+        Raises:
+            JournalCorrupt, JournalUnavailable: with what is wrong and what to do.
+        """
+        self.close()
+        try:
+            connection = connect(self.path, "rw")
+            self._connection = connection
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute(f"PRAGMA wal_autocheckpoint={_WAL_PAGES}")
+            check_format(connection, self.path)
+            # Finds out now, not at the first entry, that the file is read-only or somebody else's.
+            connection.execute("BEGIN IMMEDIATE")
+            self.head = read_head(connection, self._key.public_key(), self.path)
+            check_last(connection, self.head, self.path)
+            self.last_time = self._last_time(connection)
+            connection.execute("ROLLBACK")
+        except (sqlite3.Error, JournalError) as error:
+            self.close()
+            if isinstance(error, JournalError):
+                raise
+            raise journal_error(error, self.path) from error
+        # The origin is the tree's for all its life, whatever the computer is called today.
+        self._signer = Signer(self._key, self.head.checkpoint.origin)
+
+    def resume(self) -> None:
+        """Open again after a failed commit, which may have reached the disk or not.
+
+        Raises:
+            JournalCorrupt: another program has written meanwhile.
+            JournalUnavailable: it still cannot be opened for writing.
+        """
+        known = {self.head.note, self._attempted}
+        self.reopen()
+        if self.head.note not in known:
+            raise self._not_ours()
+
+    def commit(self, entries: Sequence[Parts], spool_done: int) -> int:
+        """Add entries in one durable transaction; gives the number of the first. None is a probe that writes.
+
+        Raises:
+            JournalCorrupt: another program has written to this journal.
+            JournalUnavailable: nothing was added, as far as this process can know.
+        """
+        before = self.head
+        frontier = before.frontier.copy()
+        first = frontier.size + 1
+        rows: list[tuple[int, bytes, bytes]] = []
+        subtrees: list[tuple[int, bytes]] = []
+        checkpoints: list[tuple[int, str]] = []
+        for seq, parts in enumerate(entries, first):
+            data = parts.with_seq(seq)
+            leaf = leaf_hash(data)
+            rows.append((seq, data, leaf))
+            complete = frontier.append(leaf)
+            if complete is not None:
+                subtrees.append((seq // SUBTREE_LEAVES - 1, complete))
+            if seq % CHECKPOINT_EVERY == 0:
+                checkpoints.append((seq, self._signer.sign(seq, frontier.root())))
+        done = max(spool_done, before.spool_done)
+        root = frontier.root()
+        note = self._signer.sign(frontier.size, root, done)
+        self._transact(rows, subtrees, checkpoints, note, frontier.to_bytes())
+        self.head = Head(note, Checkpoint(self._signer.origin, frontier.size, root, done), frontier)
+        return first
+
+    def seal(self) -> None:
+        """Keep a checkpoint of the present size for good, and bring the log into the database file.
+
+        Raises:
+            JournalUnavailable: it could not be written.
+        """
+        if self.size:
+            note = self._signer.sign(self.size, self.head.checkpoint.root)
+            self._transact([], [], [(self.size, note)], self.head.note, self.head.frontier.to_bytes())
+        try:
+            self._open().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as error:
+            raise journal_error(error, self.path) from error
+
+    def close(self) -> None:
+        """Close the connection; `reopen` may follow."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            # SQLite checkpoints on close, which fails on a full disk; the log stays and is read next time.
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise JournalUnavailable(f"The journal {self.path} is not open.")
+        return self._connection
+
+    def _transact(
+        self,
+        rows: list[tuple[int, bytes, bytes]],
+        subtrees: list[tuple[int, bytes]],
+        checkpoints: list[tuple[int, str]],
+        note: str,
+        edge: bytes,
+    ) -> None:
+        connection = self._open()
+        self._attempted = note
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany("INSERT INTO entries (seq, entry, leaf) VALUES (?, ?, ?)", rows)
+            connection.executemany("INSERT INTO subtrees (number, root) VALUES (?, ?)", subtrees)
+            connection.executemany(
+                "INSERT OR IGNORE INTO checkpoints (size, note) VALUES (?, ?)", checkpoints
+            )
+            changed = connection.execute(
+                "UPDATE head SET note = ?, edge = ? WHERE id = 1 AND note = ?", (note, edge, self.head.note)
+            ).rowcount
+            if changed != 1:
+                raise self._not_ours()
+            connection.execute("COMMIT")
+        except (sqlite3.Error, JournalCorrupt) as error:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            if isinstance(error, JournalCorrupt):
+                raise
+            if isinstance(error, sqlite3.IntegrityError):
+                raise JournalCorrupt(f"{self.path} has rows beyond its head ({error}).") from error
+            raise journal_error(error, self.path) from error
+
+    def _not_ours(self) -> JournalCorrupt:
+        return JournalCorrupt(
+            f"Another program has written to the journal {self.path}; only one may."
+            " Close it, then start again."
+        )
+
+    @staticmethod
+    def _last_time(connection: sqlite3.Connection) -> str:
+        row = connection.execute(
+            "SELECT json_extract(CAST(entry AS TEXT), '$.time') FROM entries ORDER BY seq DESC LIMIT 1"
+        ).fetchone()
+        return str(row[0]) if row is not None and row[0] is not None else ""
+
+
+def _create(path: Path, signer: Signer) -> None:
+    """Make an empty journal so that it is there whole or not at all."""
+    fresh = path.with_name(f"{path.name}.new")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for leftover in (fresh, Path(f"{fresh}-wal"), Path(f"{fresh}-shm")):
+            leftover.unlink(missing_ok=True)
+        os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        connection = connect(fresh, "rw")
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").fetchone()
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version={FORMAT}")
+            for statement in SCHEMA:
+                connection.execute(statement)
+            note = signer.sign(0, Frontier().root(), 0)
+            connection.execute("INSERT INTO head (id, note, edge) VALUES (1, ?, ?)", (note, b""))
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+        fresh.replace(path)
+        sync_folder(path.parent)
+    except (sqlite3.Error, OSError) as error:
+        raise journal_error(error, path) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` survive a power cut, where the system can."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
