@@ -69,7 +69,7 @@ async def attach(home: Home, server: ControlServer) -> AsyncIterator[Attach]:
 
 
 async def raw(home: Home, **hello: Any) -> ClientConnection:
-    connection = await unix_connect(str(home.socket), compression=None)
+    connection = await unix_connect(str(home.socket), compression=None, max_size=wire.MAX_FRAME)
     await connection.send(
         to_json({"hello": {"api_version": API_VERSION, "client": "test", "actor": "cli:x", **hello}}),
         text=True,
@@ -278,7 +278,7 @@ class TestFrames:
         assert mismatch.value.code is ErrorCode.HOME_BUSY
 
     async def test_whoever_does_not_say_hello_first_is_turned_away(self, home, server):
-        connection = await unix_connect(str(home.socket), compression=None)
+        connection = await unix_connect(str(home.socket), compression=None, max_size=wire.MAX_FRAME)
         await connection.send('{"id": 1, "method": "state"}')
         assert "hello" in from_json(await connection.recv())["error"]["message"]
         with pytest.raises(ConnectionClosed):
@@ -477,16 +477,16 @@ class TestEvents:
         while pumped._connection.transport.get_write_buffer_size() < WRITE_LIMIT:
             await seeing.verify()
         clock = asyncio.get_running_loop().time
-        slowest = 0.0
+        spent = 0.0
         for number in range(200_000):
             event = changed(host, number)
             before = clock()
             host.hub.publish(event)
-            slowest = max(slowest, clock() - before)
+            spent += clock() - before
             if number % 1000 == 0:
                 await seeing.verify()
-        print(f"slowest publish: {slowest * 1e6:.0f} us")
-        assert slowest < 0.05
+        print(f"one publish: {spent / 200_000 * 1e6:.2f} us")
+        assert spent / 200_000 < 100e-6
         assert len(pumped._streams[5]._pending) <= MAX_PENDING
         stuck.transport.resume_reading()
         seen: list[Any] = []

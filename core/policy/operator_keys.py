@@ -1,0 +1,234 @@
+"""The operator's private key: made, kept and used where the operator is, never in the service.
+
+`keys/operator-NAME.pem` is a PKCS #8 key (Ed25519), encrypted when there is a passphrase;
+`keys/operator-NAME.pub` is its public half in hexadecimal, so that keys can be listed without unlocking any.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from core.canonical import canonical_bytes
+from core.errors import BadInput, ErrorCode
+from core.home import OPERATOR_NAME, Home
+from core.policy.models import Approval, Operator, SignedStatement, Statement
+
+SHORTEST_PASSPHRASE = 10
+STATEMENT_VALID_S = 60.0
+
+_ENCRYPTED = b"-----BEGIN ENCRYPTED PRIVATE KEY-----"
+_KEY = re.compile(r"[0-9a-f]{64}")
+_SIGNATURE = re.compile(r"[0-9a-f]{128}")
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorKey:
+    """An unlocked key. Its private half shows in no `repr` and is written nowhere but into its own file."""
+
+    name: str
+    has_passphrase: bool
+    _private: Ed25519PrivateKey = field(repr=False, compare=False)
+
+    @property
+    def public_key(self) -> str:
+        """The raw public key, 64 hexadecimal digits."""
+        return self._private.public_key().public_bytes_raw().hex()
+
+    @property
+    def operator(self) -> Operator:
+        """What the service is told of this operator."""
+        return Operator(name=self.name, public_key=self.public_key, has_passphrase=self.has_passphrase)
+
+    def sign(self, statement: Statement) -> SignedStatement:
+        """Sign a statement of this operator's own.
+
+        Raises:
+            BadInput: it names somebody else as its approver.
+        """
+        if statement.approver != self.name:
+            raise BadInput(f"{self.name} cannot sign for {statement.approver}.")
+        return SignedStatement(
+            statement=statement, signature=self._private.sign(_signed_bytes(statement)).hex()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """A key as it lies in the home, not unlocked. `public_key` is "" when its file is missing or odd."""
+
+    name: str
+    has_passphrase: bool
+    public_key: str
+
+
+def _signed_bytes(statement: Statement) -> bytes:
+    return canonical_bytes(statement.model_dump(mode="json"))
+
+
+def _path(home: Home, name: str) -> Path:
+    if not OPERATOR_NAME.fullmatch(name):
+        raise BadInput(
+            f"{name!r} cannot be an operator's name: letters, digits, '.', '_' and '-', at most 64, "
+            "the first one a letter or digit."
+        )
+    return home.keys / f"operator-{name}.pem"
+
+
+def login_name() -> str:
+    """The name of whoever is logged in, made fit for an operator's name; "operator" when there is none."""
+    try:
+        login = getpass.getuser()
+    except (OSError, KeyError):
+        login = ""
+    fit = re.sub(r"[^A-Za-z0-9._-]+", "-", login).lstrip("._-")[:64]
+    return fit or "operator"
+
+
+def create_operator_key(home: Home, name: str, passphrase: str | None) -> OperatorKey:
+    """Make a key and keep it in the home, readable by its owner alone.
+
+    Raises:
+        BadInput: the name is not usable, the passphrase is too short, there is such a key already, or the
+            file cannot be written.
+    """
+    path = _path(home, name)
+    encryption: KeySerializationEncryption = NoEncryption()
+    if passphrase is not None:
+        if len(passphrase) < SHORTEST_PASSPHRASE:
+            raise BadInput(f"A passphrase has at least {SHORTEST_PASSPHRASE} characters.")
+        encryption = BestAvailableEncryption(passphrase.encode())
+    if path.exists():
+        raise BadInput(f"There is a key of {name} already; it is never overwritten.")
+    private = Ed25519PrivateKey.generate()
+    key = OperatorKey(name, passphrase is not None, private)
+    try:
+        _write_new(path, private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
+        # A public half without its key can only be left over: nobody could sign with it.
+        path.with_suffix(".pub").unlink(missing_ok=True)
+        _write_new(path.with_suffix(".pub"), key.public_key.encode())
+    except FileExistsError as error:
+        raise BadInput(f"There is a key of {name} already; it is never overwritten.") from error
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
+    return key
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    """Write a whole file or none, mode 0600, and only where there is none yet."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    with suppress(FileNotFoundError):
+        fresh.unlink()
+    try:
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        # Unlike a rename, a link fails where the name is taken, also by somebody just this moment.
+        os.link(fresh, path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def list_operator_keys(home: Home) -> list[KeyFile]:
+    """The keys in this home by name; none is unlocked."""
+    found = []
+    for path in sorted(home.keys.glob("operator-*.pem")):
+        name = path.stem.removeprefix("operator-")
+        if not OPERATOR_NAME.fullmatch(name):
+            continue
+        with suppress(OSError):
+            found.append(KeyFile(name, path.read_bytes().lstrip().startswith(_ENCRYPTED), _public(path)))
+    return found
+
+
+def _public(path: Path) -> str:
+    try:
+        text = path.with_suffix(".pub").read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return text if _KEY.fullmatch(text) else ""
+
+
+def load_operator_key(home: Home, name: str, passphrase: str | None) -> OperatorKey:
+    """Unlock a key of this home.
+
+    Raises:
+        BadInput: there is no such key (`not_found`), the passphrase is wrong, missing or surplus, or the
+            file is not such a key.
+    """
+    path = _path(home, name)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise BadInput(f"There is no key of {name} in {home.keys}.", ErrorCode.NOT_FOUND) from error
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
+    encrypted = data.lstrip().startswith(_ENCRYPTED)
+    if encrypted and passphrase is None:
+        raise BadInput(f"The key of {name} has a passphrase; it was not given.")
+    if not encrypted and passphrase is not None:
+        raise BadInput(f"The key of {name} has no passphrase, but one was given.")
+    try:
+        private = load_pem_private_key(data, passphrase.encode() if passphrase is not None else None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        # A wrong passphrase decrypts to noise, so that the two cannot be told apart.
+        problem = "The passphrase is wrong, or the file is damaged" if encrypted else "The file is damaged"
+        raise BadInput(f"The key of {name} does not open. {problem}: {path}.") from error
+    if not isinstance(private, Ed25519PrivateKey):
+        raise BadInput(f"{path} is not an Ed25519 key.")
+    return OperatorKey(name, encrypted, private)
+
+
+def statement_for(
+    approval: Approval,
+    verdict: Literal["approve", "deny"],
+    approver: str,
+    reason: str = "",
+    valid_s: float = STATEMENT_VALID_S,
+) -> Statement:
+    """What an operator would sign to answer this request; worth nothing after `valid_s` seconds."""
+    request = approval.request
+    return Statement(
+        verdict=verdict,
+        approval=approval.id,
+        request_digest=request.digest,
+        contract=request.contract,
+        device=request.device,
+        call_id=request.call_id,
+        approver=approver,
+        expires=(datetime.now(UTC) + timedelta(seconds=valid_s)).isoformat(),
+        reason=reason,
+    )
+
+
+def verify_statement(signed: SignedStatement, public_key_hex: str) -> bool:
+    """Whether this key signed exactly this statement.
+
+    Digits are lower case and nothing else: one signature has one spelling, so that it can be compared.
+    """
+    if not _SIGNATURE.fullmatch(signed.signature) or not _KEY.fullmatch(public_key_hex):
+        return False
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key_hex))
+        key.verify(bytes.fromhex(signed.signature), _signed_bytes(signed.statement))
+    except (InvalidSignature, ValueError, BadInput):
+        return False
+    return True

@@ -1,0 +1,211 @@
+"""The operator's key: how it is kept, and what its signature is worth."""
+
+from __future__ import annotations
+
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from core.canonical import canonical_bytes
+from core.errors import BadInput, ErrorCode
+from core.fleet.models import Effect, Risk
+from core.home import Home
+from core.policy.models import (
+    Answer,
+    Approval,
+    Decision,
+    Profile,
+    Request,
+    SignedStatement,
+    Statement,
+)
+from core.policy.operator_keys import (
+    OperatorKey,
+    create_operator_key,
+    list_operator_keys,
+    load_operator_key,
+    login_name,
+    statement_for,
+    verify_statement,
+)
+
+PASSPHRASE = "correct horse battery"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path).create()
+
+
+@pytest.fixture
+def key(home: Home) -> OperatorKey:
+    return create_operator_key(home, "anna", None)
+
+
+def approval() -> Approval:
+    request = Request(
+        device="d1",
+        contract="c" * 64,
+        tool_key="ns::t",
+        tool_name="t",
+        tool_type="action",
+        parameters={"command": "ls"},
+        call_id="call-1",
+        digest="d" * 64,
+    )
+    decision = Decision(
+        answer=Answer.ASK,
+        risk=Risk.HIGH,
+        effect=Effect.CHANGE,
+        profile=Profile.GUARDED,
+        summary="",
+        reasons=[],
+    )
+    return Approval(
+        id="a1", request=request, decision=decision, actor="cli:x", asked_at="", expires_at="", remaining_s=1
+    )
+
+
+def test_a_key_is_for_its_owner_alone_and_comes_back_as_it_was(home, key):
+    assert [stat.S_IMODE(path.stat().st_mode) for path in home.keys.iterdir()] == [0o600, 0o600]
+    again = load_operator_key(home, "anna", None)
+    assert again.operator == key.operator
+    assert not again.has_passphrase
+
+
+def test_a_passphrase_encrypts_the_key_on_disk(home):
+    key = create_operator_key(home, "anna", PASSPHRASE)
+    assert key.operator.has_passphrase
+    assert (home.keys / "operator-anna.pem").read_bytes().startswith(b"-----BEGIN ENCRYPTED")
+    assert load_operator_key(home, "anna", PASSPHRASE).public_key == key.public_key
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("wrong horse battery", "passphrase is wrong"), (None, "not given")]
+)
+def test_a_locked_key_does_not_open_without_its_passphrase(home, given, said):
+    create_operator_key(home, "anna", PASSPHRASE)
+    with pytest.raises(BadInput, match=said):
+        load_operator_key(home, "anna", given)
+
+
+def test_a_passphrase_must_be_worth_its_name(home):
+    with pytest.raises(BadInput, match="at least 10"):
+        create_operator_key(home, "anna", "short")
+    assert list_operator_keys(home) == []
+
+
+def test_a_key_is_never_overwritten(home, key):
+    before = (home.keys / "operator-anna.pem").read_bytes()
+    with pytest.raises(BadInput, match="already"):
+        create_operator_key(home, "anna", PASSPHRASE)
+    assert (home.keys / "operator-anna.pem").read_bytes() == before
+
+
+def test_a_key_that_appears_in_between_is_not_overwritten_either(home, key, monkeypatch):
+    monkeypatch.setattr(Path, "exists", lambda _: False)
+    with pytest.raises(BadInput, match="already"):
+        create_operator_key(home, "anna", None)
+    assert load_operator_key(home, "anna", None).public_key == key.public_key
+
+
+@pytest.mark.parametrize("name", ["", "../anna", "a/b", ".hidden", "anna\n", "a b", "x" * 65, "ann\u00e4"])
+def test_a_name_cannot_lead_out_of_the_folder(home, name):
+    with pytest.raises(BadInput, match="operator's name"):
+        create_operator_key(home, name, None)
+
+
+def test_keys_are_listed_without_unlocking_them(home, key):
+    create_operator_key(home, "bert", PASSPHRASE)
+    (home.keys / "other.pem").write_text("not an operator's")
+    anna, bert = list_operator_keys(home)
+    assert (anna.name, anna.has_passphrase, anna.public_key) == ("anna", False, key.public_key)
+    assert (bert.name, bert.has_passphrase) == ("bert", True)
+
+
+def test_a_damaged_key_and_a_missing_key_are_told_apart(home, key):
+    (home.keys / "operator-anna.pem").write_text("nonsense")
+    with pytest.raises(BadInput, match="damaged"):
+        load_operator_key(home, "anna", None)
+    with pytest.raises(BadInput) as missing:
+        load_operator_key(home, "bert", None)
+    assert missing.value.code is ErrorCode.NOT_FOUND
+
+
+def test_the_private_half_shows_in_no_representation(key):
+    secret = key._private.private_bytes_raw().hex()
+    assert secret not in repr(key)
+    assert "_private" not in repr(key)
+
+
+def test_whoever_is_logged_in_has_a_usable_name(monkeypatch):
+    monkeypatch.setattr("getpass.getuser", lambda: "DOMAIN\\änna k")
+    assert login_name() == "DOMAIN-nna-k"
+    monkeypatch.setattr("getpass.getuser", lambda: "..")
+    assert login_name() == "operator"
+
+
+class TestSignature:
+    @pytest.fixture
+    def signed(self, key: OperatorKey) -> SignedStatement:
+        return key.sign(statement_for(approval(), "approve", "anna", "looks right"))
+
+    def test_it_holds_for_the_statement_and_key_it_was_made_with(self, signed, key):
+        assert verify_statement(signed, key.public_key)
+
+    @pytest.mark.parametrize("field", sorted(Statement.model_fields))
+    def test_it_breaks_when_any_field_is_changed(self, signed, key, field):
+        before = getattr(signed.statement, field)
+        other = "deny" if field == "verdict" else f"{before} "
+        forged = signed.model_copy(update={"statement": signed.statement.model_copy(update={field: other})})
+        assert not verify_statement(forged, key.public_key)
+
+    def test_it_breaks_when_any_bit_of_it_is_changed(self, signed, key):
+        raw = bytes.fromhex(signed.signature)
+        for bit in range(len(raw) * 8):
+            flipped = bytearray(raw)
+            flipped[bit // 8] ^= 1 << bit % 8
+            assert not verify_statement(
+                signed.model_copy(update={"signature": flipped.hex()}), key.public_key
+            )
+
+    def test_another_key_is_not_the_signer(self, home, signed):
+        other = create_operator_key(home, "bert", None)
+        assert not verify_statement(signed, other.public_key)
+
+    @pytest.mark.parametrize(
+        "trick",
+        [
+            str.upper,
+            lambda s: f" {s}",
+            lambda s: s[:64] + " " + s[64:],
+            lambda s: s + "\n",
+            lambda s: s + "00",
+        ],
+    )
+    def test_one_signature_has_one_spelling(self, signed, key, trick):
+        assert not verify_statement(
+            signed.model_copy(update={"signature": trick(signed.signature)}), key.public_key
+        )
+
+    @pytest.mark.parametrize("odd", ["", "00", "zz" * 32, "00" * 32, "f" * 64])
+    def test_a_key_that_is_none_verifies_nothing(self, signed, key, odd):
+        assert not verify_statement(signed, odd)
+        assert not verify_statement(signed, key.public_key.upper())
+
+    def test_nobody_signs_in_anothers_name(self, key):
+        with pytest.raises(BadInput, match="cannot sign for bert"):
+            key.sign(statement_for(approval(), "approve", "bert"))
+
+    def test_it_names_the_request_in_full_and_expires_soon(self, signed):
+        statement = signed.statement
+        assert (statement.request_digest, statement.contract) == ("d" * 64, "c" * 64)
+        assert (statement.device, statement.call_id, statement.approval) == ("d1", "call-1", "a1")
+        left = datetime.fromisoformat(statement.expires) - datetime.now(UTC)
+        assert timedelta(seconds=50) < left <= timedelta(seconds=60)
+
+    def test_it_is_over_the_canonical_bytes(self, signed, key):
+        raw = canonical_bytes(signed.statement.model_dump(mode="json"))
+        key._private.public_key().verify(bytes.fromhex(signed.signature), raw)
