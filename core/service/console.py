@@ -104,11 +104,11 @@ class VerifyReport(Plain):
 
 
 class Proof(Plain):
-    """An inclusion proof (RFC 6962): `path` from the leaf to the root, each with its side. Hexadecimal."""
+    """An inclusion proof (RFC 6962): `path` holds the sibling hashes from the leaf up. Hexadecimal."""
 
     seq: int
     leaf: str
-    path: list[tuple[Literal["left", "right"], str]]
+    path: list[str]
     root: str
     size: int
     checkpoint: str = ""

@@ -1,0 +1,62 @@
+"""A dry run: what each step would do on each device now. Nothing is recorded and nothing is sent."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+
+from core.batch.models import Batch, Plan, PlannedCell, Step, flatten
+from core.errors import ErrorCode, QuarterdeckError
+from core.fleet.models import Device, Health
+from core.policy.models import Answer, Decision
+
+_WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
+
+
+class Explains(Protocol):
+    """The dispatcher, as far as a plan needs it."""
+
+    def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision: ...
+
+
+def make_plan(batch: Batch, devices: list[Device], dispatcher: Explains) -> Plan:
+    """Ask the policy about every step on every device."""
+    started = time.perf_counter()
+    steps = flatten(batch.steps)
+    cells = [_cell(step, device, dispatcher) for device in devices for step in steps]
+    return Plan(
+        devices=[device.name for device in devices],
+        steps=[step.id for step in steps],
+        cells=cells,
+        production=[device.name for device in devices if device.production],
+        took_ms=round((time.perf_counter() - started) * 1000, 3),
+    )
+
+
+def _cell(step: Step, device: Device, dispatcher: Explains) -> PlannedCell:
+    if not step.enabled:
+        return PlannedCell(device=device.name, step=step.id, outcome="off", why="switched off")
+    if device.health in (Health.OFFLINE, Health.RECONNECTING):
+        why = f"{device.health.value}: {device.reason}" if device.reason else device.health.value
+        return PlannedCell(device=device.name, step=step.id, outcome="offline", why=why)
+    try:
+        decision = dispatcher.explain(device.name, step.tool, step.parameters)
+    except QuarterdeckError as error:
+        if error.code is ErrorCode.CONTRACT_CHANGED:
+            return PlannedCell(device=device.name, step=step.id, outcome="denied", why=error.message)
+        missing = error.code is ErrorCode.UNKNOWN_TOOL
+        outcome = "no_such_tool" if missing else "invalid"
+        return PlannedCell.model_validate(
+            {"device": device.name, "step": step.id, "outcome": outcome, "why": error.message}
+        )
+    return PlannedCell.model_validate(
+        {
+            "device": device.name,
+            "step": step.id,
+            "outcome": _WORDS[decision.answer],
+            "answer": decision.answer,
+            "risk": decision.risk,
+            "summary": decision.summary,
+            "why": decision.reasons[0].text,
+        }
+    )

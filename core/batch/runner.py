@@ -1,0 +1,310 @@
+"""Runs: one execution of a batch on a frozen list of devices, each cell through the dispatcher.
+
+A run belongs to the service, not to whoever started it: windows come and go, and what has begun goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from core.audit.entries import Entry, Kind, NewEntry
+from core.batch.models import Batch, Cell, CellState, Parallel, Run, RunState, RunSummary, Step, flatten
+from core.batch.outcomes import cell_state_of
+from core.canonical import digest_of
+from core.coalesce import Coalescer
+from core.dispatch.dispatcher import Order, Stage
+from core.dispatch.models import CommandResult
+from core.errors import JournalUnavailable, QuarterdeckError
+from core.ids import now_utc
+from core.tasks import TaskGroupOwner
+
+KEPT_IN_MEMORY = 50
+
+
+class Dispatches(Protocol):
+    """The dispatcher, as far as runs need it."""
+
+    async def dispatch(self, order: Order, on_stage: Callable[[Stage, str], None]) -> CommandResult: ...
+    async def cancel(self, call_id: str) -> bool: ...
+
+
+class Recorder(Protocol):
+    """The journal, as far as runs need it."""
+
+    async def append(self, entry: NewEntry) -> Entry: ...
+    def note(self, entry: NewEntry) -> None: ...
+
+
+@dataclass(slots=True)
+class Live:
+    """A run while it is in memory."""
+
+    id: str
+    batch: Batch
+    kind: Literal["batch", "call"]
+    actor: str
+    devices: list[str]
+    said: str
+    started_at: str
+    cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
+    end: RunState | None = None
+    ended_at: str | None = None
+    note: str = ""
+    cancelled: bool = False
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def summary(self) -> RunSummary:
+        """The run in one line, as it stands."""
+        steps = flatten(self.batch.steps)
+        counts = Counter(cell.state for cell in self.cells.values())
+        state = RunState.WAITING if counts[CellState.WAITING] else RunState.RUNNING
+        return RunSummary(
+            id=self.id,
+            name=self.batch.name,
+            kind=self.kind,
+            actor=self.actor,
+            state=self.end or state,
+            devices=self.devices,
+            devices_hash=devices_hash(self.devices),
+            steps=[step.id for step in steps],
+            tools=[step.tool for step in steps],
+            counts={key: count for key, count in counts.items() if count},
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            note=self.note,
+        )
+
+    def whole(self) -> Run:
+        """The run with all its cells."""
+        return Run(summary=self.summary(), batch=self.batch, cells=list(self.cells.values()))
+
+
+def devices_hash(devices: list[str]) -> str:
+    """SHA-256 over the sorted names: what 'the same devices' means."""
+    return digest_of(sorted(devices))
+
+
+class Runner:
+    """Starts runs, carries them through, and keeps the latest in memory."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatches,
+        journal: Recorder,
+        tasks: TaskGroupOwner,
+        on_run: Callable[[RunSummary], None],
+        on_cell: Callable[[Cell], None],
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._journal = journal
+        self._tasks = tasks
+        self._changes: Coalescer[str] = Coalescer(lambda run: on_run(self._runs[run].summary()))
+        self._on_cell = on_cell
+        self._runs: OrderedDict[str, Live] = OrderedDict()
+        self.next_number = 1
+
+    @property
+    def active(self) -> list[Live]:
+        """Runs that have not ended, oldest first."""
+        return [run for run in self._runs.values() if run.end is None]
+
+    def find(self, run: str) -> Live | None:
+        """A run that is still in memory."""
+        return self._runs.get(run)
+
+    def latest(self) -> list[Live]:
+        """Runs in memory, newest first."""
+        return list(reversed(self._runs.values()))
+
+    async def start(
+        self, batch: Batch, devices: list[str], actor: str, kind: Literal["batch", "call"], said: str = ""
+    ) -> Live:
+        """Record that a run begins, then carry it through in the background.
+
+        Raises:
+            JournalUnavailable: it could not be recorded, so it was not started.
+        """
+        run = Live(
+            id=f"r-{self.next_number:04d}",
+            batch=batch,
+            kind=kind,
+            actor=actor,
+            devices=devices,
+            said=said,
+            started_at=now_utc(),
+        )
+        self.next_number += 1
+        for device in devices:
+            for step in flatten(batch.steps):
+                state = CellState.QUEUED if step.enabled else CellState.SKIPPED
+                note = "" if step.enabled else "switched off"
+                run.cells[device, step.id] = Cell(
+                    run=run.id, device=device, step=step.id, tool=step.tool, state=state, note=note
+                )
+        await self._journal.append(_started(run))
+        self._runs[run.id] = run
+        self._forget_old()
+        self._changes.mark(run.id)
+        self._tasks.spawn(f"run {run.id}", self._carry(run))
+        return run
+
+    async def cancel(self, run: Live, actor: str) -> None:
+        """Start no further step of a run and ask devices to cancel what they have."""
+        if run.end is not None or run.cancelled:
+            return
+        run.cancelled = True
+        self._note(NewEntry(kind=Kind.RUN_CANCEL_ASKED, actor=actor, run=run.id))
+        for cell in list(run.cells.values()):
+            if cell.state is CellState.RUNNING and cell.call_id:
+                self._set(run, cell.device, cell.step, state=CellState.CANCEL_ASKED)
+                self._tasks.spawn(f"cancel {cell.call_id}", self._ask_cancel(cell.call_id))
+
+    def close(self) -> None:
+        """Tell nobody anything any more."""
+        self._changes.close()
+
+    async def _ask_cancel(self, call_id: str) -> None:
+        try:
+            await self._dispatcher.cancel(call_id)
+        except QuarterdeckError:
+            # The link is gone: the command's own end says what is known of it.
+            return
+
+    async def _carry(self, run: Live) -> None:
+        free = asyncio.Semaphore(run.batch.rollout.parallel)
+
+        async def one(device: str) -> None:
+            async with free:
+                await self._carry_device(run, device)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for device in run.devices:
+                    group.create_task(one(device), name=f"run {run.id} on {device}")
+        finally:
+            self._end(run)
+
+    async def _carry_device(self, run: Live, device: str) -> None:
+        failed = False
+        for entry in run.batch.steps:
+            steps = [one for one in flatten([entry]) if one.enabled]
+            if run.cancelled or (failed and run.batch.on_failure == "stop"):
+                why = "cancelled" if run.cancelled else "an earlier step did not succeed"
+                for step in steps:
+                    self._skip(run, device, step, why)
+            elif isinstance(entry, Parallel):
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(self._carry_step(run, device, step)) for step in steps]
+                failed |= not all(task.result() for task in tasks)
+            else:
+                for step in steps:
+                    failed |= not await self._carry_step(run, device, step)
+
+    async def _carry_step(self, run: Live, device: str, step: Step) -> bool:
+        order = Order(
+            device=device,
+            tool=step.tool,
+            parameters=step.parameters,
+            actor=run.actor,
+            run=run.id,
+            step=step.id,
+            timeout=step.timeout,
+            said=run.said,
+        )
+
+        def on_stage(stage: Stage, approval: str) -> None:
+            state = CellState.WAITING if stage is Stage.WAITING else CellState.RUNNING
+            known = run.cells[device, step.id].approval
+            self._set(run, device, step.id, state=state, approval=approval or known)
+
+        self._set(run, device, step.id, call_id=order.call_id, started_at=now_utc(), state=CellState.RUNNING)
+        result = await self._dispatcher.dispatch(order, on_stage)
+        state = cell_state_of(result)
+        note = result.error.message if result.error else ""
+        self._set(run, device, step.id, state=state, ended_at=now_utc(), note=note, result=result)
+        return state is CellState.DONE
+
+    def _skip(self, run: Live, device: str, step: Step, why: str) -> None:
+        self._set(run, device, step.id, state=CellState.NOT_STARTED, note=why)
+        self._note(
+            NewEntry(
+                kind=Kind.STEP_SKIPPED,
+                actor="service",
+                run=run.id,
+                step=step.id,
+                device=device,
+                tool=step.tool,
+                body={"why": why},
+            )
+        )
+
+    def _end(self, run: Live) -> None:
+        run.end = ended_state(run)
+        run.ended_at = now_utc()
+        self._note(
+            NewEntry(
+                kind=Kind.RUN_FINISHED,
+                actor="service",
+                run=run.id,
+                status=run.end.value,
+                body={"state": run.end.value, "counts": run.summary().model_dump(mode="json")["counts"]},
+            )
+        )
+        self._changes.mark(run.id)
+        self._changes.flush()
+        run.ended.set()
+
+    def _set(self, run: Live, device: str, step: str, **changes: Any) -> None:
+        cell = run.cells[device, step].model_copy(update=changes)
+        run.cells[device, step] = cell
+        self._on_cell(cell)
+        self._changes.mark(run.id)
+
+    def _note(self, entry: NewEntry) -> None:
+        try:
+            self._journal.note(entry)
+        except JournalUnavailable:
+            # The run's cells say so themselves, and nothing of it can leave while the journal is away.
+            return
+
+    def _forget_old(self) -> None:
+        for run in list(self._runs.values()):
+            if len(self._runs) <= KEPT_IN_MEMORY:
+                return
+            if run.end is not None and run.ended.is_set():
+                del self._runs[run.id]
+
+
+def ended_state(run: Live) -> RunState:
+    """What a run as a whole came to; what is not known outweighs all else."""
+    states = {cell.state for cell in run.cells.values()}
+    if states & {CellState.RUNNING, CellState.WAITING, CellState.QUEUED, CellState.CANCEL_ASKED}:
+        return RunState.INTERRUPTED
+    if CellState.UNKNOWN in states:
+        return RunState.UNKNOWN
+    if run.cancelled or CellState.CANCELLED in states:
+        return RunState.CANCELLED
+    if states & {CellState.FAILED, CellState.NO_SUCH_TOOL}:
+        return RunState.FAILED
+    if CellState.REFUSED in states:
+        return RunState.REFUSED
+    return RunState.DONE
+
+
+def _started(run: Live) -> NewEntry:
+    return NewEntry(
+        kind=Kind.RUN_STARTED,
+        actor=run.actor,
+        run=run.id,
+        body={
+            "batch": run.batch.model_dump(mode="json", by_alias=True),
+            "kind": run.kind,
+            "devices": run.devices,
+            "devices_hash": devices_hash(run.devices),
+            "said": run.said,
+        },
+    )

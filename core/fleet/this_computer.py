@@ -1,0 +1,268 @@
+"""This computer as a device: a process of its own, started and kept alive, or its tools in here.
+
+The process is given a one-time token over its standard input and dials the service's loopback listener. It
+ends when its standard input closes, so it never outlives the service, however that ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import secrets
+import signal
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from core.aip.console_end import DeviceLinkServer, LinkEvents
+from core.aip.link import DeviceLink
+from core.audit.entries import Kind, NewEntry
+from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
+from core.dispatch.permit import Gate
+from core.errors import QuarterdeckError
+from core.fleet.fleet import Arrival, Fleet, Recorder
+from core.fleet.models import Health, Unavailable
+from core.tasks import TaskGroupOwner
+
+log = structlog.get_logger(__name__)
+
+NAME = "this-computer"
+FIRST_DELAY = 0.2
+LONGEST_DELAY = 10.0
+# A process that lived this long was well; its next end starts the delays anew.
+WELL_AFTER = 30.0
+POLITE = 3.0
+LOOK_EVERY = 15.0
+
+
+class ThisComputer:
+    """Keeps the device `this-computer` online."""
+
+    def __init__(
+        self, fleet: Fleet, gate: Gate, journal: Recorder, state_dir: Path, tasks: TaskGroupOwner
+    ) -> None:
+        self._fleet = fleet
+        self._gate = gate
+        self._journal = journal
+        self._state_dir = state_dir
+        self._tasks = tasks
+        self._server: DeviceLinkServer | None = None
+        self._token = ""
+        self._process: asyncio.subprocess.Process | None = None
+        self._channels: dict[DeviceLink, WebSocketCommandDispatcher] = {}
+        self._router: Any = None
+        self._closing = False
+
+    @property
+    def pid(self) -> int | None:
+        """The device client's process number, while there is one."""
+        return self._process.pid if self._process is not None else None
+
+    async def start_in_process(self) -> None:
+        """Offer the device client's tools from inside this process.
+
+        Raises:
+            BadInput: device.toml is broken.
+        """
+        # Only this way of running needs the device's own code in the service.
+        from core.device.config import load_config
+        from core.device.router import build_router
+
+        config_file = self._config_file()
+        config = load_config(config_file)
+        self._router = build_router(config, self._state_dir, NAME)
+        arrival = Arrival(
+            channel=LocalCommandDispatcher(NAME, self._router, self._gate),
+            kind="in-process",
+            platform=sys.platform,
+            system=_system(),
+            client="in this process",
+            unavailable=[Unavailable(**asdict(one)) for one in self._router.unavailable],
+            roots=list(config.roots),
+        )
+        await self._fleet.arrived(NAME, arrival)
+
+    async def start_process(self) -> None:
+        """Listen on loopback and start the device client's process; it comes online by itself."""
+        self._server = DeviceLinkServer(
+            self._authorise,
+            LinkEvents(on_connected=self._connected, on_lost=self._lost, on_refused=self._refused),
+        )
+        await self._server.start()
+        self._tasks.spawn("keep this computer's device client alive", self._keep_alive())
+
+    async def close(self) -> None:
+        """End the process, or the tools in here; nothing of theirs stays behind."""
+        self._closing = True
+        await self._end_process()
+        if self._server is not None:
+            await self._server.close()
+        if self._router is not None:
+            await self._router.close()
+
+    def _config_file(self) -> Path | None:
+        path = self._state_dir / "device.toml"
+        return path if path.exists() else None
+
+    def _authorise(self, token: str | None) -> str | None:
+        expected, offered = self._token, token or ""
+        if expected and secrets.compare_digest(expected.encode(), offered.encode()):
+            # One use: whoever comes next with the same token is not the process that was given it.
+            self._token = ""
+            return NAME
+        return None
+
+    async def _keep_alive(self) -> None:
+        restarts, delay = 0, FIRST_DELAY
+        while not self._closing:
+            started = time.monotonic()
+            ended = await self._run_once()
+            if self._closing:
+                return
+            if time.monotonic() - started > WELL_AFTER:
+                delay = FIRST_DELAY
+            restarts += 1
+            wait = delay * random.uniform(0.8, 1.2)
+            self._fleet.restarting(NAME, restarts, f"{ended}; start {restarts + 1} in {wait:.1f} s")
+            await asyncio.sleep(wait)
+            delay = min(delay * 2, LONGEST_DELAY)
+
+    async def _run_once(self) -> str:
+        assert self._server is not None
+        self._token = secrets.token_urlsafe(32)
+        command = [sys.executable, "-m", "core.device", "--connect", self._server.url, "--name", NAME]
+        command += ["--token-stdin", "--state", str(self._state_dir)]
+        if config := self._config_file():
+            command += ["--config", str(config)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return f"its process cannot be started ({error.strerror})"
+        self._process = process
+        assert process.stdin is not None
+        try:
+            process.stdin.write(self._token.encode() + b"\n")
+            await process.stdin.drain()
+            last_words = await _follow(process)
+            code = await process.wait()
+        except (BrokenPipeError, ConnectionResetError):
+            last_words, code = "", await process.wait()
+        finally:
+            self._process = None
+        return _how_it_ended(code, last_words)
+
+    async def _end_process(self) -> None:
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        _signal(process, signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), POLITE)
+        except TimeoutError:
+            _signal(process, signal.SIGKILL)
+            await asyncio.wait_for(process.wait(), POLITE)
+
+    def _connected(self, link: DeviceLink) -> None:
+        channel = WebSocketCommandDispatcher(NAME, link, self._gate)
+        self._channels[link] = channel
+        self._tasks.spawn("list this computer's tools", self._introduce(link, channel))
+
+    async def _introduce(self, link: DeviceLink, channel: WebSocketCommandDispatcher) -> None:
+        try:
+            await self._fleet.arrived(NAME, _arrival_of(link, channel))
+        except QuarterdeckError as error:
+            self._fleet.lost(NAME, channel, error.message, Health.OFFLINE)
+            return
+        while link in self._channels:
+            if link.latency_s:
+                self._fleet.heard(NAME, link.latency_s * 1000)
+            await asyncio.sleep(LOOK_EVERY)
+
+    def _lost(self, link: DeviceLink, reason: str) -> None:
+        channel = self._channels.pop(link, None)
+        health = Health.OFFLINE if self._closing else Health.RECONNECTING
+        self._fleet.lost(NAME, channel, reason, health)
+
+    def _refused(self, reason: str, peer: str) -> None:
+        try:
+            body = {"reason": reason, "peer": peer}
+            self._journal.note(NewEntry(kind=Kind.DEVICE_REFUSED, actor="service", body=body))
+        except QuarterdeckError as error:
+            log.error("a refused device could not be recorded", reason=reason, problem=error.message)
+
+
+def _arrival_of(link: DeviceLink, channel: WebSocketCommandDispatcher) -> Arrival:
+    metadata = link.metadata or {}
+    system = metadata.get("system_info") or {}
+    ours = metadata.get("quarterdeck") or {}
+    roots = ours.get("roots")
+    return Arrival(
+        channel=channel,
+        kind="process",
+        platform=str(metadata.get("platform") or system.get("platform") or ""),
+        system=str(system.get("os_version") or _system()),
+        client=f"quarterdeck-device {ours.get('version', '')}".strip(),
+        unavailable=[
+            Unavailable(
+                tool=str(one.get("tool")),
+                reason=str(one.get("reason", "")),
+                how_to_fix=str(one.get("how_to_fix", "")),
+            )
+            for one in ours.get("unavailable") or []
+            if isinstance(one, dict)
+        ],
+        roots=[Path(root) for root in roots] if isinstance(roots, list) and roots else None,
+    )
+
+
+async def _follow(process: asyncio.subprocess.Process) -> str:
+    """Pass the process's log on, line by line; gives its last line."""
+    assert process.stderr is not None
+    last = ""
+    while True:
+        try:
+            line = await process.stderr.readline()
+        except ValueError:  # a line longer than the reader's bound was thrown away
+            continue
+        if not line:
+            return last
+        last = line.decode("utf-8", "replace").rstrip()
+        log.info("device client", says=last)
+
+
+def _how_it_ended(code: int, last_words: str) -> str:
+    if code < 0:
+        return f"its process was killed by {signal.Signals(-code).name}"
+    return f"its process ended with code {code}" + (f": {last_words[:200]}" if last_words else "")
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    try:
+        process.send_signal(number)
+    except ProcessLookupError:
+        return
+
+
+def _system() -> str:
+    import platform
+
+    try:
+        release = platform.freedesktop_os_release()
+        return f"{release.get('PRETTY_NAME', platform.system())}, {platform.machine()}"
+    except OSError:
+        return f"{platform.system()} {platform.release()}, {platform.machine()}"

@@ -1,0 +1,395 @@
+"""The door in the process that owns the home: what each client's wishes come to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+from core import __version__
+from core.audit.entries import Entry, Kind, NewEntry
+from core.batch.file import batch_to_yaml, read_batch
+from core.batch.history import rebuild_run
+from core.batch.models import Batch, Plan, Run, RunSummary, Step
+from core.batch.planner import make_plan
+from core.batch.runner import Live
+from core.canonical import canonical_bytes
+from core.dispatch.models import CommandResult
+from core.errors import BadInput, ErrorCode, JournalError, Refused
+from core.fleet.filter import parse_filter
+from core.fleet.models import Device, Tool
+from core.ids import new_id
+from core.policy.models import Approval, Decision, Operator, Profile, SignedStatement
+from core.replay.models import Timeline
+from core.replay.timeline import build_timeline
+from core.service.console import (
+    Bucket,
+    CommandRecord,
+    Console,
+    ConsoleState,
+    EntryPage,
+    Event,
+    Facet,
+    PolicyStatus,
+    Proof,
+    VerifyReport,
+)
+from core.service.service import Service
+
+RUNS_IN_STATE = 30
+AROUND_BEFORE, AROUND_AFTER = 150, 250
+LONGEST_WAIT = 3600.0
+BATCH_NAME = re.compile(r"^[\w][\w .-]{0,99}$")
+SUFFIX = ".yaml"
+
+
+class LocalConsole(Console):
+    """One client's door to a service in this process."""
+
+    def __init__(self, service: Service, actor: str) -> None:
+        self._service = service
+        self._actor = actor
+        self._reader = new_id()
+
+    async def state(self) -> ConsoleState:
+        service = self._service
+        return ConsoleState(
+            service_started_at=service.started_at,
+            service_pid=os.getpid(),
+            version=__version__,
+            home=str(service.home.path),
+            stopped=bool(service.dispatcher.stopped),
+            stopped_note=service.dispatcher.stopped,
+            policy=service.policy_status(),
+            journal=service.journal_status(),
+            operators=service.operators.list(),
+            devices=service.fleet.list(),
+            approvals=service.approvals.list(),
+            runs=await self.runs(limit=RUNS_IN_STATE),
+        )
+
+    def events(self) -> AsyncIterator[Event]:
+        return self._service.hub.subscribe()
+
+    async def tools(self, device: str) -> list[Tool]:
+        return self._service.fleet.tools(device)
+
+    async def match_devices(self, targets: str) -> list[Device]:
+        wanted = parse_filter(targets)
+        return [device for device in self._service.fleet.list() if wanted.matches(device)]
+
+    async def review_contract(self, device: str, tool_key: str, digest: str) -> Tool:
+        self._only_people("review a tool")
+        return await self._service.fleet.review(device, tool_key, digest, self._actor)
+
+    async def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
+        return self._service.dispatcher.explain(device, tool, parameters)
+
+    async def plan(self, batch: Batch) -> Plan:
+        devices = await self.match_devices(batch.targets)
+        return make_plan(batch, devices, self._service.dispatcher)
+
+    async def start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
+        devices = [device.name for device in await self.match_devices(batch.targets)]
+        if not devices:
+            raise BadInput(f"No device matches {batch.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
+        if expected_devices is not None and sorted(expected_devices) != sorted(devices):
+            raise BadInput(
+                f"{batch.targets!r} now means {len(devices)} devices, not the {len(expected_devices)} "
+                "that were shown. Plan again."
+            )
+        live = await self._service.runner.start(batch, devices, self._actor, "batch")
+        return live.whole()
+
+    async def call(
+        self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
+    ) -> Run:
+        self._service.fleet.get(device)
+        canonical_bytes(parameters)
+        step = Step(id="call", tool=tool, parameters=parameters, timeout=timeout)
+        batch = Batch(name=tool[:200] or "call", targets=f"name:{device}", steps=[step])
+        live = await self._service.runner.start(batch, [device], self._actor, "call", said)
+        return live.whole()
+
+    async def wait_run(self, run: str, timeout: float) -> Run:
+        live = self._service.runner.find(run)
+        if live is None or live.end is not None:
+            return await self.run(run)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(live.ended.wait(), min(max(timeout, 0.0), LONGEST_WAIT))
+        return live.whole()
+
+    async def run(self, run: str) -> Run:
+        live = self._service.runner.find(run)
+        if live is not None:
+            return live.whole()
+        entries = await self._service.journal.entries_of_run(run)
+        if not entries:
+            raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
+        return rebuild_run(entries)
+
+    async def runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
+        service = self._service
+        seq = await self._start_of(before) if before else None
+        page = await service.journal.query(
+            f"kind:{Kind.RUN_STARTED}", before=seq, limit=min(max(limit, 1), 200)
+        )
+        return [await self._summary(entry.run) for entry in page.entries if entry.run]
+
+    async def _start_of(self, run: str) -> int:
+        page = await self._service.journal.query(f"kind:{Kind.RUN_STARTED} run:{_quoted(run)}", limit=1)
+        if not page.entries:
+            raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
+        return page.entries[0].seq
+
+    async def _summary(self, run: str) -> RunSummary:
+        known = self._service.ended_runs.get(run)
+        if known is not None:
+            return known
+        live = self._service.runner.find(run)
+        if live is not None:
+            return live.summary()
+        try:
+            summary = (await self.run(run)).summary
+        except JournalError as error:
+            return _unreadable(run, error)
+        return self._service.ended_runs.setdefault(run, summary)
+
+    async def cancel_run(self, run: str) -> RunSummary:
+        live = self._service.runner.find(run)
+        if live is None:
+            return (await self.run(run)).summary
+        await self._cancel(live)
+        return live.summary()
+
+    async def _cancel(self, live: Live) -> None:
+        await self._service.runner.cancel(live, self._actor)
+        self._service.approvals.withdraw("The run was cancelled; nothing was sent.", live.id)
+
+    async def approvals(self) -> list[Approval]:
+        return self._service.approvals.list()
+
+    async def approval(self, approval: str) -> Approval:
+        return self._service.approvals.get(approval)
+
+    async def decide(self, signed: SignedStatement) -> Approval:
+        self._only_people("answer a request for approval")
+        return await self._service.approvals.decide(signed)
+
+    async def hold(self, approval: str, reading: bool) -> Approval:
+        self._only_people("hold a request for approval")
+        return self._service.approvals.hold(approval, self._reader, reading)
+
+    async def register_operator(
+        self, operator: Operator, signed_by: SignedStatement | None = None
+    ) -> Operator:
+        self._only_people("register an operator")
+        service = self._service
+        service.operators.check_new(operator)
+        if operator.name not in {one.name for one in service.operators.list()}:
+            body = {"operator": operator.model_dump(mode="json")}
+            await service.journal.append(
+                NewEntry(kind=Kind.OPERATOR_REGISTERED, actor=self._actor, body=body)
+            )
+        registered = service.operators.add(operator)
+        service.tell_control()
+        return registered
+
+    async def set_profile(self, profile: Profile) -> PolicyStatus:
+        self._only_people("choose a profile")
+        service = self._service
+        before = service.policy.profile
+        await service.journal.append(
+            NewEntry(
+                kind=Kind.PROFILE_CHANGED,
+                actor=self._actor,
+                body={"from": before.value, "to": profile.value},
+            )
+        )
+        service.policy.set_profile(profile)
+        service.fleet.refresh()
+        service.tell_control()
+        return service.policy_status()
+
+    async def stop_all(self) -> str:
+        service = self._service
+        runs = service.runner.active
+        sent = service.dispatcher.in_flight
+        # The stop itself comes before anything that could take time or fail.
+        service.dispatcher.stop(f"Everything was stopped by {self._actor}.")
+        withdrawn = service.approvals.withdraw("Everything was stopped; nothing was sent.")
+        for live in runs:
+            await service.runner.cancel(live, self._actor)
+        words = (
+            f"Stopped {len(runs)} runs; {withdrawn} requests were withdrawn; "
+            f"{len(sent)} commands were on devices and were asked to cancel."
+        )
+        service.dispatcher.stop(words)
+        service.tell_control()
+        body = {"runs": [live.id for live in runs], "withdrawn": withdrawn, "calls": sent}
+        service.journal.note(NewEntry(kind=Kind.ALL_STOPPED, actor=self._actor, body=body))
+        return words
+
+    async def resume(self) -> None:
+        self._only_people("resume")
+        service = self._service
+        await service.journal.append(NewEntry(kind=Kind.ALL_RESUMED, actor=self._actor))
+        service.dispatcher.resume()
+        service.tell_control()
+
+    async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
+        page = await self._service.journal.query(query, before=before, limit=limit)
+        return EntryPage(
+            entries=page.entries,
+            more=page.next_before is not None,
+            total=page.count,
+            total_exact=page.count_exact,
+            took_ms=page.took_ms,
+        )
+
+    async def entry(self, seq: int) -> Entry:
+        return await self._service.journal.entry(seq)
+
+    async def histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
+        journal = self._service.journal
+        spans = await journal.histogram(query, buckets)
+        return [Bucket(start=one.start, end=one.end, count=one.count) for one in spans]
+
+    async def facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
+        found = await self._service.journal.facets(field, prefix, limit)
+        return [Facet(value=one.value, count=one.count) for one in found]
+
+    async def proof(self, seq: int) -> Proof:
+        found = await self._service.journal.prove(seq)
+        return Proof(
+            seq=found.seq,
+            leaf=found.leaf,
+            path=found.path,
+            root=found.root,
+            size=found.size,
+            checkpoint=found.checkpoint,
+        )
+
+    async def command(self, call_id: str) -> CommandRecord:
+        page = await self._service.journal.query(f"call:{_quoted(call_id)}", after=0, limit=500)
+        if not page.entries:
+            raise BadInput(f"There is no command {call_id}.", ErrorCode.NOT_FOUND)
+        decision: Decision | None = None
+        result: CommandResult | None = None
+        for entry in page.entries:
+            if entry.kind is Kind.COMMAND_DECIDED:
+                decision = Decision.model_validate(entry.body["decision"])
+            elif entry.kind in (Kind.RESULT_RECORDED, Kind.COMMAND_REFUSED) and "result" in entry.body:
+                result = CommandResult.model_validate(entry.body["result"])
+        return CommandRecord(call_id=call_id, entries=page.entries, decision=decision, result=result)
+
+    async def verify(self) -> VerifyReport:
+        service = self._service
+        found = await service.journal.verify()
+        service.verified = VerifyReport(
+            ok=found.ok,
+            entries=found.entries,
+            blobs=found.blobs,
+            checkpoints=found.checkpoints,
+            first_bad=found.first_bad,
+            problem=found.problem or "",
+            took_s=found.took_s,
+            checked_at=found.checked_at,
+            root=found.root,
+        )
+        service.tell_journal()
+        return service.verified
+
+    async def blob(self, sha256: str) -> bytes:
+        return await self._service.journal.get_blob(sha256)
+
+    async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
+        journal = self._service.journal
+        if run is not None:
+            found = await self.run(run)
+            entries = await journal.entries_of_run(run)
+            return build_timeline(entries, found.summary.name, run)
+        middle = around if around is not None else journal.state.entries
+        page = await journal.query(
+            "", after=max(0, middle - AROUND_BEFORE), limit=AROUND_BEFORE + AROUND_AFTER
+        )
+        return build_timeline(page.entries, f"Around entry {middle:,}", None)
+
+    async def batches(self) -> list[str]:
+        return sorted(path.stem for path in self._service.home.batches.glob(f"*{SUFFIX}"))
+
+    async def load_batch(self, name: str) -> Batch:
+        path = self._service.home.batches / f"{_checked(name)}{SUFFIX}"
+        try:
+            text = path.read_text("utf-8")
+        except FileNotFoundError as error:
+            raise BadInput(f"No batch is saved as {name!r}.", ErrorCode.NOT_FOUND) from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"{path} cannot be read: {error}") from error
+        return read_batch(text, path.name)
+
+    async def save_batch(self, name: str, batch: Batch) -> None:
+        path = self._service.home.batches / f"{_checked(name)}{SUFFIX}"
+        temporary = path.with_suffix(".new")
+        try:
+            temporary.write_text(batch_to_yaml(batch), "utf-8")
+            temporary.replace(path)
+        except OSError as error:
+            raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
+
+    async def shut_down(self, cancel_work: bool) -> str:
+        self._only_people("end the service")
+        service = self._service
+        runs = service.runner.active
+        if not runs or cancel_work:
+            for live in runs:
+                await self._cancel(live)
+            service.on_shutdown_asked.set()
+            return "The service is ending."
+        service.tasks.spawn("end when the work has ended", _end_after(service))
+        return f"The service ends when {len(runs)} runs have ended."
+
+    async def close(self) -> None:
+        self._service.approvals.let_go(self._reader)
+
+    def _only_people(self, what: str) -> None:
+        if self._actor.startswith("agent:"):
+            raise Refused(f"An agent may not {what}.")
+
+
+async def _end_after(service: Service) -> None:
+    while service.runner.active:
+        await service.runner.active[0].ended.wait()
+    service.on_shutdown_asked.set()
+
+
+def _checked(name: str) -> str:
+    if not BATCH_NAME.match(name) or name.endswith("."):
+        raise BadInput("A batch's name has letters, digits, spaces, '-', '_' and '.', at most 100.")
+    return name
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.replace('"', "") + '"'
+
+
+def _unreadable(run: str, error: JournalError) -> RunSummary:
+    from core.batch.models import RunState
+
+    return RunSummary(
+        id=run,
+        name=run,
+        kind="batch",
+        actor="",
+        state=RunState.INTERRUPTED,
+        devices=[],
+        devices_hash="",
+        steps=[],
+        tools=[],
+        counts={},
+        started_at="",
+        note=error.message,
+    )

@@ -1,0 +1,173 @@
+"""What the last service left open, closed honestly: sent without an answer is unknown, unsent was not done.
+
+Runs once, before anything else may leave. A service that ended in order left nothing open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from core.aip.messages import ResultStatus
+from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.journal import Journal
+from core.batch.models import RunState
+from core.dispatch.models import Basis, CommandResult, Verdict
+from core.errors import ErrorCode, ErrorInfo
+
+PAGE = 500
+_KINDS = (
+    Kind.RUN_STARTED,
+    Kind.RUN_FINISHED,
+    Kind.COMMAND_PREPARED,
+    Kind.COMMAND_REFUSED,
+    Kind.APPROVAL_REQUESTED,
+    Kind.APPROVAL_GIVEN,
+    Kind.APPROVAL_DENIED,
+    Kind.APPROVAL_EXPIRED,
+    Kind.INTENT_RECORDED,
+    Kind.COMMAND_SENT,
+    Kind.RESULT_RECORDED,
+    Kind.SERVICE_STARTED,
+    Kind.SERVICE_STOPPED,
+)
+
+
+@dataclass(slots=True)
+class _Open:
+    """What is open at one point of the journal."""
+
+    runs: dict[str, Entry] = field(default_factory=dict)
+    calls: dict[str, Entry] = field(default_factory=dict)
+    sent: dict[str, Entry] = field(default_factory=dict)
+    approvals: dict[str, Entry] = field(default_factory=dict)
+    unknown_runs: set[str] = field(default_factory=set)
+    reads: set[str] = field(default_factory=set)
+
+    def take(self, entry: Entry) -> None:
+        """Follow one entry."""
+        call, run = entry.call_id or "", entry.run or ""
+        match entry.kind:
+            case Kind.RUN_STARTED:
+                self.runs[run] = entry
+            case Kind.RUN_FINISHED:
+                self.runs.pop(run, None)
+            case Kind.COMMAND_PREPARED:
+                self.calls[call] = entry
+                if entry.body.get("tool_type") == "data_collection":
+                    self.reads.add(call)
+            case Kind.INTENT_RECORDED | Kind.COMMAND_SENT:
+                self.sent[call] = entry
+            case Kind.APPROVAL_REQUESTED:
+                self.approvals[str(entry.body.get("approval"))] = entry
+            case Kind.APPROVAL_GIVEN | Kind.APPROVAL_DENIED | Kind.APPROVAL_EXPIRED:
+                self.approvals.pop(str(entry.body.get("approval")), None)
+            case Kind.RESULT_RECORDED | Kind.COMMAND_REFUSED:
+                self.calls.pop(call, None)
+                self.sent.pop(call, None)
+                self.reads.discard(call)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """How much was closed; `unknown` counts changes that may or may not have happened."""
+
+    runs: int = 0
+    unknown: int = 0
+    approvals: int = 0
+
+
+async def recover(journal: Journal) -> Recovered:
+    """Close what is open, durably.
+
+    Raises:
+        JournalUnavailable: it could not be written.
+    """
+    left = _Open()
+    async for entry in _since_last_start(journal):
+        left.take(entry)
+    entries = [_expired(approval, entry) for approval, entry in left.approvals.items()]
+    unknown = 0
+    for call, entry in {**left.calls, **left.sent}.items():
+        sent = call in left.sent
+        is_read = call in left.reads
+        unknown += sent and not is_read
+        if sent and not is_read and entry.run:
+            left.unknown_runs.add(entry.run)
+        entries.append(_result(entry, sent=sent, reads=is_read))
+    for run, entry in left.runs.items():
+        state = RunState.UNKNOWN if run in left.unknown_runs else RunState.INTERRUPTED
+        entries.append(_finished(entry, state))
+    await journal.append_many(entries)
+    return Recovered(len(left.runs), unknown, len(left.approvals))
+
+
+async def _since_last_start(journal: Journal) -> AsyncIterator[Entry]:
+    """The entries that can leave something open: those since the last service started, oldest first."""
+    last = await journal.query(f"kind:{Kind.SERVICE_STARTED},{Kind.SERVICE_STOPPED}", limit=1)
+    if last.entries and last.entries[0].kind is Kind.SERVICE_STOPPED:
+        return
+    after = last.entries[0].seq if last.entries else 0
+    kinds = ",".join(_KINDS)
+    while True:
+        page = await journal.query(f"kind:{kinds}", after=after, limit=PAGE)
+        for entry in page.entries:
+            yield entry
+        if not page.entries:
+            return
+        after = page.entries[-1].seq
+
+
+def _expired(approval: str, entry: Entry) -> NewEntry:
+    return NewEntry(
+        kind=Kind.APPROVAL_EXPIRED,
+        actor="service",
+        run=entry.run,
+        step=entry.step,
+        device=entry.device,
+        call_id=entry.call_id,
+        tool=entry.tool,
+        body={"approval": approval, "state": "expired", "reason": "The service ended; nothing was sent."},
+    )
+
+
+def _result(entry: Entry, *, sent: bool, reads: bool) -> NewEntry:
+    if not sent:
+        verdict, basis, status = Verdict.CANCELLED, Basis.NOTHING_SENT, ResultStatus.FAILURE
+        error = ErrorInfo.of(ErrorCode.CANCELLED, "The service ended before it was sent.")
+    else:
+        verdict, basis = Verdict.UNKNOWN, Basis.NO_ANSWER
+        status = ResultStatus.FAILURE if reads else ResultStatus.NONE
+        code = ErrorCode.TIMEOUT if reads else ErrorCode.OUTCOME_UNKNOWN
+        error = ErrorInfo.of(code, "The service ended while the device had it.")
+    result = CommandResult(
+        call_id=entry.call_id or "",
+        device=entry.device or "",
+        tool_name=entry.tool or "",
+        status=status,
+        verdict=verdict,
+        basis=basis,
+        error=error,
+    )
+    return NewEntry(
+        kind=Kind.RESULT_RECORDED if sent else Kind.COMMAND_REFUSED,
+        actor="service",
+        run=entry.run,
+        step=entry.step,
+        device=entry.device,
+        call_id=entry.call_id,
+        tool=entry.tool,
+        status=status.value,
+        verdict=verdict.value,
+        body={"result": result.model_dump(mode="json", exclude={"decision"}), "recovered": True},
+    )
+
+
+def _finished(entry: Entry, state: RunState) -> NewEntry:
+    return NewEntry(
+        kind=Kind.RUN_FINISHED,
+        actor="service",
+        run=entry.run,
+        status=state.value,
+        body={"state": state.value, "note": "The service ended while this run was going on."},
+    )

@@ -1,0 +1,231 @@
+"""The process that owns one home, put together: journal, policy, fleet, dispatcher, runs.
+
+This is the one place where the parts meet. It is a plain object on an asyncio loop: the service process, a
+command line hosting the core for one command, and tests all open it the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import structlog
+
+from core import __version__
+from core.audit.checkpoint import load_or_create_journal_key
+from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.journal import Journal
+from core.batch.models import Cell, RunSummary
+from core.batch.runner import Runner
+from core.coalesce import Coalescer
+from core.dispatch.dispatcher import Dispatcher
+from core.dispatch.secrets import Masker
+from core.errors import QuarterdeckError
+from core.fleet.fleet import Fleet
+from core.fleet.models import Device
+from core.fleet.pins import Pins
+from core.fleet.this_computer import NAME, ThisComputer
+from core.home import Home, HomeLock
+from core.ids import now_utc
+from core.policy.approvals import ApprovalQueue
+from core.policy.models import Approval
+from core.policy.operators import Operators
+from core.policy.policy import Policy
+from core.service.console import (
+    ApprovalChanged,
+    CellChanged,
+    Console,
+    ControlChanged,
+    DeviceChanged,
+    JournalChanged,
+    JournalStatus,
+    PolicyStatus,
+    RunChanged,
+    VerifyReport,
+)
+from core.service.events import EventHub
+from core.service.recovery import Recovered, recover
+from core.tasks import TaskGroupOwner
+
+# Between the end of the links and the end of the runs there is only bookkeeping.
+RUNS_END_WITHIN = 3.0
+
+log = structlog.get_logger(__name__)
+
+
+class Service:
+    """One home, open. Make one with `Service.open`, end it with `close`."""
+
+    def __init__(self, home: Home, lock: HomeLock, journal: Journal) -> None:
+        """For `open`, which has done everything that can fail."""
+        self.home = home
+        self.settings = home.settings()
+        self.started_at = now_utc()
+        self.journal = journal
+        self.hub = EventHub()
+        self.tasks = TaskGroupOwner("service")
+        self.policy = Policy(home.policy).load()
+        self.operators = Operators(home.operators).load()
+        self.recovered = Recovered()
+        self.verified: VerifyReport | None = None
+        self.ended_runs: dict[str, RunSummary] = {}
+        self.on_shutdown_asked = asyncio.Event()
+        self._lock = lock
+        self._journal_changes: Coalescer[str] = Coalescer(self._tell_journal)
+        self.approvals = ApprovalQueue(
+            self.operators, journal, self.settings.approval_expiry, self._tell_approval
+        )
+        self.fleet = Fleet(journal, self.policy, Pins(home.contracts).load(), self._tell_device)
+        self.dispatcher = Dispatcher(
+            devices=self.fleet,
+            policy=self.policy,
+            approvals=self.approvals,
+            journal=journal,
+            masker=Masker.of(home.keys / "masking.salt"),
+            tasks=self.tasks,
+        )
+        self.runner = Runner(self.dispatcher, journal, self.tasks, self._tell_run, self._tell_cell)
+        self.this_computer = ThisComputer(
+            self.fleet, self.dispatcher.gate, journal, home.device_state, self.tasks
+        )
+        self._unsubscribe = journal.subscribe(self._committed)
+
+    @classmethod
+    async def open(cls, home: Home, *, stay: bool = False) -> Service:
+        """Take the home, open its journal, close what a crash left open, and start this computer.
+
+        `stay` is only recorded; when the service ends is up to whoever opened it.
+
+        Raises:
+            ServiceError: another process owns the home.
+            JournalCorrupt, JournalUnavailable, BadInput: a file of the home cannot be used; says which.
+        """
+        lock = HomeLock(home.create()).acquire()
+        try:
+            home.settings()
+            key = await asyncio.to_thread(load_or_create_journal_key, home.keys / "journal.key")
+            journal = await Journal.open(home.path, key, "quarterdeck")
+        except BaseException:
+            lock.release()
+            raise
+        try:
+            service = cls(home, lock, journal)
+            await service._begin(stay)
+        except BaseException:
+            await journal.close()
+            lock.release()
+            raise
+        return service
+
+    async def _begin(self, stay: bool) -> None:
+        self.recovered = await recover(self.journal)
+        body = {"version": __version__, "pid": os.getpid(), "stay": stay}
+        await self.journal.append(NewEntry(kind=Kind.SERVICE_STARTED, actor="service", body=body))
+        self._note_policy()
+        self.runner.next_number = await self._next_run_number()
+        self.fleet.add(NAME, list(self.settings.this_computer_tags))
+        if self.settings.this_computer == "in-process":
+            await self.this_computer.start_in_process()
+        else:
+            await self.this_computer.start_process()
+
+    def console(self, actor: str) -> Console:
+        """The door, for one client."""
+        # The door knows the service; the import the other way round waits until it is used.
+        from core.service.local_console import LocalConsole
+
+        return LocalConsole(self, actor)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run has not ended."""
+        return bool(self.runner.active)
+
+    async def close(self) -> None:
+        """End in order: withdraw what waits, end the device client, write what is known, let the home go."""
+        self.dispatcher.stop("The service is ending.")
+        self.approvals.withdraw("The service is ending; nothing was sent.")
+        await self.this_computer.close()
+        await self._let_runs_end()
+        await self.tasks.close()
+        self.runner.close()
+        self.fleet.close()
+        try:
+            await self.journal.append(NewEntry(kind=Kind.SERVICE_STOPPED, actor="service"))
+        except QuarterdeckError as error:
+            log.error("the end of the service could not be recorded", problem=error.message)
+        self._unsubscribe()
+        self._journal_changes.close()
+        try:
+            await self.journal.close()
+        finally:
+            self._lock.release()
+
+    async def _let_runs_end(self) -> None:
+        """The link is gone, so whatever was on a device has its outcome now: unknown, and recorded."""
+        waits = [self.tasks.spawn(f"wait for {run.id}", run.ended.wait()) for run in self.runner.active]
+        if waits:
+            await asyncio.wait(waits, timeout=RUNS_END_WITHIN)
+
+    def journal_status(self) -> JournalStatus:
+        """The journal in one line."""
+        state, report = self.journal.state, self.verified
+        return JournalStatus(
+            entries=state.entries,
+            writable=state.writable,
+            problem=state.error or "",
+            verified_at=report.checked_at if report else None,
+            verified_ok=report.ok if report else None,
+            verified_entries=report.entries if report else 0,
+            first_bad=report.first_bad if report else None,
+        )
+
+    def policy_status(self) -> PolicyStatus:
+        """Profile and health of the policy."""
+        return PolicyStatus(
+            profile=self.policy.profile, problem=self.policy.problem, path=str(self.policy.path)
+        )
+
+    def tell_control(self) -> None:
+        """Tell every client that profile, policy, operators or Stop all changed."""
+        self.hub.publish(
+            ControlChanged(
+                stopped=bool(self.dispatcher.stopped),
+                stopped_note=self.dispatcher.stopped,
+                policy=self.policy_status(),
+                operators=self.operators.list(),
+            )
+        )
+
+    def tell_journal(self) -> None:
+        """Tell every client how the journal stands."""
+        self._journal_changes.mark("journal")
+
+    def _note_policy(self) -> None:
+        problem = self.policy.problem
+        kind = Kind.POLICY_BROKEN if problem else Kind.POLICY_LOADED
+        body = {"profile": self.policy.profile.value, "problem": problem}
+        self.journal.note(NewEntry(kind=kind, actor="service", body=body))
+
+    async def _next_run_number(self) -> int:
+        page = await self.journal.query(f"kind:{Kind.RUN_STARTED}", limit=1)
+        last = page.entries[0].run if page.entries else None
+        return int(last.removeprefix("r-")) + 1 if last else 1
+
+    def _committed(self, entries: list[Entry]) -> None:
+        self._journal_changes.mark("journal")
+
+    def _tell_journal(self, key: str) -> None:
+        self.hub.publish(JournalChanged(journal=self.journal_status()))
+
+    def _tell_device(self, device: Device) -> None:
+        self.hub.publish(DeviceChanged(device=device))
+
+    def _tell_approval(self, approval: Approval) -> None:
+        self.hub.publish(ApprovalChanged(approval=approval))
+
+    def _tell_run(self, run: RunSummary) -> None:
+        self.hub.publish(RunChanged(run=run))
+
+    def _tell_cell(self, cell: Cell) -> None:
+        self.hub.publish(CellChanged(cell=cell))
