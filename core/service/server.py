@@ -171,7 +171,6 @@ class _Client:
         self._calls: set[asyncio.Task[Any]] = set()
         self._waits: dict[int, asyncio.Task[Any]] = {}
         self._streams: dict[int, _Stream] = {}
-        self._held: set[str] = set()
 
     async def serve(self) -> None:
         """Read frames until the client goes."""
@@ -220,8 +219,6 @@ class _Client:
             method = self._allowed(name)
             arguments = method.decode_arguments(frame.get("params", {}))
             value = await getattr(self._console, method.name)(**arguments)
-            if method.name == "hold":
-                self._remember_hold(arguments)
             answer, binary = wire.encode_result(number, method, value), method.gives_bytes
         except QuarterdeckError as error:
             answer = wire.encode_error(number, error.info)
@@ -239,10 +236,6 @@ class _Client:
         if self._hello.is_agent and method.name in wire.AGENT_MAY_NOT:
             raise Refused(f"An agent may not {method.name.replace('_', ' ')}.", ErrorCode.DENIED_BY_POLICY)
         return method
-
-    def _remember_hold(self, arguments: dict[str, Any]) -> None:
-        change = self._held.add if arguments["reading"] else self._held.discard
-        change(arguments["approval"])
 
     def _subscribe(self, number: int) -> None:
         if number in self._streams:
@@ -278,11 +271,8 @@ class _Client:
         for stream in self._streams.values():
             stream.close()
         self._streams.clear()
-        for approval in sorted(self._held):
-            # Decided meanwhile: nothing is held any more.
-            with contextlib.suppress(QuarterdeckError):
-                await self._console.hold(approval, False)
-        self._held.clear()
+        # Lets go of the cards that this client held open.
+        await self._console.close()
 
 
 class _Send(Protocol):

@@ -109,6 +109,7 @@ class MemoryConsole(Console):
     def __init__(self, host: MemoryHost, actor: str) -> None:
         self.host = host
         self.actor = actor
+        self.held: set[str] = set()
 
     async def state(self) -> ConsoleState:
         return ConsoleState(
@@ -311,6 +312,7 @@ class MemoryConsole(Console):
     async def hold(self, approval: str, reading: bool) -> Approval:
         held = await self.approval(approval)
         self.host.holds.append((approval, reading))
+        (self.held.add if reading else self.held.discard)(approval)
         self.host.holds_changed.set()
         return held
 
@@ -390,4 +392,5 @@ class MemoryConsole(Console):
         return "It ends."
 
     async def close(self) -> None:
-        return None
+        for approval in sorted(self.held):
+            await self.hold(approval, False)

@@ -1,0 +1,128 @@
+"""The service as a process: `python -m core.service --home DIR [--stay]`.
+
+Its readiness is that the control socket answers. It ends in order on SIGTERM or SIGINT, when a client asks
+for it, and, without `--stay`, when nobody has been attached for five seconds and nothing runs.
+Exit codes are the command line's: 0 ended in order, 2 bad input, 8 the journal does not open, 9 the home is
+owned by somebody else, 1 a fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+
+from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
+from core.home import Home
+from core.service.exit_codes import exit_code_of
+from core.service.lifetime import until_told_or_not_needed
+from core.service.logfile import log_to
+from core.service.server import ControlServer
+
+log = structlog.get_logger(__name__)
+
+TRIES = 4
+BETWEEN_TRIES = 0.05
+
+Opened = TypeVar("Opened")
+
+
+async def serve(home: Home, stay: bool) -> str:
+    """Own the home and serve it until there is a reason to end; says which.
+
+    Raises:
+        QuarterdeckError: the home is owned by somebody else, or does not open.
+    """
+    # The heaviest import of all: a wrong option or home is told without it.
+    from core.service.service import Service
+
+    signalled = asyncio.Event()
+    restore = _listen_to_signals(signalled)
+    try:
+        service = await _own(lambda: Service.open(home, stay=stay))
+        server = ControlServer(service, home)
+        try:
+            await server.open()
+            log.info("the service is ready", home=str(home.path), stay=stay)
+            why = await until_told_or_not_needed(service, server, signalled, stay)
+            log.info("the service ends", why=why)
+        finally:
+            await server.close()
+            await service.close()
+        return why
+    finally:
+        restore()
+
+
+async def _own(open_service: Callable[[], Awaitable[Opened]]) -> Opened:
+    """Open, patient for a moment: a program that only looks whether the home is free takes its lock too."""
+    for _ in range(TRIES - 1):
+        try:
+            return await open_service()
+        except ServiceError as error:
+            if error.code is not ErrorCode.HOME_BUSY:
+                raise
+            await asyncio.sleep(BETWEEN_TRIES)
+    return await open_service()
+
+
+def _listen_to_signals(signalled: asyncio.Event) -> Callable[[], None]:
+    loop = asyncio.get_running_loop()
+    names = (signal.SIGTERM, signal.SIGINT)
+    try:
+        for name in names:
+            loop.add_signal_handler(name, signalled.set)
+    except NotImplementedError:
+        # Windows: the loop takes no signals; Ctrl+C still ends it as KeyboardInterrupt.
+        return lambda: None
+
+    def restore() -> None:
+        for name in names:
+            loop.remove_signal_handler(name)
+
+    return restore
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the service; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m core.service", description="Serve one home.")
+    parser.add_argument("--home", help="the home to own (else QUARTERDECK_HOME, else the user's data folder)")
+    parser.add_argument("--stay", action="store_true", help="stay when nobody is attached")
+    options = parser.parse_args(argv)
+    handler: logging.Handler | None = None
+    try:
+        home = Home.choose(options.home).create()
+        handler = log_to(home.log)
+        asyncio.run(serve(home, options.stay))
+    except KeyboardInterrupt:
+        return 0
+    except QuarterdeckError as error:
+        return _report(error.info, exit_code_of(error.code))
+    # The edge of the process: what nobody expected goes to the log, with its trace, before the end.
+    except Exception as error:
+        log.exception("the service failed")
+        return _report(ErrorInfo.of(ErrorCode.INTERNAL, f"The service failed: {error}"), 1)
+    finally:
+        if handler is not None:
+            logging.getLogger().removeHandler(handler)
+            handler.close()
+    return 0
+
+
+def _report(error: ErrorInfo, code: int) -> int:
+    """Say on stderr, in one line that whoever started this process can read, why it ends."""
+    line = json.dumps({"error": error.model_dump(mode="json")})
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

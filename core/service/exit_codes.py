@@ -1,0 +1,47 @@
+"""Exit codes: what a script may rely on. Used by the command line and by the service's own process."""
+
+from __future__ import annotations
+
+from core.errors import ErrorCode
+
+DONE = 0
+FAULT = 1
+BAD_INPUT = 2
+DENIED = 3
+NOT_APPROVED = 4
+DEVICE_OFFLINE = 5
+TOOL_FAILED = 6
+OUTCOME_UNKNOWN = 7
+JOURNAL_BAD = 8
+HOME_OWNED = 9
+INTERRUPTED = 130
+
+_OF_CODE: dict[ErrorCode, int] = {
+    ErrorCode.DENIED_BY_POLICY: DENIED,
+    ErrorCode.DENIED_BY_OPERATOR: DENIED,
+    ErrorCode.DENIED_BY_DEVICE: DENIED,
+    ErrorCode.CONTRACT_CHANGED: DENIED,
+    ErrorCode.STOPPED: DENIED,
+    ErrorCode.APPROVAL_INVALID: DENIED,
+    ErrorCode.APPROVAL_EXPIRED: NOT_APPROVED,
+    ErrorCode.DEVICE_OFFLINE: DEVICE_OFFLINE,
+    # Timed out as an observation, or before anything was sent: a mutation without an answer is unknown.
+    ErrorCode.TIMEOUT: TOOL_FAILED,
+    ErrorCode.OUTCOME_UNKNOWN: OUTCOME_UNKNOWN,
+    ErrorCode.CANCELLED: TOOL_FAILED,
+    ErrorCode.TOOL_FAILED: TOOL_FAILED,
+    ErrorCode.PARTIAL_FAILURE: TOOL_FAILED,
+    ErrorCode.BAD_RESULT: TOOL_FAILED,
+    ErrorCode.PROTOCOL_ERROR: TOOL_FAILED,
+    ErrorCode.STALE_OBSERVATION: TOOL_FAILED,
+    ErrorCode.JOURNAL_UNAVAILABLE: JOURNAL_BAD,
+    ErrorCode.JOURNAL_CORRUPT: JOURNAL_BAD,
+    ErrorCode.SERVICE_UNAVAILABLE: HOME_OWNED,
+    ErrorCode.HOME_BUSY: HOME_OWNED,
+    ErrorCode.INTERNAL: FAULT,
+}
+
+
+def exit_code_of(code: ErrorCode) -> int:
+    """The exit code that an error stands for; whatever is not listed is bad input."""
+    return _OF_CODE.get(code, BAD_INPUT)

@@ -1,0 +1,87 @@
+"""How long a service lives: until it is told to end, or nobody needs it any more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any, Protocol
+
+from core.errors import QuarterdeckError
+from core.service.console import Console
+from core.service.server import ControlServer
+from core.tasks import TaskGroupOwner
+
+GRACE = 5.0
+LOOK_AGAIN = 60.0
+
+
+class Working(Protocol):
+    """A service, as far as its lifetime needs it."""
+
+    on_shutdown_asked: asyncio.Event
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run is under way."""
+        ...
+
+    def console(self, actor: str) -> Console:
+        """The door for this actor."""
+        ...
+
+
+async def until_not_needed(service: Working, server: ControlServer, grace: float = GRACE) -> None:
+    """Return when nobody has been attached for `grace` seconds and nothing runs."""
+    while True:
+        await server.unattended.wait()
+        if await _happens(server.attached.wait(), grace):
+            continue
+        if not service.busy:
+            return
+        # Something runs: look again when anything happens. The bound is for the last event of a run, which
+        # can come a moment before the service counts as idle.
+        events = service.console("cli:service").events()
+        try:
+            await _first_of(server.attached.wait(), _one(events), timeout=LOOK_AGAIN)
+        finally:
+            if close := getattr(events, "aclose", None):
+                await close()
+
+
+async def until_told_or_not_needed(
+    service: Working, server: ControlServer, signalled: asyncio.Event, stay: bool, grace: float = GRACE
+) -> str:
+    """Wait for the first reason to end; says which it was."""
+    waits: dict[str, Awaitable[Any]] = {
+        "a signal": signalled.wait(),
+        "a client asked for it": service.on_shutdown_asked.wait(),
+    }
+    if not stay:
+        waits["nobody is attached and nothing runs"] = until_not_needed(service, server, grace)
+    done = await _first_of(*waits.values(), timeout=None)
+    return list(waits)[done] if done is not None else "nothing"
+
+
+async def _one(events: AsyncIterator[Any]) -> None:
+    with contextlib.suppress(StopAsyncIteration, QuarterdeckError):
+        await anext(events)
+
+
+async def _happens(what: Awaitable[Any], timeout: float) -> bool:
+    return await _first_of(what, timeout=timeout) is not None
+
+
+async def _first_of(*whats: Awaitable[Any], timeout: float | None) -> int | None:
+    """The index of the first that ends; the others are cancelled. None when none ended in time."""
+    owner = TaskGroupOwner("lifetime")
+
+    async def wait(what: Awaitable[Any]) -> None:
+        await what
+
+    tasks = [owner.spawn(f"wait {index}", wait(what)) for index, what in enumerate(whats)]
+    try:
+        done, _ = await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        return min((tasks.index(task) for task in done), default=None)
+    finally:
+        await owner.close()

@@ -1,0 +1,74 @@
+"""The service's log: one JSON object a line, rotated, with nothing in it that is secret."""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import os
+import re
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+MAX_BYTES = 5 * 1024 * 1024
+KEPT = 3
+
+_SECRET = re.compile(r"pass(word|phrase)|token|secret|private|authorization|cookie|api_?key", re.IGNORECASE)
+MASK = "(not logged)"
+
+
+def mask_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Blank every value whose name says that it is secret, at any depth."""
+    return {key: _masked(key, value) for key, value in event.items()}
+
+
+def _masked(key: str, value: Any) -> Any:
+    if _SECRET.search(key):
+        return MASK
+    if isinstance(value, dict):
+        return {str(inner): _masked(str(inner), one) for inner, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked("", one) for one in value]
+    return value
+
+
+class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
+    def _open(self) -> Any:
+        os.close(os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        return super()._open()
+
+
+def log_to(path: Path, level: int = logging.INFO) -> logging.Handler:
+    """Send everything that this process logs to `path` from now on; returns the handler, to be closed."""
+    handler = _PrivateRotatingFile(path, maxBytes=MAX_BYTES, backupCount=KEPT, encoding="utf-8")
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        mask_secrets,
+    ]
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(default=str),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(level)
+    # Of these we want to hear only what went wrong; each connection is logged by the server itself.
+    for noisy in ("websockets", "asyncio"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    return handler

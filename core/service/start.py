@@ -1,0 +1,226 @@
+"""Attach to the service of a home, and start or stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import core
+from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError, error_from
+from core.fleet.models import Plain
+from core.home import Home, HomeLock
+from core.service import exit_codes
+from core.service.remote import RemoteConsole
+from core.service.wire import Client
+
+POLL = 0.02
+POLL_AT_MOST = 0.2
+ONE_TRY = 5.0
+STOP_WITHIN = 30.0
+
+# Services that this process has started, so that their ends are collected.
+_started: list[subprocess.Popen[bytes]] = []
+
+
+class ServiceStatus(Plain):
+    """Whether a service owns a home and answers. `owner` is the process number in the home's lock."""
+
+    running: bool
+    home: str
+    pid: int | None = None
+    version: str = ""
+    started_at: str = ""
+    stopped: bool = False
+    devices: int = 0
+    running_runs: int = 0
+    waiting_approvals: int = 0
+    owner: str = ""
+    problem: str = ""
+
+
+async def ensure_service(
+    home: Home, client: Client, actor: str, stay: bool = False, timeout: float = 15.0
+) -> RemoteConsole:
+    """Attach to the service of this home; start one when there is none. Two at once end with one service.
+
+    Raises:
+        ServiceError: somebody owns the home but does not answer within `timeout` seconds (`home_busy`), or
+            the service cannot be talked to.
+        QuarterdeckError: as the service that was started says why it could not.
+    """
+    home.create()
+    deadline = asyncio.get_running_loop().time() + timeout
+    started: subprocess.Popen[bytes] | None = None
+    pause = POLL
+    while True:
+        try:
+            return await RemoteConsole.connect(home, client, actor, ONE_TRY)
+        except ServiceError as error:
+            if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
+                raise
+            late = asyncio.get_running_loop().time() >= deadline
+            if started is None and not late:
+                started, told_from = _spawn(home, stay)
+            elif started is not None and (ended := started.poll()) is not None:
+                # Another program was first: its service answers soon, or it was a command that is ending.
+                if ended != exit_codes.HOME_OWNED:
+                    raise _why_it_ended(home, told_from, ended) from error
+                if lock_owner(home) is None:
+                    started = None
+            if late:
+                raise _not_reached(home, timeout) from error
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.3, POLL_AT_MOST)
+
+
+def _spawn(home: Home, stay: bool) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a service that outlives this program; also says where in the log its words begin."""
+    _collect()
+    home.log.touch(mode=0o600)
+    told_from = home.log.stat().st_size
+    # -P and the path by name: the current folder must not be able to offer another `core`.
+    source = str(Path(core.__file__).resolve().parents[1])
+    known = os.environ.get("PYTHONPATH", "")
+    command = [sys.executable, "-P", "-m", "core.service", "--home", str(home.path)]
+    with home.log.open("ab") as log:
+        process = subprocess.Popen(
+            [*command, "--stay"] if stay else command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=home.path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (source, known)))},
+            start_new_session=True,
+            close_fds=True,
+        )
+    _started.append(process)
+    return process, told_from
+
+
+def _collect() -> None:
+    _started[:] = [process for process in _started if process.poll() is None]
+
+
+def _why_it_ended(home: Home, told_from: int, code: int) -> QuarterdeckError:
+    """The error that a service wrote to the log before it ended."""
+    with home.log.open("rb") as log:
+        log.seek(told_from)
+        lines = log.read().decode("utf-8", "replace").splitlines()
+    for line in reversed(lines):
+        try:
+            told = json.loads(line)
+            return error_from(ErrorInfo.model_validate(told["error"]))
+        except (ValueError, KeyError, TypeError):
+            continue
+    return ServiceError(f"The service ended with code {code} as it started; see {home.log}.")
+
+
+def _not_reached(home: Home, timeout: float) -> ServiceError:
+    owner = lock_owner(home)
+    if owner is not None:
+        return ServiceError(
+            f"Process {owner} owns the home {home.path} but did not answer within {timeout:g} s.",
+            ErrorCode.HOME_BUSY,
+        )
+    return ServiceError(f"The service of {home.path} did not start within {timeout:g} s; see {home.log}.")
+
+
+def lock_owner(home: Home) -> str | None:
+    """The number of the process that owns the home; None when nobody does."""
+    if not home.path.is_dir():
+        return None
+    try:
+        with HomeLock(home):
+            return None
+    except ServiceError:
+        return (home.path / "lock").read_text(encoding="ascii", errors="replace").strip() or "unknown"
+    except OSError as error:
+        raise BadInput(f"The home {home.path} cannot be used: {error.strerror}.") from error
+
+
+async def stop_service(home: Home, actor: str, cancel_work: bool, timeout: float = STOP_WITHIN) -> str:
+    """End the service in order and wait until it has let go of the home; says what happened, in words.
+
+    Without `cancel_work` it ends when running work has ended; this waits at most `timeout` seconds for it.
+
+    Raises:
+        ServiceError: somebody owns the home and cannot be talked to (`home_busy`), or has not ended in time
+            (`timeout`).
+    """
+    try:
+        console = await RemoteConsole.connect(home, "cli", actor, ONE_TRY)
+    except ServiceError as error:
+        if error.code is not ErrorCode.SERVICE_UNAVAILABLE or (owner := lock_owner(home)) is None:
+            if error.code is ErrorCode.SERVICE_UNAVAILABLE:
+                return "No service was running."
+            raise
+        raise ServiceError(
+            f"Process {owner} owns the home {home.path} but does not answer.", ErrorCode.HOME_BUSY
+        ) from error
+    try:
+        words = await console.shut_down(cancel_work)
+        async with asyncio.timeout(timeout):
+            await console.closed.wait()
+            # The socket goes first, the lock last, when the journal is closed.
+            await _until_free(home)
+    except TimeoutError as error:
+        raise ServiceError(
+            f"The service has not ended within {timeout:g} s; it may wait for work that runs.",
+            ErrorCode.TIMEOUT,
+        ) from error
+    finally:
+        await console.close()
+        _collect()
+    return words or "The service has ended."
+
+
+async def _until_free(home: Home) -> None:
+    loop = asyncio.get_running_loop()
+    free = loop.create_future()
+
+    def look() -> None:
+        if free.done():
+            return
+        if lock_owner(home) is None:
+            free.set_result(None)
+        else:
+            loop.call_later(POLL, look)
+
+    look()
+    await free
+
+
+async def service_status(home: Home, actor: str) -> ServiceStatus:
+    """What can be known of a home's service from outside.
+
+    Raises:
+        ServiceError: it speaks another version of its interface.
+    """
+    try:
+        console = await RemoteConsole.connect(home, "cli", actor, ONE_TRY)
+    except ServiceError as error:
+        if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
+            raise
+        owner = lock_owner(home)
+        problem = f"Process {owner} owns this home but does not answer." if owner else ""
+        return ServiceStatus(running=False, home=str(home.path), owner=owner or "", problem=problem)
+    try:
+        state = await console.state()
+    finally:
+        await console.close()
+    return ServiceStatus(
+        running=True,
+        home=state.home,
+        pid=state.service_pid,
+        version=state.version,
+        started_at=state.service_started_at,
+        stopped=state.stopped,
+        devices=len(state.devices),
+        running_runs=sum(not run.state.ended for run in state.runs),
+        waiting_approvals=len(state.approvals),
+        owner=str(state.service_pid),
+    )
