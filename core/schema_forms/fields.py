@@ -399,3 +399,40 @@ def _dict(value: Any) -> dict[str, Any]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def best_alternative(field: Field, value: Any) -> int | None:
+    """Which alternative of an anyOf a given value belongs to; None when it fits none of them."""
+    scores = [_score(alternative, value) for alternative in field.alternatives]
+    best = max(scores, default=0)
+    return scores.index(best) if best > 0 else None
+
+
+def _score(field: Field, value: Any) -> int:
+    if not field.fits(value) or (value is None and field.kind is not FieldKind.NULL):
+        return 0
+    if field.kind is FieldKind.JSON:
+        return 1
+    if field.kind is FieldKind.NUMBER and type_word(value) == "integer":
+        return 3
+    if field.kind is FieldKind.INTEGER and type_word(value) == "number":
+        return 2
+    if field.kind is FieldKind.ARRAY:
+        return 3 + (2 if value and _score(field.item_field(0), value[0]) > 1 else 0)
+    if field.kind is not FieldKind.OBJECT:
+        return 6 if field.kind in (FieldKind.ENUM, FieldKind.CONST) else 4
+    return _object_score(field, value)
+
+
+def _object_score(field: Field, value: dict[str, Any]) -> int:
+    """Tags decide; then the more names are known, and the fewer are missing, the better."""
+    score = 100
+    for child in field.properties:
+        here = value.get(child.name, UNSET)
+        if here is UNSET:
+            score -= 4 if child.required else 0
+        elif child.kind in (FieldKind.CONST, FieldKind.ENUM) and not child.fits(here):
+            score -= 40
+        else:
+            score += 2 if child.fits(here) else -2
+    return max(2, score)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -87,3 +90,49 @@ def path_text(path: Path) -> str:
         else:
             out += f"[{json.dumps(part, ensure_ascii=False)}]"
     return out
+
+
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+_MOST_DIGITS = 1_000
+
+
+def parse_number(text: str, whole: bool) -> int | float:
+    """Read a number exactly as typed: `5`, `-0.5`, `1e5`; nothing is rounded, clamped or guessed.
+
+    Raises:
+        ValueError: not a JSON number, or not whole where `whole` asks for it; its message is for people.
+    """
+    kind = "a whole number" if whole else "a number"
+    if not _JSON_NUMBER.fullmatch(text):
+        raise ValueError(f"must be {kind}, not {shown(text)}")
+    if len(text) > _MOST_DIGITS:
+        raise ValueError("has too many digits")
+    if not set(text) & set(".eE"):
+        return int(text)
+    exact = Decimal(text)
+    if exact.adjusted() > _MOST_DIGITS or (exact and not whole and abs(exact) > _LARGEST_FLOAT):
+        raise ValueError("is too large")
+    if not whole:
+        return float(text)
+    if exact != exact.to_integral_value():
+        raise ValueError(f"must be {kind}, not {shown(text)}")
+    return int(exact)
+
+
+_LARGEST_FLOAT = Decimal(sys.float_info.max)
+EXPRESSION = re.compile(r"\s*\$\{\{.*\}\}\s*", re.DOTALL)
+
+
+def is_expression(value: Any) -> bool:
+    """Whether a value is text that a batch fills in when it runs: `${{ … }}` and nothing around it."""
+    return isinstance(value, str) and EXPRESSION.fullmatch(value) is not None
+
+
+def value_at(value: Any, path: Path) -> Any:
+    """The part of a value that a path leads to, or `UNSET`."""
+    for part in path:
+        if isinstance(value, list) and isinstance(part, int):
+            value = value[part] if 0 <= part < len(value) else UNSET
+        else:
+            value = value.get(part, UNSET) if isinstance(value, dict) else UNSET
+    return value
