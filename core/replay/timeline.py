@@ -89,7 +89,9 @@ class _Builder:
         for device, (entry, at) in self._lost.items():
             self._spans.append(_lost_span(device, entry, at, None))
         spans = [span for span in self._spans if span.lane]
-        used = {lane: None for lane in (*self._devices, *(one.lane for one in (*spans, *self._marks)))}
+        used = dict.fromkeys(
+            (*self._devices, *(span.lane for span in spans), *(mark.lane for mark in self._marks))
+        )
         return Timeline(
             title=title,
             run=run,
