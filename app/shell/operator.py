@@ -48,6 +48,11 @@ class OperatorKeys(QObject):
         """The keys that lie in this home, as `refresh` found them."""
         return list(self._listed)
 
+    @property
+    def only_name(self) -> str:
+        """The operator's name when there is exactly one key; else empty."""
+        return self._listed[0].name if len(self._listed) == 1 else ""
+
     async def refresh(self) -> None:
         """Read which keys there are; unlock the only one if it has no passphrase."""
         from core.policy.operator_keys import list_operator_keys

@@ -1,0 +1,131 @@
+"""The one event loop of the window: Qt's, driven through qasync, with one orderly end.
+
+Never call `exec()` or `processEvents()` from a coroutine: a nested loop loses the tasks that were running.
+Show dialogs with `open()` and await their end with `ended`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, TypeVar
+
+import structlog
+from PySide6.QtCore import QObject, QThread, Signal, SignalInstance
+from PySide6.QtWidgets import QApplication
+
+os.environ.setdefault("QT_API", "pyside6")
+
+# It chooses its binding by QT_API when it is imported.
+import qasync
+
+log = structlog.get_logger(__name__)
+
+Result = TypeVar("Result")
+END_TIMEOUT_S = 5.0
+
+
+def run_on_qt(app: QApplication, main: Coroutine[Any, Any, Result]) -> Result:
+    """Run `main` to its end on Qt's loop; afterwards no task, timer or thread of the loop is left.
+
+    Raises:
+        BaseException: whatever `main` raised.
+    """
+    # Qt stops the loop when the last window closes, before our tasks have cleaned up; the window only asks to
+    # close, and `main` does the closing.
+    app.setQuitOnLastWindowClosed(False)
+    loop = qasync.QEventLoop(app)
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(main)  # type: ignore[no-any-return]  # qasync has no types
+    finally:
+        _end(loop)
+
+
+def _end(loop: Any) -> None:
+    try:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=END_TIMEOUT_S))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+async def ended(finished: SignalInstance) -> Any:
+    """Wait for a signal such as `QDialog.finished` and return its argument, without a nested loop."""
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def take(*arguments: Any) -> None:
+        if not future.done():
+            future.set_result(arguments[0] if arguments else None)
+
+    finished.connect(take)
+    try:
+        return await future
+    finally:
+        finished.disconnect(take)
+
+
+class ErrorReporter(QObject):
+    """Catches what nobody caught, in slots, tasks and threads: it is logged and shown, never a crash.
+
+    Signals:
+        happened(words, details): one sentence, and the traceback to copy. Emitted in the window's thread.
+    """
+
+    happened = Signal(str, str)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._old_hook = sys.excepthook
+        self._old_thread_hook = threading.excepthook
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def install(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin to catch, until `remove`."""
+        self._loop = loop
+        sys.excepthook = self._uncaught
+        threading.excepthook = self._uncaught_in_thread
+        loop.set_exception_handler(self._uncaught_in_loop)
+
+    def remove(self) -> None:
+        """Put back what was there before."""
+        sys.excepthook = self._old_hook
+        threading.excepthook = self._old_thread_hook
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.set_exception_handler(None)
+
+    def report(self, where: str, error: BaseException) -> None:
+        """Log one error and show it. KeyboardInterrupt and SystemExit are not errors."""
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            return
+        log.error("uncaught error in the window", where=where, exc_info=error)
+        details = "".join(traceback.format_exception(error))
+        self.happened.emit(f"{type(error).__name__}: {error}", f"{where}\n\n{details}")
+
+    def _uncaught(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            self._old_hook(kind, error, trace)
+            return
+        self.report("a slot of the window", error.with_traceback(trace))
+
+    def _uncaught_in_thread(self, arguments: threading.ExceptHookArgs) -> None:
+        if arguments.exc_value is not None:
+            name = arguments.thread.name if arguments.thread else QThread.currentThread().objectName()
+            self.report(f"thread {name}", arguments.exc_value)
+
+    def _uncaught_in_loop(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, BaseException):
+            self.report(str(context.get("message", "the event loop")), error)
+        else:
+            log.error("event loop", **{key: str(value) for key, value in context.items()})

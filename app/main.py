@@ -1,0 +1,123 @@
+"""Starts the window of one home and ends it in order."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+
+from PySide6.QtCore import QSettings
+from PySide6.QtWidgets import QApplication
+
+from app.event_loop import ErrorReporter, run_on_qt
+from app.link import ConsoleLink
+from app.look.theme import Theme
+from app.shell.leaving import Leaving
+from app.shell.operator import OperatorKeys
+from app.state import AppState
+from app.window import MainWindow
+from core.errors import QuarterdeckError
+from core.home import Home
+from core.service.console import Console
+
+DEFAULT_SCREEN = "fleet"
+
+
+class Desk:
+    """The parts of one running window: made together, ended together."""
+
+    def __init__(self, home: Home, theme: Theme, open_console: Callable[[], Awaitable[Console]]) -> None:
+        self.theme = theme
+        self.store = layout_store(home)
+        self.state = AppState()
+        self.keys = OperatorKeys(home)
+        self.link = ConsoleLink(open_console, self.state)
+        self.window = MainWindow(self.state, self.link, self.keys, self.store)
+        self.leaving = Leaving(self.window, self.state, self.link)
+        self.window.close_asked.connect(self.leaving.start)
+        self.reporter = ErrorReporter(self.window)
+        self.reporter.happened.connect(self._show_error)
+
+    def _show_error(self, words: str, details: str) -> None:
+        self.window.notices.fail("Something went wrong in the window.", words, details)
+
+    def begin(self) -> None:
+        """Show the window and start to attach; needs the running loop."""
+        self.reporter.install(asyncio.get_running_loop())
+        kept = str(self.store.value("window/screen", DEFAULT_SCREEN))
+        self.window.open(kept if kept in self.window.screen_names else DEFAULT_SCREEN)
+        self.window.show()
+        self.link.start()
+        self.link.spawn("read the operator keys", self._read_keys())
+
+    async def _read_keys(self) -> None:
+        try:
+            await self.keys.refresh()
+        except QuarterdeckError as error:
+            self.window.notices.fail(f"The operator keys cannot be read. {error.message}", error.info.next)
+
+    async def end(self) -> None:
+        """Close the window and leave the door; nothing of it is left."""
+        self.keys.lock()
+        await self.link.close()
+        self.window.allow_close()
+        self.window.close()
+        self.reporter.remove()
+        self.window.deleteLater()
+        self.state.deleteLater()
+        await asyncio.sleep(0)
+
+    async def run(self) -> int:
+        """From the first paint until the operator leaves."""
+        agreed = asyncio.Event()
+        self.leaving.agreed.connect(agreed.set)
+        self.begin()
+        try:
+            await agreed.wait()
+        finally:
+            await self.end()
+        return 0
+
+
+def layout_store(home: Home) -> QSettings:
+    """`window.ini` in the home: geometry, theme, columns; nothing that the service reads."""
+    return QSettings(str(home.path / "window.ini"), QSettings.Format.IniFormat)
+
+
+def theme_from(store: QSettings) -> Theme:
+    """The theme that was chosen last; dark and comfortable at first."""
+    mode = "light" if store.value("appearance/mode") == "light" else "dark"
+    density = "compact" if store.value("appearance/density") == "compact" else "comfortable"
+    still = str(store.value("appearance/reduced_motion", "false")).lower() == "true"
+    return Theme(
+        "light" if mode == "light" else "dark", "compact" if density == "compact" else "comfortable", still
+    )
+
+
+def attach(home: Home) -> Callable[[], Awaitable[Console]]:
+    """How the real window gets at its service: find it, or start it."""
+
+    async def open_console() -> Console:
+        from core.service.start import ensure_service
+
+        return await ensure_service(home, client="window", actor="operator:window")
+
+    return open_console
+
+
+def run(home: Home, open_console: Callable[[], Awaitable[Console]] | None = None) -> int:
+    """Show the window of `home` until the operator closes it; returns the program's exit code.
+
+    Raises:
+        BadInput: the home cannot be used.
+    """
+    home.create()
+    app = QApplication.instance()
+    if not isinstance(app, QApplication):
+        app = QApplication(sys.argv[:1])
+    app.setApplicationName("Quarterdeck")
+    app.setDesktopFileName("quarterdeck")
+    theme = theme_from(layout_store(home))
+    theme.apply(app)
+    desk = Desk(home, theme, open_console or attach(home))
+    return run_on_qt(app, desk.run())

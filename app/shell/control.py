@@ -1,0 +1,184 @@
+"""What the top bar can do: Stop all and Resume, the profile, locking and unlocking the operator's key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QComboBox, QLineEdit
+
+from app.components.label import Label
+from app.event_loop import ended
+from app.link import ConsoleLink
+from app.screens.base import OpenSection
+from app.shell.notices import Notices
+from app.shell.operator import OperatorKeys
+from app.shell.sheet import Sheet
+from app.shell.top_bar import PROFILE_WORDS
+from app.state import AppState
+from core.errors import QuarterdeckError
+from core.policy.models import Operator, Profile
+
+if TYPE_CHECKING:
+    from app.window import MainWindow
+
+
+class Control(QObject):
+    """Carries out the top bar's wishes and shows their errors in the window's banners."""
+
+    def __init__(
+        self, window: MainWindow, state: AppState, link: ConsoleLink, keys: OperatorKeys, notices: Notices
+    ) -> None:
+        super().__init__(window)
+        self._window, self._state, self._link = window, state, link
+        self._keys, self._notices = keys, notices
+        self._stopped_words = ""
+        self._asking = False
+        state.control_changed.connect(self.show_control)
+        self.show_control()
+
+    # Stop all
+
+    def stop_all(self) -> None:
+        """Stop everything at once; the banner then says what was stopped."""
+        self._link.ask(
+            lambda console: console.stop_all(), self._say_stopped, self._say_not_stopped, "stop all"
+        )
+
+    def _say_stopped(self, words: str) -> None:
+        self._stopped_words = words
+        self._show_stopped(words)
+
+    def _say_not_stopped(self, error: QuarterdeckError) -> None:
+        self._notices.fail(f"Stop all did not reach the service. {error.message}", error.info.next)
+
+    def show_control(self) -> None:
+        """Show or take back the standing banners: stopped, and a policy that could not be read."""
+        if self._state.stopped:
+            self._show_stopped(self._state.stopped_note or self._stopped_words)
+        else:
+            self._stopped_words = ""
+            self._notices.standing("stopped")
+        policy = self._state.policy
+        if policy is not None and policy.problem:
+            notice = self._notices.standing(
+                "policy", "warn", "The policy cannot be read: everything asks.", policy.problem
+            )
+            if notice is not None:
+                notice.add_link("Show", lambda: self._window.open("settings", OpenSection("policy")))
+        else:
+            self._notices.standing("policy")
+
+    def _show_stopped(self, words: str) -> None:
+        notice = self._notices.standing(
+            "stopped", "fail", "Everything is stopped.", words or "Nothing is sent."
+        )
+        if notice is not None:
+            notice.add_link("Resume…", self.start_resume)
+
+    def start_resume(self) -> None:
+        """Ask before commands may leave again."""
+        self._link.spawn("resume", self._resume())
+
+    async def _resume(self) -> None:
+        sheet = Sheet(
+            self._window,
+            "Let commands leave again?",
+            "What was stopped stays stopped: its runs have ended and its requests were withdrawn.",
+        )
+        sheet.add_answer("stay", "Stay stopped")
+        sheet.add_answer("resume", "Resume", "primary")
+        sheet.open()
+        if await ended(sheet.finished) == "resume":
+            self._link.ask(lambda console: console.resume(), what="resume")
+
+    # Profile
+
+    def choose_profile(self, profile: Profile) -> None:
+        """Set the profile; `trusted` is asked about first, because more runs without a question then."""
+        if self._state.policy is not None and profile is self._state.policy.profile:
+            return
+        if profile is Profile.TRUSTED:
+            self._link.spawn("profile", self._ask_for_trusted())
+        else:
+            self._set_profile(profile)
+
+    async def _ask_for_trusted(self) -> None:
+        sheet = Sheet(
+            self._window,
+            "Let medium risk run without asking?",
+            f"With the profile trusted, {PROFILE_WORDS[Profile.TRUSTED]}. It holds for every device that has "
+            "no profile of its own, for agents too, and is written to policy.toml.",
+        )
+        sheet.add_answer("stay", "Leave it as it is")
+        sheet.add_answer("trusted", "Use trusted")
+        sheet.open()
+        if await ended(sheet.finished) == "trusted":
+            self._set_profile(Profile.TRUSTED)
+
+    def _set_profile(self, profile: Profile) -> None:
+        self._link.ask(lambda console: console.set_profile(profile), what=f"use the profile {profile.value}")
+
+    # Operator key
+
+    def toggle_key(self) -> None:
+        """Lock the unlocked key; else ask to unlock one, or lead to where one is made."""
+        if self._keys.unlocked:
+            self._keys.lock()
+        else:
+            self.start_unlock()
+
+    def start_unlock(self) -> None:
+        """Ask for a passphrase; without any key, open the place where one is made."""
+        if not self._keys.listed:
+            self._window.open("settings", OpenSection("operators"))
+        elif not self._asking:
+            self._asking = True
+            self._link.spawn("unlock the operator key", self._unlock())
+
+    async def _unlock(self) -> None:
+        try:
+            listed = self._keys.listed
+            if len(listed) == 1 and not listed[0].has_passphrase:
+                await self._keys.unlock(listed[0].name, None)
+                return
+            await self._ask_passphrase(listed)
+        except QuarterdeckError as error:
+            self._notices.fail(f"The key could not be unlocked. {error.message}", error.info.next)
+        finally:
+            self._asking = False
+
+    async def _ask_passphrase(self, listed: list[Operator]) -> None:
+        sheet = Sheet(
+            self._window, "Unlock your operator key", "It is held in this window until you lock it."
+        )
+        who = QComboBox()
+        who.setAccessibleName("Operator")
+        for operator in listed:
+            who.addItem(f"{operator.name}  …{operator.fingerprint}", operator.name)
+        who.setVisible(len(listed) > 1)
+        secret = QLineEdit()
+        secret.setEchoMode(QLineEdit.EchoMode.Password)
+        secret.setAccessibleName("Passphrase")
+        sheet.add(who)
+        sheet.add(Label("Passphrase" if len(listed) > 1 else f"Passphrase of {listed[0].name}", "name"))
+        sheet.add(secret)
+        sheet.add_answer("cancel", "Cancel")
+        unlock = sheet.add_answer("unlock", "Unlock", "primary", closes=False)
+
+        async def attempt() -> None:
+            unlock.set_off("Opening the key…")
+            try:
+                await self._keys.unlock(str(who.currentData()), secret.text() or None)
+            except QuarterdeckError as error:
+                sheet.say(error.message)
+                unlock.set_off("")
+                secret.selectAll()
+                secret.setFocus()
+            else:
+                sheet.finish("unlock")
+
+        unlock.clicked.connect(lambda: self._link.spawn("open the key", attempt()))
+        secret.returnPressed.connect(unlock.click)
+        sheet.open(secret)
+        await ended(sheet.finished)

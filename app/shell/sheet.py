@@ -1,0 +1,185 @@
+"""A question inside the window: it covers everything but the top bar, so that Stop all stays in reach.
+
+A modal QDialog would block the whole window, Stop all with it. A sheet is a child of the window below the top
+bar, with `open` and `finished` as a dialog has them; the keyboard stays inside it.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+
+from app.components import paint
+from app.components.buttons import Button, Kind
+from app.components.label import Label
+from app.look.theme import theme_of
+from app.look.tokens import FRAME, RADIUS, SCRIM_OPACITY
+
+CANCELLED = ""
+
+
+class SheetCard(QFrame):
+    """The raised card of a sheet or of the palette, drawn whole so that its corners are round."""
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the card."""
+        theme = theme_of(self)
+        painter = QPainter(self)
+        rect = self.rect().toRectF()
+        paint.box(painter, rect, RADIUS.dialog, theme.color("raised"), theme.color("border2"))
+        painter.end()
+
+
+class Overlay(QWidget):
+    """Covers a window below its top bar with the scrim and keeps the keyboard focus inside.
+
+    Signals:
+        dismissed: the operator clicked beside the card or pressed Esc.
+    """
+
+    dismissed = Signal()
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self._window = window
+        self._focus_before: QWidget | None = None
+        window.installEventFilter(self)
+        self.hide()
+
+    def cover(self) -> None:
+        """Come up; what had the focus gets it back in `uncover`."""
+        self._focus_before = QApplication.focusWidget()
+        self._fit()
+        self.show()
+        self.raise_()
+
+    def uncover(self) -> None:
+        """Go away."""
+        self.hide()
+        if self._focus_before is not None and self._focus_before.isVisible():
+            self._focus_before.setFocus(Qt.FocusReason.OtherFocusReason)
+        self._focus_before = None
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Stay as large as the window."""
+        if watched is self._window and event.type() == QEvent.Type.Resize and self.isVisible():
+            self._fit()
+        return super().eventFilter(watched, event)
+
+    def _fit(self) -> None:
+        top = FRAME.top_bar
+        self.setGeometry(0, top, self._window.width(), self._window.height() - top)
+
+    def focusNextPrevChild(self, forward: bool) -> bool:
+        """Tab goes round inside."""
+        step = QWidget.nextInFocusChain if forward else QWidget.previousInFocusChain
+        start = QApplication.focusWidget() or self
+        widget = step(start)
+        while widget is not None and widget is not start:
+            reachable = bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus) and widget.isEnabled()
+            if reachable and widget.isVisible() and self.isAncestorOf(widget):
+                reason = Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason
+                widget.setFocus(reason)
+                return True
+            widget = step(widget)
+        return True
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """A click beside the card dismisses."""
+        event.accept()
+        self.dismissed.emit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Esc dismisses."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.dismissed.emit()
+        else:
+            event.ignore()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the scrim."""
+        scrim = QColor(theme_of(self).color("scrim"))
+        scrim.setAlphaF(SCRIM_OPACITY)
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), scrim)
+        painter.end()
+
+
+class Sheet(Overlay):
+    """A question with a title, words, optional fields and some answers.
+
+    Signals:
+        finished(answer): the key of the button that was pressed; empty when the question was dismissed.
+            The sheet deletes itself afterwards.
+    """
+
+    finished = Signal(str)
+
+    def __init__(self, window: QWidget, title: str, words: str = "", width: int = 460) -> None:
+        super().__init__(window)
+        self.setObjectName("sheet")
+        self.setAccessibleName(title)
+        self._answered = False
+        self.dismissed.connect(lambda: self.finish(CANCELLED))
+        self.card = SheetCard(self)
+        self.card.setFixedWidth(width)
+        self.card.mousePressEvent = lambda event: event.accept()  # type: ignore[method-assign]
+        self.body = QVBoxLayout(self.card)
+        self.body.setContentsMargins(20, 18, 20, 16)
+        self.body.setSpacing(8)
+        self.body.addWidget(Label(title, "title", wrap=True))
+        if words:
+            self.body.addWidget(Label(words, tone="text2", wrap=True))
+        self._problem = Label("", "meta", "fail", wrap=True)
+        self._problem.hide()
+        self._buttons: dict[str, Button] = {}
+        self._row = QHBoxLayout()
+        self._row.setSpacing(8)
+        self._row.addStretch(1)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(24, 48, 24, 24)
+        whole.addWidget(self.card, 0, Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)
+        whole.addStretch(1)
+
+    def add(self, widget: QWidget) -> None:
+        """Put a field or a picture between the words and the answers."""
+        self.body.addWidget(widget)
+
+    def add_answer(self, key: str, words: str, kind: Kind = "normal", closes: bool = True) -> Button:
+        """A button; with `closes` off its `clicked` is the caller's, who ends with `finish`."""
+        button = Button(words, kind)
+        button.setObjectName(f"answer-{key}")
+        if closes:
+            button.clicked.connect(lambda: self.finish(key))
+        self._row.addWidget(button)
+        self._buttons[key] = button
+        return button
+
+    def answer(self, key: str) -> Button:
+        """The button of an answer."""
+        return self._buttons[key]
+
+    def say(self, problem: str) -> None:
+        """Show what is wrong, above the answers; empty takes it back."""
+        self._problem.setText(problem)
+        self._problem.setVisible(bool(problem))
+
+    def open(self, focus: QWidget | None = None) -> None:
+        """Come up and return at once; `finished` brings the answer."""
+        self.body.addWidget(self._problem)
+        self.body.addSpacing(8)
+        self.body.addLayout(self._row)
+        self.cover()
+        first = focus or next(iter(self._buttons.values()), None)
+        if first is not None:
+            first.setFocus(Qt.FocusReason.TabFocusReason)
+
+    def finish(self, answer: str) -> None:
+        """Go away with an answer; only the first one counts."""
+        if self._answered:
+            return
+        self._answered = True
+        self.uncover()
+        self.finished.emit(answer)
+        self.deleteLater()

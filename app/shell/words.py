@@ -1,0 +1,68 @@
+"""Counts, times and durations as the screens write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+THIN_SPACE = "\N{THIN SPACE}"
+
+
+def count_words(number: int) -> str:
+    """A count with groups of three digits: 18,204."""
+    return f"{number:,}"
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """`1 device`, `24 devices`."""
+    return f"{count_words(number)} {one if number == 1 else many or one + 's'}"
+
+
+def parse_time(stamp: str) -> datetime:
+    """Read ISO 8601 as a local time.
+
+    Raises:
+        ValueError: it is not a time.
+    """
+    moment = datetime.fromisoformat(stamp)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone()
+
+
+def clock(stamp: str | None, seconds: bool = True) -> str:
+    """Local clock time, with the day where it is not today's; an em dash when there is none."""
+    if not stamp:
+        return "—"
+    moment = parse_time(stamp)
+    words = moment.strftime("%H:%M:%S" if seconds else "%H:%M")
+    days = (datetime.now().astimezone().date() - moment.date()).days
+    if days == 0:
+        return words
+    return f"yesterday {words}" if days == 1 else f"{moment:%Y-%m-%d} {words}"
+
+
+def last_heard(stamp: str | None) -> str:
+    """How long ago a device was heard: `now`, `40 s ago`, `6 min ago`, then clock time."""
+    if not stamp:
+        return "never"
+    seconds = (datetime.now(UTC) - parse_time(stamp)).total_seconds()
+    if seconds < 15:
+        return "now"
+    if seconds < 60:
+        return f"{int(seconds)} s ago"
+    if seconds < 3600:
+        return f"{int(seconds / 60)} min ago"
+    return clock(stamp, seconds=False)
+
+
+def left_words(seconds: float) -> str:
+    """Time left as minutes and seconds: `4:31`."""
+    whole = max(0, int(seconds))
+    return f"{whole // 60}:{whole % 60:02d}"
+
+
+def milliseconds(value: float | None) -> str:
+    """A duration: `0.4 ms`, `14 ms`, `2.3 s`; an em dash when there is none."""
+    if value is None:
+        return "—"
+    if value >= 1000:
+        return f"{value / 1000:.1f} s"
+    return f"{value:.1f} ms" if value < 10 else f"{value:.0f} ms"

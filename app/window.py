@@ -1,0 +1,335 @@
+"""The main window: top bar, navigation, one screen at a time, status bar, and the keys that hold everywhere.
+
+It composes; what it shows comes from `AppState`, what it wants goes through `ConsoleLink`. Closing only asks:
+`close_asked` is answered by `app.shell.leaving`, and the end itself is `app.main`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from PySide6.QtCore import QEvent, QObject, QSettings, Qt, Signal
+from PySide6.QtGui import (
+    QCloseEvent,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QResizeEvent,
+    QShortcut,
+    QWindow,
+)
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QMainWindow, QStackedWidget, QVBoxLayout, QWidget
+
+from app.components.label import surface
+from app.link import ConsoleLink
+from app.look.theme import theme_of
+from app.look.tokens import FRAME, Density
+from app.screens.base import Screen, Target
+from app.shell.control import Control
+from app.shell.nav import Nav
+from app.shell.notices import Notices
+from app.shell.operator import OperatorKeys
+from app.shell.registry import SCREENS, ScreenEntry
+from app.shell.status_bar import StatusBar
+from app.shell.toast import Toast
+from app.shell.top_bar import TopBar
+from app.state import AppState
+from core.errors import QuarterdeckError
+
+STOP_KEYS = "Ctrl+Shift+X"
+
+
+class MainWindow(QMainWindow):
+    """The window of one home; it is the `Navigator` of its screens.
+
+    Signals:
+        close_asked: the operator wants to leave; nothing has been closed yet.
+        screen_changed(name): another screen came to the front.
+    """
+
+    close_asked = Signal()
+    screen_changed = Signal(str)
+
+    def __init__(
+        self,
+        state: AppState,
+        link: ConsoleLink,
+        keys: OperatorKeys,
+        layout_store: QSettings,
+        screens: tuple[ScreenEntry, ...] = SCREENS,
+    ) -> None:
+        super().__init__()
+        self._state, self._link, self._keys, self._store = state, link, keys, layout_store
+        self._entries = {entry.name: entry for entry in screens}
+        self._made: dict[str, Screen] = {}
+        self._current = ""
+        self._may_close = False
+        self._compact: tuple[bool, bool] | None = None
+        self._nav_wanted: bool | None = None
+        self.setWindowTitle("Quarterdeck")
+        self.setMinimumSize(FRAME.least_width, FRAME.least_height)
+        self._build(screens)
+        self.control = Control(self, state, link, keys, self.notices)
+        self._connect()
+        self._bind_keys()
+        self._restore_geometry()
+
+    def _build(self, screens: tuple[ScreenEntry, ...]) -> None:
+        self.top_bar = TopBar(self._state)
+        self.notices = Notices()
+        self.navigation = Nav(screens)
+        self.stack = QStackedWidget()
+        self.status_bar = StatusBar(self._state)
+        self._toast = Toast(self)
+        middle = QHBoxLayout()
+        middle.setSpacing(0)
+        middle.addWidget(self.navigation)
+        middle.addWidget(self.stack, 1)
+        whole = QWidget()
+        surface(whole, "app")
+        column = QVBoxLayout(whole)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.top_bar)
+        column.addWidget(self.notices)
+        column.addLayout(middle, 1)
+        column.addWidget(self.status_bar)
+        self.setCentralWidget(whole)
+
+    def _connect(self) -> None:
+        self.navigation.chosen.connect(self.open)
+        self.top_bar.palette_asked.connect(self.open_palette)
+        self.top_bar.key_asked.connect(self.control.toggle_key)
+        self.top_bar.profile_asked.connect(self.control.choose_profile)
+        self.top_bar.stop_asked.connect(self.control.stop_all)
+        self.status_bar.opened.connect(self.open)
+        self.status_bar.try_asked.connect(self._link.try_now)
+        self._link.failed.connect(self._say_wish_failed)
+        self._state.approvals_changed.connect(self._show_waiting)
+        self._state.control_changed.connect(self._show_key)
+        self._keys.changed.connect(self._show_key)
+        self._show_key()
+        _application().focusWindowChanged.connect(self._watch_other_window)
+
+    def _bind_keys(self) -> None:
+        for number, name in enumerate(self._entries, 1):
+            self._key(f"Alt+{number}", partial(self.open, name))
+        self._key("Ctrl+K", self.open_palette)
+        self._key("Ctrl+B", self._toggle_nav)
+        self._key("Ctrl+F", self._focus_filter)
+        self._key("F6", lambda: self._next_pane(1))
+        self._key("Shift+F6", lambda: self._next_pane(-1))
+        self._key("Esc", self._escape)
+        self._key("F1", self._show_keys)
+        self._key(STOP_KEYS, self.control.stop_all).setContext(Qt.ShortcutContext.ApplicationShortcut)
+
+    def _key(self, keys: str, act: Callable[[], object]) -> QShortcut:
+        shortcut = QShortcut(QKeySequence(keys), self)
+        shortcut.setAutoRepeat(False)
+        shortcut.activated.connect(act)
+        return shortcut
+
+    def _watch_other_window(self, focused: QWindow | None) -> None:
+        # Our shortcut sleeps while a dialog or a menu of this program has the keyboard; Stop all must not.
+        if focused is not None and focused is not self.windowHandle():
+            focused.removeEventFilter(self)
+            focused.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Stop all acts also while a dialog or a menu has the keyboard."""
+        if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
+            chord = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+            if event.key() == Qt.Key.Key_X and event.modifiers() == chord:
+                if not event.isAutoRepeat():
+                    self.control.stop_all()
+                return True
+        return super().eventFilter(watched, event)
+
+    # What screens may ask for
+
+    @property
+    def keys(self) -> OperatorKeys:
+        """The operator's keys."""
+        return self._keys
+
+    @property
+    def layout_store(self) -> QSettings:
+        """`window.ini` of this home."""
+        return self._store
+
+    @property
+    def screen_names(self) -> list[str]:
+        """The screens in the order of the navigation."""
+        return list(self._entries)
+
+    @property
+    def current(self) -> Screen:
+        """The screen in front."""
+        return self._made[self._current]
+
+    def open(self, screen: str, target: Target | None = None) -> None:
+        """Bring a screen to the front and let it show `target`."""
+        if screen != self._current and self._current:
+            leaving = self._made[self._current]
+            leaving.leave()
+            leaving.save_layout()
+        shown = self._made.get(screen) or self._make(screen)
+        self._current = screen
+        self.stack.setCurrentWidget(shown)
+        self.navigation.show_current(screen)
+        self._store.setValue("window/screen", screen)
+        shown.enter(target)
+        self.screen_changed.emit(screen)
+
+    def toast(self, text: str) -> None:
+        """Say that something is done."""
+        self._toast.say(text)
+
+    def fail(self, what: str, detail: str) -> None:
+        """Show the window's fail banner, with the details to copy."""
+        self.notices.fail(what, detail)
+
+    def start_unlock(self) -> None:
+        """Ask the operator to unlock a key, or to make one."""
+        self.control.start_unlock()
+
+    def _make(self, name: str) -> Screen:
+        screen = self._entries[name].make()
+        self.stack.addWidget(screen)
+        self._made[name] = screen
+        screen.bind(self._state, self._link, self)
+        screen.set_compact(*(self._compact or (False, False)))
+        return screen
+
+    # Keys that hold everywhere
+
+    def open_palette(self) -> None:
+        """Open the palette; it finds and opens, and never sends."""
+        from app.shell.palette import Palette  # with rapidfuzz, so not at start-up
+
+        Palette.open_in(self, self._state, self._link)
+
+    def _toggle_nav(self) -> None:
+        self._nav_wanted = not self.navigation.narrow
+        self.navigation.set_narrow(self._nav_wanted)
+        self._store.setValue("window/nav_narrow", self._nav_wanted)
+
+    def _focus_filter(self) -> None:
+        field = self.current.primary_filter()
+        if field is not None:
+            field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _next_pane(self, step: int) -> None:
+        panes = [
+            self.navigation,
+            *(pane for pane in self.current.panes() if pane.isVisible()),
+            self.status_bar,
+        ]
+        focus = QApplication.focusWidget()
+        at = next(
+            (i for i, pane in enumerate(panes) if focus and (pane is focus or pane.isAncestorOf(focus))), 0
+        )
+        pane = panes[(at + step) % len(panes)]
+        inner = pane if pane.focusPolicy() & Qt.FocusPolicy.TabFocus else _first_focusable(pane)
+        if inner is not None:
+            inner.setFocus(Qt.FocusReason.TabFocusReason)
+
+    def _escape(self) -> None:
+        from app.shell.sheet import Overlay
+
+        covers = [one for one in self.findChildren(Overlay) if one.isVisible()]
+        if covers:
+            covers[-1].dismissed.emit()
+        elif not self.current.escape():
+            self.notices.dismiss_newest()
+
+    def _show_keys(self) -> None:
+        from app.shell.keys_overlay import KeysOverlay
+
+        KeysOverlay(self, self.current.title, self.current.shortcuts()).open()
+
+    # State
+
+    def _show_waiting(self) -> None:
+        count = len(self._state.approvals)
+        self.navigation.set_count("approvals", count)
+        # The count in the title is what a task bar shows; the window is never raised for it.
+        self.setWindowTitle(f"({count}) Quarterdeck" if count else "Quarterdeck")
+
+    def _show_key(self) -> None:
+        name = self._keys.unlocked
+        self.top_bar.key.show_key(
+            name or self._keys.only_name, name is not None, bool(self._state.operators or self._keys.listed)
+        )
+
+    def _say_wish_failed(self, what: str, error: QuarterdeckError) -> None:
+        self.notices.fail(f"Could not {what}. {error.message}", error.info.next)
+
+    # Size and end
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Compact below 1360 wide or 800 high."""
+        super().resizeEvent(event)
+        compact = (self.width() < FRAME.compact_width, self.height() < FRAME.compact_height)
+        if compact == self._compact:
+            return
+        self._compact = compact
+        narrow, low = compact
+        self.navigation.set_narrow(narrow if self._nav_wanted is None else self._nav_wanted)
+        self.top_bar.search.set_compact(narrow)
+        self.apply_density()
+        for screen in self._made.values():
+            screen.set_compact(narrow, low)
+
+    def apply_density(self) -> None:
+        """Compact rows where the operator chose them, and always while the window is low."""
+        chosen = str(self._store.value("appearance/density", "comfortable"))
+        low = self._compact is not None and self._compact[1]
+        density: Density = "compact" if low or chosen == "compact" else "comfortable"
+        theme_of(self).set_density(density)
+
+    def _restore_geometry(self) -> None:
+        kept = self._store.value("window/geometry")
+        if kept is None or not self.restoreGeometry(kept):
+            room = QGuiApplication.primaryScreen().availableGeometry()
+            self.resize(min(1440, room.width()), min(900, room.height()))
+        if self._store.contains("window/nav_narrow"):
+            self._nav_wanted = str(self._store.value("window/nav_narrow")).lower() == "true"
+
+    def save_layout(self) -> None:
+        """Remember geometry and every screen's splitters and columns."""
+        self._store.setValue("window/geometry", self.saveGeometry())
+        for screen in self._made.values():
+            screen.save_layout()
+        self._store.sync()
+
+    def allow_close(self) -> None:
+        """The next close event closes."""
+        self._may_close = True
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Ask instead of closing, until somebody has answered."""
+        if self._may_close:
+            if self._current:
+                self.current.leave()
+            self.save_layout()
+            _application().focusWindowChanged.disconnect(self._watch_other_window)
+            event.accept()
+        else:
+            event.ignore()
+            self.close_asked.emit()
+
+
+def _application() -> QApplication:
+    app = QApplication.instance()
+    if not isinstance(app, QApplication):
+        raise RuntimeError("There is no application.")
+    return app
+
+
+def _first_focusable(pane: QWidget) -> QWidget | None:
+    for widget in pane.findChildren(QWidget):
+        if widget.focusPolicy() & Qt.FocusPolicy.TabFocus and widget.isVisible() and widget.isEnabled():
+            return widget
+    return None

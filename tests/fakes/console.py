@@ -1,0 +1,471 @@
+"""`FakeConsole`: the door with invented devices behind it, for tests and pictures of screens.
+
+It is a `Console` in memory and keeps the door's promises: the same errors, events for every change, decisions
+before anything "runs", approvals that are checked against the operator's signature, entries for every stage.
+
+    console = FakeConsole()                  # 24 devices, no run, no request, an empty journal
+    console = story()                        # the same with runs, requests and entries (tests/fakes/story.py)
+    console = FakeConsole(devices=[...])     # your own; `make_devices()` has 24 to pick from
+
+What tests use beyond the door:
+
+    console.asked                  # names of the door's methods in the order they were called
+    console.fail_next["tools"] = DeviceError("...")      # the next call of `tools` raises this, once
+    console.hold_back("tools")     # `tools` does not answer until the returned asyncio.Event is set
+    console.emit(DeviceChanged(device=...))              # an event of your own, to every listener
+    console.change_device("lab-lnx-01", health=Health.STALE)
+    console.lose("The service was killed.")              # every listener's stream ends with ServiceError
+    console.answer_with[("lab-lnx-01", "read_file")] = {"content": "x"}    # a tool's result from now on
+
+A run of low-risk steps ends before `start_run` returns its first event; what the profile asks about becomes a
+waiting approval, and goes on when `decide` approves it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+from core.audit.entries import Entry, Kind
+from core.batch.models import Batch, Plan, PlannedCell, Run, RunSummary, flatten
+from core.dispatch.models import CommandResult
+from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused, ServiceError
+from core.fleet.filter import parse_filter
+from core.fleet.models import Device, Health, Tool
+from core.policy.models import (
+    Answer,
+    Approval,
+    ApprovalState,
+    Decision,
+    Operator,
+    Profile,
+    SignedStatement,
+)
+from core.replay.models import Timeline
+from core.service.console import (
+    ApprovalChanged,
+    Bucket,
+    CommandRecord,
+    Console,
+    ConsoleState,
+    ControlChanged,
+    DeviceChanged,
+    EntryPage,
+    Event,
+    Facet,
+    JournalChanged,
+    PolicyStatus,
+    Proof,
+    VerifyReport,
+)
+from tests.fakes.decisions import check_signature, decide_call
+from tests.fakes.fleet_data import ago, make_devices, make_tools
+from tests.fakes.journal import FakeJournal
+from tests.fakes.runs import FakeRuns
+from tests.fakes.timeline import make_timeline
+
+_END = object()
+
+
+class FakeConsole(Console):
+    """See the module's own words."""
+
+    def __init__(
+        self,
+        devices: list[Device] | None = None,
+        operators: list[Operator] | None = None,
+        profile: Profile = Profile.GUARDED,
+        first_seq: int = 1,
+    ) -> None:
+        chosen = make_devices() if devices is None else devices
+        self.devices = {device.name: device for device in chosen}
+        self.tools_of: dict[str, list[Tool]] = {device.name: make_tools(device) for device in chosen}
+        self.operators = list(operators or [])
+        self.policy = PolicyStatus(profile=profile, path="/home/harbour/.local/share/quarterdeck/policy.toml")
+        self.stopped, self.stopped_note = False, ""
+        self.journal = FakeJournal(first_seq)
+        self.queue: dict[str, Approval] = {}
+        self.saved: dict[str, Batch] = {}
+        self.asked: list[str] = []
+        self.fail_next: dict[str, QuarterdeckError] = {}
+        self.answer_with: dict[tuple[str, str], Any] = {}
+        self.closed = False
+        self._held: dict[str, asyncio.Event] = {}
+        self._listeners: list[asyncio.Queue[Any]] = []
+        self._lost: ServiceError | None = None
+        self.work = FakeRuns(self)
+
+    # For tests
+
+    def emit(self, event: Event) -> None:
+        """Send an event to every listener."""
+        for listener in self._listeners:
+            listener.put_nowait(event)
+
+    def hold_back(self, method: str) -> asyncio.Event:
+        """Let a method wait, each time, until the returned event is set."""
+        self._held[method] = asyncio.Event()
+        return self._held[method]
+
+    def lose(self, why: str = "The service ended.") -> None:
+        """Break the line: listeners end, and every further call raises, until `come_back`."""
+        self._lost = ServiceError(why)
+        for listener in self._listeners:
+            listener.put_nowait(self._lost)
+
+    def come_back(self) -> None:
+        """Answer again after `lose`."""
+        self._lost = None
+
+    def change_device(self, name: str, **changes: Any) -> Device:
+        """Change fields of a device and tell everybody."""
+        device = self.devices[name] = self.devices[name].model_copy(update=changes)
+        self.emit(DeviceChanged(device=device))
+        return device
+
+    def write(self, kind: Kind, actor: str, **fields: Any) -> Entry:
+        """Add a journal entry and tell everybody."""
+        entry = self.journal.write(kind, actor, **fields)
+        self.emit(JournalChanged(journal=self.journal.status))
+        return entry
+
+    def request(self, approval: Approval) -> None:
+        """Put a request into the queue, or replace it there, and tell everybody."""
+        self.queue[approval.id] = approval
+        self.emit(ApprovalChanged(approval=approval))
+
+    async def _step(self, method: str) -> None:
+        self.asked.append(method)
+        if self._lost is not None:
+            raise self._lost
+        if (error := self.fail_next.pop(method, None)) is not None:
+            raise error
+        if (held := self._held.get(method)) is not None:
+            await held.wait()
+
+    def _device(self, name: str) -> Device:
+        if name not in self.devices:
+            raise BadInput(f"There is no device {name!r}.", ErrorCode.UNKNOWN_DEVICE)
+        return self.devices[name]
+
+    def tool_named(self, device: str, tool: str) -> Tool:
+        """A device's tool by its name or `namespace.name`. UNKNOWN_TOOL."""
+        self._device(device)
+        for one in self.tools_of[device]:
+            if tool in (one.tool_name, f"{one.namespace}.{one.tool_name}", one.tool_key):
+                return one
+        raise BadInput(f"{device} has no tool {tool!r}.", ErrorCode.UNKNOWN_TOOL)
+
+    # The door
+
+    async def state(self) -> ConsoleState:
+        await self._step("state")
+        return ConsoleState(
+            service_started_at=ago(7200),
+            service_pid=4711,
+            version="0.1.0",
+            home="/home/harbour/quarterdeck",
+            stopped=self.stopped,
+            stopped_note=self.stopped_note,
+            policy=self.policy,
+            journal=self.journal.status,
+            operators=self.operators,
+            devices=list(self.devices.values()),
+            approvals=self._waiting(),
+            runs=self.work.summaries(),
+        )
+
+    def _waiting(self) -> list[Approval]:
+        waiting = [one for one in self.queue.values() if one.state is ApprovalState.WAITING]
+        return sorted(waiting, key=lambda one: (-one.decision.risk.rank, one.asked_at))
+
+    def events(self) -> AsyncIterator[Event]:
+        queue: asyncio.Queue[Any] = asyncio.Queue()
+        self._listeners.append(queue)
+        return self._stream(queue)
+
+    async def _stream(self, queue: asyncio.Queue[Any]) -> AsyncIterator[Event]:
+        try:
+            while (one := await queue.get()) is not _END:
+                if isinstance(one, QuarterdeckError):
+                    raise one
+                yield one
+        finally:
+            self._listeners.remove(queue)
+
+    async def tools(self, device: str) -> list[Tool]:
+        await self._step("tools")
+        if self._device(device).health is Health.OFFLINE:
+            raise DeviceError(f"{device} is offline.")
+        return list(self.tools_of[device])
+
+    async def match_devices(self, targets: str) -> list[Device]:
+        await self._step("match_devices")
+        wanted = parse_filter(targets)
+        return [device for device in self.devices.values() if wanted.matches(device)]
+
+    async def review_contract(self, device: str, tool_key: str, digest: str) -> Tool:
+        await self._step("review_contract")
+        tools = self.tools_of[self._device(device).name]
+        for place, tool in enumerate(tools):
+            if tool.tool_key == tool_key and tool.contract.digest == digest:
+                tools[place] = tool.model_copy(update={"changed": False})
+                left = [key for key in self.devices[device].changed_tools if key != tool_key]
+                self.change_device(device, changed_tools=left)
+                return tools[place]
+        raise Refused("The tool's definition is another one by now.", ErrorCode.CONTRACT_CHANGED)
+
+    async def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
+        await self._step("explain")
+        return decide_call(
+            self.tool_named(device, tool), parameters, self.policy.profile, self._device(device)
+        )
+
+    async def plan(self, batch: Batch) -> Plan:
+        await self._step("plan")
+        wanted = parse_filter(batch.targets)
+        chosen = [device for device in self.devices.values() if wanted.matches(device)]
+        steps = flatten(batch.steps)
+        cells = [self._plan_cell(device, step) for device in chosen for step in steps]
+        return Plan(
+            devices=[device.name for device in chosen],
+            steps=[step.id for step in steps],
+            cells=cells,
+            production=[device.name for device in chosen if device.production],
+            took_ms=1.4,
+        )
+
+    def _plan_cell(self, device: Device, step: Any) -> PlannedCell:
+        def cell(outcome: Any, **more: Any) -> PlannedCell:
+            return PlannedCell(device=device.name, step=step.id, outcome=outcome, **more)
+
+        if not step.enabled:
+            return cell("off", summary="switched off")
+        if device.health is Health.OFFLINE:
+            return cell("offline", summary="offline", why=device.reason)
+        try:
+            tool = self.tool_named(device.name, step.tool)
+        except QuarterdeckError as error:
+            return cell("no_such_tool", why=error.message)
+        missing = [key for key in tool.input_schema.get("required", []) if key not in step.parameters]
+        if missing:
+            return cell("invalid", why=f"{missing[0]} is required")
+        decision = decide_call(tool, step.parameters, self.policy.profile, device)
+        outcome = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}[decision.answer]
+        why = decision.reasons[0].text
+        return cell(outcome, answer=decision.answer, risk=decision.risk, summary=decision.summary, why=why)
+
+    async def start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
+        await self._step("start_run")
+        wanted = parse_filter(batch.targets)
+        names = sorted(device.name for device in self.devices.values() if wanted.matches(device))
+        if expected_devices is not None and sorted(expected_devices) != names:
+            raise Refused("The targets are other devices by now.", ErrorCode.INVALID_ARGUMENTS)
+        if not names:
+            raise BadInput(f"No device matches {batch.targets!r}.", ErrorCode.UNKNOWN_DEVICE)
+        return self.work.start(batch, names, "batch")
+
+    async def call(
+        self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
+    ) -> Run:
+        await self._step("call")
+        found = self.tool_named(device, tool)
+        batch = Batch.model_validate(
+            {
+                "name": found.tool_name,
+                "targets": f"name:{device}",
+                "steps": [{"id": "call", "tool": tool, "with": parameters, "timeout": timeout}],
+            }
+        )
+        return self.work.start(batch, [device], "call", said=said)
+
+    async def wait_run(self, run: str, timeout: float) -> Run:
+        await self._step("wait_run")
+        return await self.work.wait(run, timeout)
+
+    async def run(self, run: str) -> Run:
+        await self._step("run")
+        return self.work.find(run)
+
+    async def runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
+        await self._step("runs")
+        known = self.work.summaries()
+        return [one for one in known if before is None or one.id < before][:limit]
+
+    async def cancel_run(self, run: str) -> RunSummary:
+        await self._step("cancel_run")
+        return self.work.cancel(run)
+
+    async def approvals(self) -> list[Approval]:
+        await self._step("approvals")
+        return self._waiting()
+
+    async def approval(self, approval: str) -> Approval:
+        await self._step("approval")
+        if approval not in self.queue:
+            raise QuarterdeckError(f"There is no request {approval}.", ErrorCode.NOT_FOUND)
+        return self.queue[approval]
+
+    async def decide(self, signed: SignedStatement) -> Approval:
+        await self._step("decide")
+        statement = signed.statement
+        if statement.approval not in self.queue:
+            raise QuarterdeckError(f"There is no request {statement.approval}.", ErrorCode.NOT_FOUND)
+        waiting = self.queue[statement.approval]
+        check_signature(signed, waiting, self.operators)
+        given = statement.verdict == "approve"
+        decided = waiting.model_copy(
+            update={
+                "state": ApprovalState.APPROVED if given else ApprovalState.DENIED,
+                "decided_by": statement.approver,
+                "decided_at": ago(0),
+                "reason": statement.reason,
+            }
+        )
+        self.request(decided)
+        kind = Kind.APPROVAL_GIVEN if given else Kind.APPROVAL_DENIED
+        self.write(
+            kind,
+            f"operator:{statement.approver}",
+            device=waiting.request.device,
+            run=waiting.run,
+            tool=waiting.request.tool_name,
+            call_id=waiting.request.call_id,
+            body={"reason": statement.reason},
+        )
+        self.work.go_on(decided)
+        return decided
+
+    async def hold(self, approval: str, reading: bool) -> Approval:
+        await self._step("hold")
+        if approval not in self.queue:
+            raise QuarterdeckError(f"There is no request {approval}.", ErrorCode.NOT_FOUND)
+        held = self.queue[approval].model_copy(update={"paused": reading})
+        self.request(held)
+        return held
+
+    async def register_operator(
+        self, operator: Operator, signed_by: SignedStatement | None = None
+    ) -> Operator:
+        await self._step("register_operator")
+        if self.operators and signed_by is None:
+            raise Refused("Later operators are not taken in yet.", ErrorCode.APPROVAL_INVALID)
+        known = operator.model_copy(update={"registered_at": ago(0)})
+        self.operators.append(known)
+        self.write(Kind.OPERATOR_REGISTERED, f"operator:{operator.name}")
+        self._tell_control()
+        return known
+
+    async def set_profile(self, profile: Profile) -> PolicyStatus:
+        await self._step("set_profile")
+        self.policy = self.policy.model_copy(update={"profile": profile})
+        self.write(Kind.PROFILE_CHANGED, "operator:harbour", body={"profile": profile.value})
+        self._tell_control()
+        return self.policy
+
+    def _tell_control(self) -> None:
+        self.emit(
+            ControlChanged(
+                stopped=self.stopped,
+                stopped_note=self.stopped_note,
+                policy=self.policy,
+                operators=list(self.operators),
+            )
+        )
+
+    async def stop_all(self) -> str:
+        await self._step("stop_all")
+        runs, requests = self.work.stop_all()
+        self.stopped = True
+        self.stopped_note = f"{runs} runs were stopped, {requests} requests were withdrawn."
+        self.write(Kind.ALL_STOPPED, "operator:harbour", body={"runs": runs, "requests": requests})
+        self._tell_control()
+        return self.stopped_note
+
+    async def resume(self) -> None:
+        await self._step("resume")
+        self.stopped, self.stopped_note = False, ""
+        self.write(Kind.ALL_RESUMED, "operator:harbour")
+        self._tell_control()
+
+    async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
+        await self._step("entries")
+        return self.journal.page(query, before, limit)
+
+    async def entry(self, seq: int) -> Entry:
+        await self._step("entry")
+        return self.journal.find(seq)
+
+    async def histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
+        await self._step("histogram")
+        return self.journal.histogram(query, buckets)
+
+    async def facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
+        await self._step("facets")
+        return self.journal.facets(field, prefix, limit)
+
+    async def proof(self, seq: int) -> Proof:
+        await self._step("proof")
+        return self.journal.proof(seq)
+
+    async def command(self, call_id: str) -> CommandRecord:
+        await self._step("command")
+        found = [one for one in self.journal.entries if one.call_id == call_id]
+        if not found:
+            raise QuarterdeckError(f"There is no command {call_id}.", ErrorCode.NOT_FOUND)
+        result: CommandResult | None = self.work.result_of(call_id)
+        return CommandRecord(
+            call_id=call_id, entries=found, decision=result.decision if result else None, result=result
+        )
+
+    async def verify(self) -> VerifyReport:
+        await self._step("verify")
+        report = self.journal.verify()
+        self.emit(JournalChanged(journal=self.journal.status))
+        return report
+
+    async def blob(self, sha256: str) -> bytes:
+        await self._step("blob")
+        if sha256 not in self.journal.blobs:
+            raise QuarterdeckError(f"There is no blob {sha256[:12]}.", ErrorCode.NOT_FOUND)
+        return self.journal.blobs[sha256]
+
+    async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
+        await self._step("timeline")
+        if run is not None:
+            self.work.find(run)
+        return make_timeline(self.journal, run, around)
+
+    async def batches(self) -> list[str]:
+        await self._step("batches")
+        return sorted(self.saved)
+
+    async def load_batch(self, name: str) -> Batch:
+        await self._step("load_batch")
+        if name not in self.saved:
+            raise QuarterdeckError(f"There is no batch {name!r}.", ErrorCode.NOT_FOUND)
+        return self.saved[name]
+
+    async def save_batch(self, name: str, batch: Batch) -> None:
+        await self._step("save_batch")
+        self.saved[name] = batch
+
+    async def shut_down(self, cancel_work: bool) -> str:
+        await self._step("shut_down")
+        self.lose("The service ended.")
+        return "ended"
+
+    async def close(self) -> None:
+        self.closed = True
+        for listener in self._listeners:
+            listener.put_nowait(_END)
+
+
+def moment() -> str:
+    """Now, as the models write it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+__all__ = ["FakeConsole", "moment"]
