@@ -61,8 +61,12 @@ class Timing:
     max_frame_bytes: int = 64 * 1024 * 1024
 
 
-class PermanentRefusal(Exception):
-    """The console will not have this device, however often it asks."""
+@dataclass(frozen=True, slots=True)
+class LinkEnd:
+    """How one attempt ended: whether the console took us, and why it never will."""
+
+    registered: bool
+    refused: str | None = None
 
 
 class DeviceClient:
@@ -107,14 +111,13 @@ class DeviceClient:
                 await asyncio.wait({link, stopped}, return_when=asyncio.FIRST_COMPLETED)
                 if self._stopping.is_set():
                     break
-                try:
-                    registered = link.result()
-                except PermanentRefusal as refusal:
-                    log.error("refused for good", console=self._shown, reason=str(refusal))
+                end = link.result()
+                if end.refused is not None:
+                    log.error("refused for good", console=self._shown, reason=end.refused)
                     return Ending.REFUSED
                 if once:
-                    return Ending.DONE if registered else Ending.LOST
-                attempt = 0 if registered else attempt + 1
+                    return Ending.DONE if end.registered else Ending.LOST
+                attempt = 0 if end.registered else attempt + 1
                 await self._wait_a_little(attempt)
             return Ending.DONE
         finally:
@@ -130,12 +133,14 @@ class DeviceClient:
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
 
-    async def _one_link(self) -> bool:
-        """Connect, register and serve until the link ends. True when the console took us."""
+    async def _one_link(self) -> LinkEnd:
+        """Connect, register and serve until the link ends."""
         registered = False
         try:
             async with self._connection() as connection:
-                await self._register(connection)
+                refused = await self._register(connection)
+                if refused is not None:
+                    return LinkEnd(False, refused)
                 registered = True
                 log.info("registered", console=self._shown, name=self._name)
                 if self.on_registered is not None:
@@ -149,11 +154,11 @@ class DeviceClient:
         except InvalidStatus as error:
             status = error.response.status_code
             if status in {401, 403}:
-                raise PermanentRefusal(f"HTTP {status}: the token is not accepted") from None
+                return LinkEnd(False, f"HTTP {status}: the token is not accepted")
             log.warning("no link", console=self._shown, reason=f"HTTP {status}")
         except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed, DeviceError) as error:
             log.warning("no link", console=self._shown, reason=str(error) or type(error).__name__)
-        return registered
+        return LinkEnd(registered)
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[ClientConnection]:
@@ -177,7 +182,12 @@ class DeviceClient:
         finally:
             await connection.close(1001 if self._stopping.is_set() else 1000)
 
-    async def _register(self, connection: ClientConnection) -> None:
+    async def _register(self, connection: ClientConnection) -> str | None:
+        """Introduce ourselves; returns why the console will never have us, or None when it has.
+
+        Raises:
+            DeviceError: not now, but perhaps later.
+        """
         features = ["cli", "file_system"]
         if any(info.tool_name == "screenshot" for info in self._router.tools()):
             features.append("gui")
@@ -207,8 +217,9 @@ class DeviceClient:
         if answer.status is not FrameStatus.OK:
             said = read_error_text(answer.error or "no reason given", ErrorCode.DEVICE_OFFLINE)
             if said.code is ErrorCode.INVALID_ARGUMENTS:
-                raise PermanentRefusal(said.message)
+                return said.message
             raise DeviceError(f"The console refused the registration: {said.message}")
+        return None
 
     async def _heartbeat(self, connection: ClientConnection) -> None:
         while True:

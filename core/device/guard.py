@@ -66,7 +66,10 @@ class Guard:
         """Resolve one path, symlinks and `..` included, and find the root that it is below."""
         if "\0" in given:
             raise BadInput(f"{argument} holds a NUL character")
-        path = Path(given).expanduser()
+        try:
+            path = Path(given).expanduser()
+        except RuntimeError as error:
+            raise BadInput(f"{argument} begins with a home folder that is not known here") from error
         if not path.is_absolute():
             raise BadInput(f"{argument} must be an absolute path, or begin with ~: {_short(given)}")
         try:

@@ -8,6 +8,7 @@ a symlink between check and use gets an error, not a file outside the roots.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from pathlib import Path
 from core.errors import BadInput, ErrorCode
 
 # Windows has neither; there the resolved path is looked at again after the folder is opened.
-HAS_FOLDER_DESCRIPTORS = os.open in os.supports_dir_fd and os.replace in os.supports_dir_fd
+HAS_FOLDER_DESCRIPTORS = {os.open, os.stat, os.rename, os.link, os.unlink} <= os.supports_dir_fd
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
@@ -74,7 +75,9 @@ class HeldPath:
             raise BadInput(f"{parent}: {error.strerror}", ErrorCode.DENIED_BY_DEVICE) from error
         except OSError as error:
             _close(descriptor)
-            raise _changed(self.path, error) from error
+            if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+                raise _changed(self.path, error) from error
+            raise BadInput(f"{parent}: {error.strerror}") from error
         return descriptor
 
 
@@ -137,7 +140,9 @@ class Folder:
         except PermissionError as error:
             raise BadInput(f"{full}: {error.strerror}", ErrorCode.DENIED_BY_DEVICE) from error
         except OSError as error:
-            raise _changed(full, error) from error
+            if error.errno == errno.ELOOP:
+                raise _changed(full, error) from error
+            raise BadInput(f"{full}: {error.strerror}") from error
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             os.close(descriptor)

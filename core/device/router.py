@@ -24,6 +24,7 @@ from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 log = structlog.get_logger(__name__)
 
 _THREADS = 4
+_CLOSE_S = 5.0
 PLATFORM = {"linux": "linux", "win32": "windows", "darwin": "macos"}.get(sys.platform, sys.platform)
 
 
@@ -38,7 +39,8 @@ class Router:
         self._tools: dict[str, Tool] = {}
         self._by_name: dict[str, Tool] = {}
         self._one_action = asyncio.Lock()
-        self._running: set[asyncio.Task[Any]] = set()
+        # A run's future ends with the run; its task may go on with other things of its own.
+        self._running: dict[asyncio.Task[Any], asyncio.Future[None]] = {}
         self._closed = False
 
     def offer(self, tool: Tool) -> None:
@@ -87,8 +89,10 @@ class Router:
         except QuarterdeckError as error:
             return failure(error, command.call_id)
         except asyncio.CancelledError:
-            if not self._closed:
+            task = asyncio.current_task()
+            if not self._closed or task is None:
                 raise
+            task.uncancel()
             return failure(DeviceError("The device client ended", ErrorCode.CANCELLED), command.call_id)
         except Exception as error:  # the edge: a tool's fault is an answer, not silence
             log.exception("tool failed", tool=command.tool_name)
@@ -99,11 +103,11 @@ class Router:
     async def close(self) -> None:
         """Stop what is running, child processes included, and wait until it has ended."""
         self._closed = True
-        running = [task for task in self._running if task is not asyncio.current_task()]
-        for task in running:
+        ends = list(self._running.values())
+        for task in list(self._running):
             task.cancel()
-        if running:
-            await asyncio.wait(running, timeout=5.0)
+        if ends:
+            await asyncio.wait(ends, timeout=_CLOSE_S)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     @property
@@ -139,7 +143,7 @@ class Router:
     async def _within(self, tool: Tool, arguments: dict[str, Any], seconds: float) -> Any:
         task = asyncio.current_task()
         assert task is not None, "Router.run is awaited inside a task"
-        self._running.add(task)
+        end = self._running[task] = asyncio.get_running_loop().create_future()
         started = False
         try:
             async with asyncio.timeout(max(seconds, 0.0)) as deadline:
@@ -154,7 +158,8 @@ class Router:
                 raise
             raise _too_late(tool, seconds, started) from None
         finally:
-            self._running.discard(task)
+            del self._running[task]
+            end.set_result(None)
 
 
 def _too_late(tool: Tool, seconds: float, started: bool) -> DeviceError:

@@ -51,7 +51,9 @@ class UndoStore:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise BadInput(f"The state folder {folder} cannot be used: {error}") from error
+        self._index: dict[str, tuple[float, int]] = {}
         with self._lock:
+            self._load()
             self._make_room(0)
 
     def keep(self, path: Path, old: bytes | None, mode: int, new_sha256: str) -> str:
@@ -81,10 +83,12 @@ class UndoStore:
             if old is not None:
                 _write_private(self._old(entry.undo_id), old)
             _write_private(self._entry(entry.undo_id), entry.model_dump_json().encode())
+            self._index[entry.undo_id] = (entry.made_at, size)
         return entry.undo_id
 
     def forget(self, undo_id: str) -> None:
         """Drop an entry whose change did not happen after all, or has been undone."""
+        self._index.pop(undo_id, None)
         for path in (self._entry(undo_id), self._claimed(undo_id), self._old(undo_id)):
             path.unlink(missing_ok=True)
 
@@ -136,33 +140,28 @@ class UndoStore:
     def _old(self, undo_id: str) -> Path:
         return self._folder / f"{undo_id}.old"
 
-    def _make_room(self, wanted: int) -> None:
-        """Drop expired entries, then the oldest, until `wanted` bytes fit into the quota."""
-        oldest_allowed = self._clock() - self._limits.days * 86_400
-        kept: list[tuple[float, str, int]] = []
+    def _load(self) -> None:
+        """Learn what earlier processes kept, and remove parts that a crash left without their entry."""
         for path in self._folder.glob("*.json"):
             try:
                 entry = UndoEntry.model_validate_json(path.read_bytes())
             except (OSError, ValidationError):
                 self.forget(path.stem)
                 continue
-            if entry.made_at <= oldest_allowed:
-                self.forget(entry.undo_id)
-            else:
-                kept.append((entry.made_at, entry.undo_id, entry.old_size))
-        self._drop_orphans({undo_id for _, undo_id, _ in kept}, oldest_allowed)
-        total = sum(size for _, _, size in kept) + wanted
-        for _, undo_id, size in sorted(kept):
-            if total <= self._limits.max_bytes:
+            self._index[entry.undo_id] = (entry.made_at, entry.old_size)
+        for path in (*self._folder.glob("*.old"), *self._folder.glob("*.claimed")):
+            if path.stem not in self._index:
+                path.unlink(missing_ok=True)
+
+    def _make_room(self, wanted: int) -> None:
+        """Drop expired entries, then the oldest, until `wanted` bytes fit into the quota."""
+        expired_before = self._clock() - self._limits.days * 86_400
+        total = sum(size for _, size in self._index.values()) + wanted
+        for undo_id, (made_at, size) in sorted(self._index.items(), key=lambda item: item[1][0]):
+            if made_at > expired_before and total <= self._limits.max_bytes:
                 break
             self.forget(undo_id)
             total -= size
-
-    def _drop_orphans(self, known: set[str], before: float) -> None:
-        """Remove old parts that a crash left without their entry."""
-        for path in (*self._folder.glob("*.old"), *self._folder.glob("*.claimed")):
-            if path.stem not in known and path.stat().st_mtime <= before:
-                path.unlink(missing_ok=True)
 
 
 def _gone() -> BadInput:

@@ -1,0 +1,70 @@
+"""`device.toml`."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from core.device import DeviceConfig, load_config
+from core.errors import BadInput
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "device.toml"
+    path.write_text(text)
+    return path
+
+
+def test_without_a_file_the_roots_are_home_and_the_temporary_folder() -> None:
+    assert set(load_config(None).roots) == {Path.home().resolve(), Path(tempfile.gettempdir()).resolve()}
+
+
+def test_a_file_sets_limits_and_closes_itself(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    path = written(
+        tmp_path,
+        f'roots = ["{tmp_path}/link"]\ntools_off = ["EXEC_CLI"]\n'
+        "[limits]\nmax_argument_bytes = 4096\n[undo]\ndays = 1\n",
+    )
+    config = load_config(path)
+    assert config.roots == (tmp_path / "real",)
+    assert config.tools_off == {"EXEC_CLI"}
+    assert config.limits.max_argument_bytes == 4096
+    assert config.undo.days == 1
+    assert config.closed_paths == (path,)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("roots = [", "device.toml cannot be used"),
+        ('root = ["/tmp"]', "root: "),
+        ("[limits]\nmax_arguments = 1", "limits.max_arguments: "),
+        ("[limits]\nmax_processes = 0", "limits.max_processes: "),
+        ("[limits]\nmax_output_bytes = 1e12", "limits.max_output_bytes: "),
+        ("roots = []", "roots: "),
+        ('roots = ["relative"]', "not an absolute path"),
+        ('roots = "/"', "roots: "),
+    ],
+)
+def test_a_broken_file_is_an_error_that_names_the_key(tmp_path: Path, text: str, named: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        load_config(written(tmp_path, text))
+    assert named in caught.value.message
+
+
+def test_a_missing_or_unreadable_file_is_an_error_and_never_the_defaults(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.toml", tmp_path):
+        with pytest.raises(BadInput, match="cannot be used"):
+            load_config(path)
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadInput, match="cannot be used"):
+        load_config(tmp_path / "bytes.toml")
+
+
+def test_limits_cannot_be_changed_in_place() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        DeviceConfig().roots = (Path("/"),)  # type: ignore[misc]  # the attack itself

@@ -1,0 +1,243 @@
+"""Routing: every command gets an answer, and every tool a full contract."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from core.aip.error_text import read_error_text
+from core.aip.messages import Command, ResultStatus
+from core.device import DeviceConfig, Router, build_router
+from core.device.batches import SKIPPED, BatchRunner
+from core.device.config import Limits
+from core.device.frames import Step, read_frame
+from core.device.guard import Guard, result_size
+from core.device.system_info import FACTS
+from core.errors import DeviceError, ErrorCode
+
+OFFERED = {
+    "get_system_info",
+    "SYS_INFO",
+    "read_file",
+    "write_file",
+    "restore_file",
+    "shell_execute",
+    "EXEC_CLI",
+    "list_tools",
+    "get_mcp_tools",
+}
+
+
+@pytest.fixture
+async def router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Router]:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    built = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "router")
+    yield built
+    await built.close()
+
+
+def look(tool: str, kind: Any = "data_collection", /, **arguments: Any) -> Command:
+    return Command(tool_name=tool, tool_type=kind, parameters=arguments or None, call_id="c")
+
+
+async def error_of(router: Router, command: Command) -> tuple[ErrorCode, str]:
+    result = await router.run(command, 10)
+    assert result.status is ResultStatus.FAILURE
+    assert result.call_id == command.call_id
+    told = read_error_text(result.error or "")
+    return told.code, told.message
+
+
+async def test_every_tool_has_description_schemas_annotations_and_contract(router: Router) -> None:
+    infos = {info.tool_name: info for info in router.tools()}
+    assert set(infos) == OFFERED
+    for info in infos.values():
+        assert info.description
+        assert info.namespace == "builtin"
+        assert info.tool_key == f"{info.tool_type}::{info.tool_name}"
+        assert info.input_schema is not None
+        assert info.output_schema is not None
+        assert info.input_schema["additionalProperties"] is False
+        jsonschema.Draft202012Validator.check_schema(info.input_schema)
+        jsonschema.Draft202012Validator.check_schema(info.output_schema)
+        contract = (info.meta or {})["quarterdeck"]
+        assert set(contract) == {"effect", "risk", "reversible", "idempotent", "platforms"}
+        assert (contract["effect"] == "observe") == (info.tool_type == "data_collection")
+        assert (info.annotations or {})["readOnlyHint"] == (contract["effect"] == "observe")
+
+
+async def test_every_result_is_what_its_schema_says(router: Router, tmp_path: Path) -> None:
+    schemas = {info.tool_name: info.output_schema or {} for info in router.tools()}
+    path = str(tmp_path / "x")
+    commands = [look(tool, info_type=kind) for tool in ("get_system_info", "SYS_INFO") for kind in FACTS]
+    commands += [
+        look("write_file", "action", file_path=path, content="1"),
+        look("read_file", file_path=path),
+        look("shell_execute", "action", command="true"),
+        look("EXEC_CLI", "action", command="true"),
+        look("list_tools"),
+        look("get_mcp_tools"),
+    ]
+    for command in commands:
+        result = await router.run(command, 10)
+        assert result.status is ResultStatus.SUCCESS, result.error
+        jsonschema.validate(result.result, schemas[command.tool_name])
+        if command.tool_name == "write_file":
+            undone = await router.run(look("restore_file", "action", undo_id=result.result["undo"]), 10)
+            jsonschema.validate(undone.result, schemas["restore_file"])
+            await router.run(command, 10)
+
+
+async def test_system_info_has_numbers_and_sys_info_has_texts(router: Router) -> None:
+    numbers = (await router.run(look("get_system_info", info_type="memory"), 10)).result
+    assert 0 < numbers["used_bytes"] < numbers["total_bytes"]
+    assert 0 < numbers["use_percent"] < 100
+    texts = (await router.run(look("SYS_INFO", info_type="memory"), 10)).result["data"]
+    assert set(texts) == {"total", "used", "free", "available", "swap_total", "swap_used"}
+    assert texts["total"].endswith(("MB", "GB"))
+    disks = (await router.run(look("get_system_info", info_type="disk"), 10)).result["filesystems"]
+    assert disks[0]["mount_point"] == "/"
+
+
+async def test_what_is_not_offered_says_why_and_what_to_do(router: Router) -> None:
+    (missing,) = router.unavailable
+    assert missing.tool == "screenshot"
+    assert "DISPLAY" in missing.reason
+    code, message = await error_of(router, look("screenshot"))
+    assert code is ErrorCode.UNKNOWN_TOOL
+    assert missing.how_to_fix in message
+
+
+async def test_an_unknown_tool_is_answered_with_the_tools_there_are(router: Router) -> None:
+    code, message = await error_of(router, look("format_disk", "action"))
+    assert code is ErrorCode.UNKNOWN_TOOL
+    assert "shell_execute" in message
+
+
+async def test_a_tool_under_the_wrong_type_is_not_run(router: Router, tmp_path: Path) -> None:
+    code, message = await error_of(router, look("shell_execute", command=f"touch {tmp_path}/ran"))
+    assert code is ErrorCode.UNKNOWN_TOOL
+    assert "offered as action" in message
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"info_type": "gpu"}, "Unknown info type: gpu. One of: memory, disk, cpu, network, hardware, os"),
+        ({}, "get_system_info needs the argument info_type"),
+        ({"info_type": "cpu", "extra": 1}, "get_system_info has no argument extra. It takes: info_type"),
+        ({"info_type": ["cpu"]}, "Unknown info type: ['cpu']."),
+    ],
+)
+async def test_a_wrong_argument_is_named_with_what_is_allowed(
+    router: Router, arguments: dict[str, Any], said: str
+) -> None:
+    code, message = await error_of(router, look("get_system_info", **arguments))
+    assert code is ErrorCode.INVALID_ARGUMENTS
+    assert message.startswith(said)
+
+
+@pytest.mark.parametrize("value", [True, 1.5, "1", None, [1]])
+async def test_an_argument_of_the_wrong_type_is_named(router: Router, value: Any) -> None:
+    code, message = await error_of(router, look("read_file", file_path="/x", offset=value))
+    assert code is ErrorCode.INVALID_ARGUMENTS
+    assert message.startswith("offset must be of type integer")
+
+
+async def test_a_50_mib_argument_is_refused_by_its_size(router: Router, tmp_path: Path) -> None:
+    huge = "x" * (50 * 1024 * 1024)
+    code, message = await error_of(
+        router, look("write_file", "action", file_path=str(tmp_path / "x"), content=huge)
+    )
+    assert code is ErrorCode.TOO_LARGE
+    assert len(message) < 200
+    assert not (tmp_path / "x").exists()
+
+
+async def test_a_tool_switched_off_on_the_device_is_not_offered(tmp_path: Path) -> None:
+    config = DeviceConfig(roots=(tmp_path,), tools_off=frozenset({"shell_execute"}))
+    router = build_router(config, tmp_path / "state", "router")
+    assert "shell_execute" not in {info.tool_name for info in router.tools()}
+    code, message = await error_of(router, look("shell_execute", "action", command="true"))
+    assert code is ErrorCode.UNKNOWN_TOOL
+    assert "switched off" in message
+    await router.close()
+
+
+async def test_the_listing_answers_under_both_types_and_filters(router: Router) -> None:
+    stock_form = await router.run(look("list_tools", "action", tool_type="action"), 10)
+    assert {info["tool_type"] for info in stock_form.result} == {"action"}
+    nothing = await router.run(look("get_mcp_tools", server_name="elsewhere"), 10)
+    assert nothing.result == []
+    everything = await router.run(look("list_tools", remove_meta=False, namespace=None), 10)
+    assert {info["tool_name"] for info in everything.result} == OFFERED
+
+
+async def test_a_batch_stops_after_a_failure_but_answers_every_step(router: Router, tmp_path: Path) -> None:
+    runner = BatchRunner(router, Limits())
+    steps = [
+        Step("1", look("get_system_info", info_type="memory")),
+        Step("2", None, DeviceError("Not a command", ErrorCode.PROTOCOL_ERROR)),
+        Step("3", look("shell_execute", "action", command=f"touch {tmp_path}/ran")),
+        Step("4", Command(tool_name="", tool_type="action", call_id="4")),
+    ]
+    results = await runner.run(steps)
+    assert [result.status.value for result in results] == ["success", "failure", "skipped", "success"]
+    assert results[2].error == SKIPPED
+    assert results[3].result == "No action taken."
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_one_response_id_is_never_served_twice(router: Router) -> None:
+    runner = BatchRunner(router, Limits())
+    assert runner.refusal("r") is None
+    assert runner.refusal(None) is None
+    refusal = runner.refusal("r")
+    assert refusal is not None
+    assert refusal.code is ErrorCode.PROTOCOL_ERROR
+
+
+def test_a_malformed_action_leaves_its_neighbours_readable() -> None:
+    received = read_frame(
+        '{"type":"command","status":"continue","response_id":"r","actions":['
+        '{"tool_name":"a","tool_type":"action","call_id":"1"},'
+        '{"tool_name":"b","tool_type":"magic","call_id":"2"},7,{"call_id":"4"}]}'
+    )
+    assert received.message.response_id == "r"
+    assert [step.call_id for step in received.steps] == ["1", "2", None, "4"]
+    assert [step.command is None for step in received.steps] == [False, True, True, True]
+    assert "tool_type" in str(received.steps[1].fault)
+
+
+def test_a_frame_without_a_status_runs_nothing_but_answers_each_action() -> None:
+    received = read_frame(
+        '{"type":"command","actions":[{"tool_name":"a","tool_type":"action","call_id":"1"}]}'
+    )
+    assert [(step.call_id, step.command) for step in received.steps] == [("1", None)]
+
+
+@pytest.mark.parametrize("data", ["", "{", "[]", "null", '{"type":"command","actions":7}', "[" * 100_000])
+def test_what_holds_no_commands_is_a_protocol_error(data: str) -> None:
+    with pytest.raises(DeviceError, match="Not an AIP frame"):
+        read_frame(data)
+
+
+def test_a_large_result_is_shortened_and_says_so() -> None:
+    guard = Guard(DeviceConfig(limits=Limits(max_output_bytes=2000)))
+    for result in ({"small": 1, "text": "ü" * 5000}, {"a": "\x00" * 900, "b": "x" * 1500}, list(range(5000))):
+        shorter, size = guard.bound(result)
+        assert size == result_size(shorter) <= 2000
+        assert shorter["truncated"] is True
+    assert guard.bound({"a": 1}) == ({"a": 1}, 7)
+
+
+def test_a_result_that_is_not_json_is_a_bad_result() -> None:
+    with pytest.raises(DeviceError) as caught:
+        Guard(DeviceConfig()).bound({"x": object()})
+    assert caught.value.code is ErrorCode.BAD_RESULT

@@ -1,0 +1,167 @@
+"""Pictures of a real screen: an X server of this test's own."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from PIL import Image
+
+from core.aip.messages import Command, Result, ResultStatus
+from core.device import DeviceConfig, Router, build_router
+from core.device.config import Limits
+from core.device.observations import LIFETIME_S, Observation, ObservationStore
+from core.errors import DeviceError, ErrorCode
+
+
+@pytest.fixture(scope="module")
+def display() -> Iterator[str]:
+    """An Xvfb of 640 by 480, on a display number that it chose itself."""
+    end, for_server = os.pipe()
+    server = subprocess.Popen(
+        ["Xvfb", "-displayfd", str(for_server), "-screen", "0", "640x480x24", "-nolisten", "tcp"],
+        pass_fds=(for_server,),
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(for_server)
+    with os.fdopen(end) as told:
+        number = told.readline().strip()
+    yield f":{number}"
+    server.terminate()
+    server.wait(10)
+
+
+@pytest.fixture
+async def router(display: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Router]:
+    monkeypatch.setenv("DISPLAY", display)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.delenv("XDG_SESSION_TYPE", raising=False)
+    built = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "screen")
+    yield built
+    await built.close()
+
+
+async def shot(router: Router, **arguments: Any) -> Result:
+    command = Command(
+        tool_name="screenshot", tool_type="data_collection", parameters=arguments, call_id="c"
+    )
+    return await router.run(command, 20)
+
+
+def picture_of(result: Result) -> Image.Image:
+    assert result.status is ResultStatus.SUCCESS, result.error
+    return Image.open(io.BytesIO(base64.b64decode(result.result["image"]["data_base64"])))
+
+
+async def test_a_full_picture_has_the_screens_size_and_says_when_it_was_taken(router: Router) -> None:
+    result = await shot(router)
+    picture = picture_of(result)
+    assert (picture.format, picture.size) == ("PNG", (640, 480))
+    found = result.result
+    assert (found["width"], found["height"], found["scale"], found["monitor"]) == (640, 480, 1.0, 1)
+    assert found["masked"] == []
+    (schema,) = (info.output_schema for info in router.tools() if info.tool_name == "screenshot")
+    jsonschema.validate(found, schema or {})
+
+
+@pytest.mark.parametrize(("name", "format_"), [("webp", "WEBP"), ("jpeg", "JPEG"), ("png", "PNG")])
+async def test_formats_are_what_was_asked_for(router: Router, name: str, format_: str) -> None:
+    result = await shot(router, format=name)
+    assert picture_of(result).format == format_
+    assert result.result["image"]["media_type"] == f"image/{name}"
+
+
+async def test_a_region_and_a_width_give_a_smaller_picture_and_its_scale(router: Router) -> None:
+    result = await shot(router, region={"x": 40, "y": 30, "width": 400, "height": 200}, max_width=100)
+    assert picture_of(result).size == (100, 50)
+    assert result.result["scale"] == 0.25
+    seen = router.observations.consume(result.result["observation"])
+    assert seen == Observation(1, 40, 30, 400, 200, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"region": {"x": 600, "y": 0, "width": 41, "height": 10}}, "640 × 480"),
+        ({"region": {"x": -1, "y": 0, "width": 4, "height": 1}}, "region"),
+        ({"region": {"x": 0, "y": 0, "width": 4}}, "region"),
+        ({"region": "everything"}, "fullscreen"),
+        ({"region": "window:7"}, "cannot take a picture of one window (window:7)"),
+        ({"monitor": 9}, "Unknown monitor: 9. One of: 0, 1"),
+        ({"format": "gif"}, "Unknown format: gif. One of: png, webp, jpeg"),
+        ({"max_width": 0}, "max_width"),
+    ],
+)
+async def test_what_cannot_be_shown_is_refused_in_words(
+    router: Router, arguments: dict[str, Any], said: str
+) -> None:
+    result = await shot(router, **arguments)
+    assert result.status is ResultStatus.FAILURE
+    assert (result.error or "").startswith("invalid_arguments: ")
+    assert said in (result.error or "")
+
+
+async def test_a_picture_beyond_the_output_limit_is_refused_with_advice(
+    display: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISPLAY", display)
+    config = DeviceConfig(roots=(tmp_path,), limits=Limits(max_output_bytes=1200))
+    router = build_router(config, tmp_path / "state", "screen")
+    result = await shot(router)
+    assert (result.error or "").startswith("too_large: ")
+    assert "max_width" in (result.error or "")
+    await router.close()
+
+
+async def test_a_display_that_cannot_be_opened_is_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISPLAY", ":4711")
+    router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "screen")
+    (missing,) = router.unavailable
+    assert missing.tool == "screenshot"
+    assert "cannot be opened" in missing.reason
+    assert missing.how_to_fix
+    await router.close()
+
+
+async def test_wayland_is_said_to_be_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_SESSION_TYPE", "wayland")
+    router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "screen")
+    assert "Wayland" in router.unavailable[0].reason
+    await router.close()
+
+
+def test_an_observation_is_good_once_and_for_thirty_seconds() -> None:
+    now = [0.0]
+    store = ObservationStore(lambda: now[0])
+    seen = Observation(1, 0, 0, 10, 10, 1.0)
+    first, second, third = (store.issue(seen) for _ in range(3))
+    assert len({first, second, third}) == 3
+    assert store.consume(first) == seen
+    for ref, later in ((first, 0.0), (second, LIFETIME_S), ("invented", 0.0)):
+        now[0] = later
+        with pytest.raises(DeviceError) as caught:
+            store.consume(ref)
+        assert caught.value.code is ErrorCode.STALE_OBSERVATION
+    now[0] = LIFETIME_S - 0.01
+    assert store.consume(third) == seen
+
+
+def test_old_observations_make_room() -> None:
+    store = ObservationStore()
+    refs = [store.issue(Observation(1, 0, 0, 1, 1, 1.0)) for _ in range(1000)]
+    usable = 0
+    for ref in refs:
+        with contextlib.suppress(DeviceError):
+            store.consume(ref)
+            usable += 1
+    assert usable == 64

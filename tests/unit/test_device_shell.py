@@ -1,0 +1,187 @@
+"""Shell commands with real processes: output bounds, time-outs, children that stay behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from core.aip.messages import Command, Result, ResultStatus
+from core.device import DeviceConfig, Router, build_router
+from core.device.config import Limits
+from core.tasks import TaskGroupOwner
+
+
+@pytest.fixture
+async def router(tmp_path: Path) -> AsyncIterator[Router]:
+    (tmp_path / "root").mkdir()
+    limits = Limits(max_output_bytes=64 * 1024, max_processes=2)
+    config = DeviceConfig(roots=(tmp_path / "root",), limits=limits)
+    built = build_router(config, tmp_path / "state", "shell")
+    yield built
+    await built.close()
+
+
+def command(tool: str, line: str, **more: Any) -> Command:
+    return Command(tool_name=tool, tool_type="action", parameters={"command": line, **more}, call_id="c")
+
+
+async def shell(router: Router, line: str, **more: Any) -> Result:
+    return await router.run(command("shell_execute", line, **more), deadline_s=30)
+
+
+async def line_of(fifo: Path) -> str:
+    return await asyncio.to_thread(fifo.read_text)
+
+
+async def is_gone(pid: int) -> None:
+    """Wait until a process has ended; fails after five seconds."""
+    try:
+        await asyncio.to_thread(psutil.Process(pid).wait, 5)
+    except psutil.NoSuchProcess:
+        return
+
+
+async def test_output_exit_code_and_folder_come_back(router: Router, tmp_path: Path) -> None:
+    result = await shell(router, "pwd; echo bad >&2; exit 3")
+    assert result.status is ResultStatus.SUCCESS
+    assert result.result["stdout"] == f"{tmp_path / 'root'}\n"
+    assert result.result["stderr"] == "bad\n"
+    assert result.result["exit_code"] == 3
+    assert result.result["truncated"] is False
+
+
+async def test_a_command_killed_by_a_signal_gives_128_and_the_signal(router: Router) -> None:
+    assert (await shell(router, "kill -9 $$")).result["exit_code"] == 128 + signal.SIGKILL
+
+
+async def test_exec_cli_answers_in_linux_agents_shape(router: Router) -> None:
+    result = await router.run(command("EXEC_CLI", "echo hi"), 30)
+    assert set(result.result) == {
+        "stdout",
+        "stderr",
+        "exit_code",
+        "command",
+        "execution_time",
+        "timestamp",
+        "status",
+    }
+    assert (result.result["status"], result.result["command"]) == ("SUCCESS", "echo hi")
+    failed = await router.run(command("EXEC_CLI", "false"), 30)
+    assert (failed.result["status"], failed.result["exit_code"]) == ("ERROR", 1)
+
+
+@pytest.mark.parametrize("tool", ["EXEC_CLI", "shell_execute"])
+async def test_a_time_out_kills_the_whole_process_group(router: Router, tmp_path: Path, tool: str) -> None:
+    pids = tmp_path / "pids"
+    # One child of the shell, and one that ignores the polite signal.
+    line = f"sleep 60 & echo $! >> {pids}; (trap '' TERM; echo $BASHPID >> {pids}; sleep 60) & wait"
+    result = await router.run(command(tool, f"echo begun; {line}", timeout=0.5), 30)
+    assert result.result["exit_code"] == 124
+    assert result.result["stdout"] == "begun\n"
+    if tool == "EXEC_CLI":
+        assert result.status is ResultStatus.SUCCESS
+        assert result.result["status"] == "TIMEOUT"
+    else:
+        assert result.status is ResultStatus.FAILURE
+        assert (result.error or "").startswith("timeout: ")
+    for pid in pids.read_text().split():
+        await is_gone(int(pid))
+
+
+async def test_a_background_child_that_keeps_the_pipes_does_not_hang_the_answer(
+    router: Router, tmp_path: Path
+) -> None:
+    started = time.monotonic()
+    result = await shell(router, f"sleep 60 & echo $! > {tmp_path}/pid; echo done")
+    assert time.monotonic() - started < 10
+    assert result.result["stdout"] == "done\n"
+    pid = int((tmp_path / "pid").read_text())
+    assert psutil.pid_exists(pid)
+    os.kill(pid, signal.SIGKILL)
+
+
+async def test_endless_output_is_bounded_while_it_is_read(router: Router) -> None:
+    before = psutil.Process().memory_info().rss
+    result = await shell(router, "head -c 300000000 /dev/zero | tr '\\0' x; echo late >&2; exit 5")
+    assert psutil.Process().memory_info().rss - before < 50_000_000
+    assert result.result["truncated"]
+    assert result.result["exit_code"] == 5
+    assert 60_000 < len(result.result["stdout"]) <= 64 * 1024
+    assert len(result.model_dump_json()) < 66_000
+
+
+async def test_output_that_grows_when_it_is_encoded_stays_within_the_limit(router: Router) -> None:
+    result = await shell(router, "head -c 60000 /dev/zero")
+    assert result.status is ResultStatus.SUCCESS
+    assert result.result["truncated"]
+    assert len(result.model_dump_json()) < 66_000
+
+
+async def test_a_working_directory_outside_the_roots_is_refused(router: Router, tmp_path: Path) -> None:
+    (tmp_path / "root" / "out").symlink_to(tmp_path)
+    for folder in ("/", str(tmp_path / "root" / "out"), str(tmp_path / "root" / "..")):
+        result = await shell(router, f"touch {tmp_path}/ran", working_directory=folder)
+        assert (result.error or "").startswith("path_not_allowed: ")
+    missing = await shell(router, f"touch {tmp_path}/ran", working_directory=str(tmp_path / "root" / "no"))
+    assert (missing.error or "").startswith("not_found: ")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "more", [{"timeout": 0}, {"timeout": -1}, {"timeout": 1e9}, {"timeout": "5"}, {"shell": "zsh"}]
+)
+async def test_arguments_beyond_the_limits_run_nothing(
+    router: Router, tmp_path: Path, more: dict[str, Any]
+) -> None:
+    result = await shell(router, f"touch {tmp_path}/ran", **more)
+    assert (result.error or "").startswith("invalid_arguments: ")
+    assert next(iter(more)) in (result.error or "")
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_a_nul_in_a_command_runs_nothing(router: Router, tmp_path: Path) -> None:
+    result = await shell(router, f"touch {tmp_path}/ran\0")
+    assert result.error == "invalid_arguments: command holds a NUL character"
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_closing_the_router_kills_what_runs_and_answers(router: Router, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    line = f"sleep 60 & echo $$ $! > {tmp_path}/fifo; wait"
+    running = TaskGroupOwner("test").spawn("shell", shell(router, line))
+    pids = (await line_of(tmp_path / "fifo")).split()
+    await router.close()
+    result = await running
+    assert (result.error or "").startswith("cancelled: ")
+    for pid in pids:
+        await is_gone(int(pid))
+    assert (await shell(router, "true")).status is ResultStatus.FAILURE
+
+
+async def test_a_deadline_kills_the_group_and_is_called_a_time_out(router: Router, tmp_path: Path) -> None:
+    line = f"sleep 60 & echo $$ $! > {tmp_path}/pids; wait"
+    result = await router.run(command("shell_execute", line), deadline_s=0.5)
+    assert (result.error or "").startswith("timeout: ")
+    for pid in (tmp_path / "pids").read_text().split():
+        await is_gone(int(pid))
+
+
+async def test_actions_run_one_after_another(router: Router, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    lines = [f"echo in >> {log}; sleep 0.05; echo out >> {log}" for _ in range(3)]
+    await asyncio.gather(*(shell(router, line) for line in lines))
+    assert log.read_text().split() == ["in", "out"] * 3
+
+
+async def test_a_shell_inherits_no_open_file_of_the_device(router: Router) -> None:
+    result = await shell(router, "ls /proc/self/fd")
+    # Its own three, and the one `ls` reads the folder with.
+    assert result.result["stdout"].split() == ["0", "1", "2", "3"]

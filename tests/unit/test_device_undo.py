@@ -1,0 +1,89 @@
+"""What the device keeps so that a write can be undone."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from core.device.config import Undo
+from core.device.undo import UndoStore
+from core.errors import BadInput, Refused
+
+DAY = 86_400.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_an_entry_is_gone_after_seven_days(tmp_path: Path) -> None:
+    clock = Clock()
+    store = UndoStore(tmp_path / "undo", Undo(), clock)
+    undo_id = store.keep(Path("/x"), b"old", 0o644, "0" * 64)
+    clock.now += 7 * DAY + 1
+    with pytest.raises(BadInput, match="expired"):
+        store.claim(undo_id)
+    assert list((tmp_path / "undo").iterdir()) == []
+
+
+def test_the_oldest_entries_make_room_for_new_ones(tmp_path: Path) -> None:
+    clock = Clock()
+    store = UndoStore(tmp_path / "undo", Undo(max_bytes=100), clock)
+    ids = []
+    for _ in range(3):
+        clock.now += 1
+        ids.append(store.keep(Path("/x"), b"x" * 40, 0o644, "0" * 64))
+    with pytest.raises(BadInput):
+        store.claim(ids[0])
+    assert store.claim(ids[1])[1] == b"x" * 40
+    assert store.claim(ids[2])[1] == b"x" * 40
+
+
+def test_content_larger_than_the_quota_is_refused(tmp_path: Path) -> None:
+    store = UndoStore(tmp_path / "undo", Undo(max_bytes=10))
+    with pytest.raises(Refused):
+        store.keep(Path("/x"), b"x" * 11, 0o644, "0" * 64)
+
+
+def test_two_claims_of_one_entry_cannot_both_succeed(tmp_path: Path) -> None:
+    first, second = (UndoStore(tmp_path / "undo", Undo()) for _ in range(2))
+    undo_id = first.keep(Path("/x"), b"old", 0o644, "0" * 64)
+    second.claim(undo_id)
+    with pytest.raises(BadInput, match="used"):
+        first.claim(undo_id)
+
+
+def test_kept_content_is_private_and_its_damage_is_noticed(tmp_path: Path) -> None:
+    store = UndoStore(tmp_path / "undo", Undo())
+    undo_id = store.keep(Path("/x"), b"old", 0o644, "0" * 64)
+    kept = tmp_path / "undo" / f"{undo_id}.old"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "undo").stat().st_mode) == 0o700
+    kept.write_bytes(b"odd")
+    with pytest.raises(BadInput, match="digest"):
+        store.claim(undo_id)
+
+
+@pytest.mark.parametrize("undo_id", ["../../etc/passwd", "x" * 15, "a/b" * 8, "x" * 65])
+def test_what_is_not_an_undo_id_never_becomes_a_path(tmp_path: Path, undo_id: str) -> None:
+    store = UndoStore(tmp_path / "undo", Undo())
+    with pytest.raises(BadInput, match="not an undo id"):
+        store.claim(undo_id)
+    with pytest.raises(BadInput, match="not an undo id"):
+        store.path_of(undo_id)
+
+
+def test_what_a_crash_left_behind_is_cleared_away(tmp_path: Path) -> None:
+    folder = tmp_path / "undo"
+    kept = UndoStore(folder, Undo()).keep(Path("/x"), b"old", 0o644, "0" * 64)
+    (folder / f"{'o' * 24}.old").write_bytes(b"no entry")
+    (folder / f"{'b' * 24}.json").write_bytes(b"{broken")
+    store = UndoStore(folder, Undo())
+    assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".old"]
+    assert store.claim(kept)[1] == b"old"
