@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
+from app.components import paint
 from app.components.label import Label
-from app.look.tokens import SPACE
+from app.look.theme import theme_of
+from app.look.tokens import RADIUS, SPACE
 
 
 class SectionHead(QWidget):
@@ -64,6 +67,7 @@ class Card(QFrame):
 
     def __init__(self, look: str = "raised", parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._look = look
         self.setProperty("card", "true" if look == "raised" else look)
         self.body = QVBoxLayout(self)
         self.body.setContentsMargins(SPACE.card, 10, SPACE.card, 10)
@@ -72,6 +76,16 @@ class Card(QFrame):
     def add(self, widget: QWidget) -> None:
         """Put a widget below the others."""
         self.body.addWidget(widget)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the dashes of a quotation; style sheets can only do dots in this width."""
+        if self._look != "quote":
+            super().paintEvent(event)
+            return
+        painter = QPainter(self)
+        edge = theme_of(self).color("control")
+        paint.box(painter, self.rect().toRectF(), RADIUS.card, None, edge, dashed=True)
+        painter.end()
 
 
 class ScreenHead(QWidget):

@@ -125,6 +125,17 @@ def _step_over() -> QPainterPath:
     return _arc(20, 140, 8.4, 2.2).translated(-0.4, 3).united(head).united(dot)
 
 
+def _soft_wrap() -> QPainterPath:
+    hook = QPainterPath(QPointF(5, 5))
+    hook.lineTo(15, 5)
+    hook.arcTo(QRectF(10, 5, 10, 10), 90, -180)
+    hook.lineTo(6, 15)
+    pen = QPainterPathStroker()
+    pen.setWidth(2.0)
+    pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+    return pen.createStroke(hook).united(_line(((10, 10), (5, 15), (10, 20)), 2))
+
+
 def _stop_square() -> QPainterPath:
     path = QPainterPath()
     path.addRect(QRectF(8.3, 8.3, 7.4, 7.4))
@@ -165,6 +176,9 @@ _SHAPES: dict[str, Callable[[], QPainterPath]] = {
     "half": _half,
     "sync": _sync,
     "circle_off": lambda: _ring(9.4, 2).united(_line(((3.2, 3.2), (20.8, 20.8)), 2.0)),
+    # A line break in the bytes turns a corner; a wrap that is only drawn is an open hook.
+    "line_end": lambda: _line(((21, 5), (21, 14), (5, 14)), 2).united(_polygon(((2, 14), (9, 9), (9, 19)))),
+    "soft_wrap": _soft_wrap,
     "sort_up": lambda: _line(((12, 20), (12, 5)), 2).united(_line(((6, 11), (12, 5), (18, 11)), 2)),
     "sort_down": lambda: _line(((12, 4), (12, 19)), 2).united(_line(((6, 13), (12, 19), (18, 13)), 2)),
     "chevron_down": lambda: _line(((5.5, 9), (12, 15.5), (18.5, 9)), 2.2),
