@@ -200,12 +200,26 @@ class Journal:
         return await self._readers.read(lambda db: prove(db, seq))
 
     async def verify(
-        self, progress: Callable[[int, int], None] | None = None, stop: threading.Event | None = None
+        self,
+        progress: Callable[[int, int], None] | None = None,
+        stop: threading.Event | None = None,
+        indexes: bool = True,
     ) -> VerifyReport:
-        """Recompute everything; `progress` is told entries done and in all, on a thread."""
+        """Recompute everything; `progress` is told entries done and in all, on a thread.
+
+        Without `indexes`, that queries find every entry is not checked, which takes most of the time.
+        """
         stop = stop or threading.Event()
         self._stops.add(stop)
-        check = partial(verify_home, self.folder, self._public_key, live=True, progress=progress, stop=stop)
+        check = partial(
+            verify_home,
+            self.folder,
+            self._public_key,
+            live=True,
+            progress=progress,
+            stop=stop,
+            indexes=indexes,
+        )
         try:
             return await self._readers.run(check)
         finally:

@@ -110,6 +110,7 @@ def journal_error(error: sqlite3.Error | OSError, path: Path) -> JournalError:
             f"The journal {path} is damaged ({error}). Keep a copy of it; put the last good copy back."
         )
     advice = {
+        sqlite3.SQLITE_INTERRUPT: "it was closed meanwhile",
         sqlite3.SQLITE_BUSY: "another program is writing to it; close that program",
         sqlite3.SQLITE_LOCKED: "another program is writing to it; close that program",
         sqlite3.SQLITE_FULL: "the disk is full; free some space",
@@ -118,7 +119,7 @@ def journal_error(error: sqlite3.Error | OSError, path: Path) -> JournalError:
         sqlite3.SQLITE_PERM: "it may not be opened; check its permissions",
         sqlite3.SQLITE_IOERR: "the disk reports an error or is full; check the disk and its space",
     }.get(code, "it refuses the change")
-    return JournalUnavailable(f"The journal {path} cannot be written: {advice} (SQLite: {error}).")
+    return JournalUnavailable(f"The journal {path} cannot be used: {advice} (SQLite: {error}).")
 
 
 def check_format(connection: sqlite3.Connection, path: Path) -> None:
