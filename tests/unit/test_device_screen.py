@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import ctypes
 import io
 import os
 import subprocess
@@ -27,7 +28,7 @@ def display() -> Iterator[str]:
     """An Xvfb of 640 by 480, on a display number that it chose itself."""
     end, for_server = os.pipe()
     server = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(for_server), "-screen", "0", "640x480x24", "-nolisten", "tcp"],
+        ["Xvfb", "-displayfd", str(for_server), "-screen", "0", "640x480x24", "-noreset", "-nolisten", "tcp"],
         pass_fds=(for_server,),
         stderr=subprocess.DEVNULL,
     )
@@ -50,9 +51,7 @@ async def router(display: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def shot(router: Router, **arguments: Any) -> Result:
-    command = Command(
-        tool_name="screenshot", tool_type="data_collection", parameters=arguments, call_id="c"
-    )
+    command = Command(tool_name="screenshot", tool_type="data_collection", parameters=arguments, call_id="c")
     return await router.run(command, 20)
 
 
@@ -70,6 +69,26 @@ async def test_a_full_picture_has_the_screens_size_and_says_when_it_was_taken(ro
     assert found["masked"] == []
     (schema,) = (info.output_schema for info in router.tools() if info.tool_name == "screenshot")
     jsonschema.validate(found, schema or {})
+
+
+def paint(display: str, colour: int) -> None:
+    """Fill the whole screen with one colour, given as 0xRRGGBB."""
+    x11 = ctypes.CDLL("libX11.so.6")
+    x11.XOpenDisplay.restype = ctypes.c_void_p
+    x11.XDefaultRootWindow.restype = ctypes.c_ulong
+    connection = ctypes.c_void_p(x11.XOpenDisplay(display.encode()))
+    root = ctypes.c_ulong(x11.XDefaultRootWindow(connection))
+    x11.XSetWindowBackground(connection, root, ctypes.c_ulong(colour))
+    x11.XClearWindow(connection, root)
+    x11.XSync(connection, 0)
+    x11.XCloseDisplay(connection)
+
+
+async def test_the_picture_shows_what_is_on_the_screen(router: Router, display: str) -> None:
+    for colour in (0xFF8000, 0x0040FF):
+        paint(display, colour)
+        pixel = picture_of(await shot(router)).getpixel((320, 240))
+        assert pixel == (colour >> 16, colour >> 8 & 255, colour & 255)
 
 
 @pytest.mark.parametrize(("name", "format_"), [("webp", "WEBP"), ("jpeg", "JPEG"), ("png", "PNG")])
