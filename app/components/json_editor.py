@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
@@ -42,15 +44,23 @@ class _JsonColours(QSyntaxHighlighter):
     def __init__(self, document: QTextDocument, owner: QWidget) -> None:
         super().__init__(document)
         self._owner = owner
+        self.masked: frozenset[str] = frozenset()
 
     def highlightBlock(self, text: str) -> None:
         """Colour one line; JSON strings never span lines."""
         if len(text) > _HIGHLIGHTED_LINE:
             return
         theme = theme_of(self._owner)
+        key = ""
         for match in _TOKEN.finditer(text):
             style = QTextCharFormat()
             style.setForeground(theme.color(_TONES[match.lastgroup or "text"]))
+            if match.lastgroup == "key":
+                key = match[0]
+            elif key in self.masked:
+                # The letters stay, so that the text is what is sent; nobody behind the operator reads them.
+                style.setForeground(theme.color("border2"))
+                style.setBackground(theme.color("border2"))
             self.setFormat(match.start(), match.end() - match.start(), style)
 
 
@@ -135,6 +145,13 @@ class JsonEditor(QPlainTextEdit):
         cursor = self.textCursor()
         cursor.setPosition(min(place, max(0, self.document().characterCount() - 1)))
         self.setTextCursor(cursor)
+
+    def mask(self, names: Iterable[str]) -> None:
+        """Draw the values of these names as flat blocks: secrets."""
+        masked = frozenset(json.dumps(name, ensure_ascii=False) for name in names)
+        if masked != self._colours.masked:
+            self._colours.masked = masked
+            self._colours.rehighlight()
 
     def _changed(self) -> None:
         before, before_problem = self.value, self.problem

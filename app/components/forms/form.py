@@ -148,6 +148,11 @@ class SchemaForm(QWidget):
         """The row that asks for the value at a path now."""
         return dict(self._all_rows()).get(path)
 
+    def secret_names(self) -> set[str]:
+        """The names whose values are masked."""
+        rows = self._all_rows()
+        return {str(path[-1]) for path, row in rows if path and row.field.is_secret}
+
     def _all_rows(self) -> list[tuple[Path, FieldRow]]:
         if self._editor is None:
             return []
