@@ -38,6 +38,7 @@ from core.tasks import TaskGroupOwner
 log = structlog.get_logger(__name__)
 
 FEATURES = ("typed_errors", "parallel_observations", "observation_refs", "undo")
+_LAST_WORDS_S = 2.0
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
@@ -94,6 +95,7 @@ class DeviceClient:
         self._timing = timing
         self._tasks = TaskGroupOwner(f"device {name}")
         self._batches = BatchRunner(router, config.limits)
+        self._serving: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self.on_registered: Callable[[], None] | None = None
 
@@ -122,6 +124,9 @@ class DeviceClient:
             return Ending.DONE
         finally:
             await self._router.close()
+            if self._serving:
+                # What was just cancelled still has its answer to give; a dead link gives up at once.
+                await asyncio.wait(self._serving, timeout=_LAST_WORDS_S)
             await self._tasks.close()
 
     async def _wait_a_little(self, attempt: int) -> None:
@@ -242,7 +247,9 @@ class DeviceClient:
         if message.type == "command":
             refusal = self._batches.refusal(message.response_id)
             if refusal is None:
-                self._tasks.spawn("commands", self._serve(connection, received))
+                serving = self._tasks.spawn("commands", self._serve(connection, received))
+                self._serving.add(serving)
+                serving.add_done_callback(self._serving.discard)
             else:
                 results = [failure(refusal, step.call_id) for step in received.steps]
                 await self._answer(connection, message, results)

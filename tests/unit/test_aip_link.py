@@ -1,122 +1,32 @@
-"""The console's end of a link against real sockets: good devices, odd devices and attackers."""
+"""Commands, answers and frames nobody asked for, at the console's end of a link, over real sockets."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 
-from core.aip.console_end import DeviceLinkServer, LinkEvents, token_table
-from core.aip.link import DeviceLink, LinkLimits
-from core.aip.messages import Command, Result, ResultStatus
-from core.errors import BadInput, DeviceError, ErrorCode
-from core.tasks import TaskGroupOwner
-
-QUICK = LinkLimits(register_s=0.3, close_s=0.5, max_incoming_bytes=1024 * 1024, max_outgoing_bytes=200_000)
-TOKENS = {"d1": "token-one", "d2": "token-two"}
-
-
-@dataclass
-class House:
-    """A running server and what it told its owner."""
-
-    server: DeviceLinkServer
-    tasks: TaskGroupOwner
-    connected: asyncio.Queue[DeviceLink] = field(default_factory=asyncio.Queue)
-    lost: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
-    refused: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
-    late: asyncio.Queue[list[Result]] = field(default_factory=asyncio.Queue)
-
-    async def dial(self, token: str | None = "token-one", **more: Any) -> ClientConnection:
-        headers = [("Authorization", f"Bearer {token}")] if token else []
-        headers += more.pop("headers", [])
-        return await connect(
-            self.server.url + more.pop("query", ""), additional_headers=headers, proxy=None, **more
-        )
-
-    async def joined(self, name: str = "d1") -> tuple[ClientConnection, DeviceLink]:
-        socket = await self.dial(TOKENS[name])
-        await say(socket, type="register", status="ok", client_id=name, metadata={"a": 1})
-        assert (await hear(socket))["type"] == "heartbeat"
-        return socket, await soon(self.connected.get())
-
-    def send(self, link: DeviceLink, *commands: Command, timeout: float = 5) -> asyncio.Task[list[Result]]:
-        return self.tasks.spawn("send", link.send_commands(commands, timeout))
+from core.errors import BadInput, ErrorCode
+from tests.fakes.aip_house import (
+    House,
+    answer,
+    fails,
+    hear,
+    look,
+    running_house,
+    say,
+    soon,
+    still_works,
+    success,
+)
 
 
 @pytest.fixture
 async def house() -> AsyncIterator[House]:
-    tasks = TaskGroupOwner("test", lambda name, error: None)
-    events = LinkEvents(
-        on_connected=lambda link: built.connected.put_nowait(link),
-        on_lost=lambda link, reason: built.lost.put_nowait((link.name, reason)),
-        on_refused=lambda reason, peer: built.refused.put_nowait((reason, peer)),
-        on_late=lambda link, results: built.late.put_nowait(results),
-    )
-    built = House(DeviceLinkServer(token_table(TOKENS), events, limits=QUICK), tasks)
-    await built.server.start()
-    yield built
-    await built.server.close()
-    await tasks.close()
-
-
-async def soon(wanted: Any, seconds: float = 5) -> Any:
-    async with asyncio.timeout(seconds):
-        return await wanted
-
-
-async def say(socket: ClientConnection, **frame: Any) -> None:
-    await socket.send(json.dumps(frame))
-
-
-async def hear(socket: ClientConnection) -> dict[str, Any]:
-    frame = json.loads(await soon(socket.recv()))
-    assert isinstance(frame, dict)
-    return frame
-
-
-def look(call_id: str = "c1", **parameters: Any) -> Command:
-    return Command(
-        tool_name="get_system_info", tool_type="data_collection", parameters=parameters, call_id=call_id
-    )
-
-
-def success(call_id: str | None = "c1", result: Any = 1) -> dict[str, Any]:
-    return {"status": "success", "error": None, "result": result, "namespace": "n", "call_id": call_id}
-
-
-async def answer(socket: ClientConnection, command: dict[str, Any], *results: Any, **more: Any) -> None:
-    frame = {
-        "type": "command_results",
-        "status": "continue",
-        "client_id": "d1",
-        "session_id": command["session_id"],
-        "prev_response_id": command["response_id"],
-        "action_results": list(results),
-    }
-    await say(socket, **{**frame, **more})
-
-
-async def fails(sending: asyncio.Task[list[Result]], code: ErrorCode) -> str:
-    with pytest.raises(DeviceError) as caught:
-        await soon(sending)
-    assert caught.value.code is code
-    return caught.value.message
-
-
-async def still_works(house: House, socket: ClientConnection, link: DeviceLink) -> None:
-    sending = house.send(link, look("alive"))
-    await answer(socket, await hear(socket), success("alive"))
-    assert (await soon(sending))[0].status is ResultStatus.SUCCESS
-
-
-# Commands
+    async with running_house() as built:
+        yield built
 
 
 async def test_a_command_frame_is_what_stock_devices_expect(house: House) -> None:
@@ -178,8 +88,8 @@ async def test_a_result_with_a_number_json_does_not_have_is_a_bad_result(house: 
     sending = house.send(link, look())
     response_id = (await hear(socket))["response_id"]
     await socket.send(
-        '{"type":"command_results","status":"ok","prev_response_id":"%s",'
-        '"action_results":[{"status":"success","call_id":"c1","result":%s}]}' % (response_id, word)
+        '{"type":"command_results","status":"ok","prev_response_id":"' + response_id + '",'
+        '"action_results":[{"status":"success","call_id":"c1","result":' + word + "}]}"
     )
     await fails(sending, ErrorCode.BAD_RESULT)
     assert (await hear(socket))["type"] == "error"
@@ -350,10 +260,14 @@ async def test_a_binary_frame_is_read_as_json(house: House) -> None:
 
 async def test_a_flood_of_unasked_frames_ends_the_link_with_1008(house: House) -> None:
     socket, _ = await house.joined()
-    with pytest.raises(ConnectionClosed) as caught:
+
+    async def flood() -> None:
         for _ in range(2000):
             await say(socket, type="heartbeat", status="ok")
             await hear(socket)
+
+    with pytest.raises(ConnectionClosed) as caught:
+        await flood()
     assert caught.value.rcvd is not None
     assert caught.value.rcvd.code == 1008
     assert "more frames" in (await soon(house.lost.get()))[1]
@@ -363,152 +277,3 @@ async def test_many_answers_to_commands_are_no_flood(house: House) -> None:
     socket, link = await house.joined()
     for _ in range(300):
         await still_works(house, socket, link)
-
-
-# The door
-
-
-@pytest.mark.parametrize("token", [None, "wrong", "token-on", "token-one2", "TOKEN-ONE"])
-async def test_without_the_right_token_the_upgrade_is_refused(house: House, token: str | None) -> None:
-    with pytest.raises(InvalidStatus) as caught:
-        await house.dial(token)
-    assert caught.value.response.status_code == 403
-    assert (await soon(house.refused.get()))[0] == "the token is not accepted"
-
-
-async def test_a_token_in_the_query_serves_clients_that_can_set_no_header(house: House) -> None:
-    socket = await house.dial(None, query="?token=token-two")
-    await say(socket, type="register", status="ok", client_id="d2")
-    assert (await hear(socket))["status"] == "ok"
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        [("Authorization", "Bearer token-two")],
-        [("Authorization", "Basic token-one")],
-    ],
-)
-async def test_a_second_authorization_header_is_refused(house: House, headers: list[tuple[str, str]]) -> None:
-    with pytest.raises(InvalidStatus):
-        await house.dial("token-one", headers=headers)
-
-
-async def test_a_browsers_origin_is_refused_even_with_the_token(house: House) -> None:
-    for origin in ("https://example.org", "null", ""):
-        with pytest.raises(InvalidStatus) as caught:
-            await house.dial(headers=[("Origin", origin)])
-        assert caught.value.response.status_code == 403
-        assert "Origin" in (await soon(house.refused.get()))[0]
-
-
-async def test_another_path_is_not_found(house: House) -> None:
-    with pytest.raises(InvalidStatus) as caught:
-        await house.dial(query="/../else")
-    assert caught.value.response.status_code == 404
-
-
-@pytest.mark.parametrize(
-    ("first", "said"),
-    [
-        ('{"type":"register","status":"ok"}', "needs a client_id"),
-        ('{"type":"register","status":"ok","client_id":""}', "needs a client_id"),
-        ('{"type":"register","status":"ok","client_id":"d2"}', "not the device this token is for"),
-        ('{"type":"register","client_id":"d1"}', "Not an AIP frame"),
-        ('{"type":"heartbeat","status":"ok","client_id":"d1"}', "must be register"),
-        ("nonsense", "Not an AIP frame"),
-        (
-            '{"type":"register","status":"ok","client_id":"d1","client_type":"constellation"}',
-            "constellation is not served",
-        ),
-        ('{"type":"register","status":"ok","client_id":"d1","client_type":"king"}', "Not an AIP frame"),
-    ],
-)
-async def test_a_bad_registration_is_answered_reported_and_closed(
-    house: House, first: str, said: str
-) -> None:
-    socket = await house.dial()
-    await socket.send(first)
-    error = await hear(socket)
-    assert (error["type"], error["status"]) == ("error", "error")
-    assert said in error["error"]
-    with pytest.raises(ConnectionClosed) as caught:
-        await soon(socket.recv())
-    assert caught.value.rcvd is not None
-    assert caught.value.rcvd.code == 1000
-    assert said in (await soon(house.refused.get()))[0]
-    assert house.connected.empty()
-
-
-async def test_a_second_device_of_the_same_name_is_refused_and_the_first_untouched(house: House) -> None:
-    socket, link = await house.joined()
-    double = await house.dial()
-    await say(double, type="register", status="ok", client_id="d1")
-    assert "already registered" in (await hear(double))["error"]
-    with pytest.raises(ConnectionClosed):
-        await soon(double.recv())
-    await still_works(house, socket, link)
-    assert house.lost.empty()
-
-
-async def test_a_name_is_free_again_when_its_link_has_ended(house: House) -> None:
-    socket, _ = await house.joined()
-    await socket.close()
-    await soon(house.lost.get())
-    again, link = await house.joined()
-    await still_works(house, again, link)
-
-
-async def test_a_device_that_never_registers_is_put_out(house: House) -> None:
-    socket = await house.dial()
-    assert (await hear(socket))["error"].startswith("timeout: ")
-    assert "No registration" in (await soon(house.refused.get()))[0]
-
-
-async def test_a_socket_that_never_finishes_its_upgrade_is_closed(house: House) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port)
-    writer.write(b"GET /ws HTTP/1.1\r\n")
-    await soon(reader.read())
-    writer.close()
-
-
-async def test_the_acknowledgement_comes_before_a_command_sent_at_once(house: House) -> None:
-    """Stock devices take whatever comes first for the acknowledgement, and lose it."""
-    events = LinkEvents(on_connected=lambda link: house.send(link, look()) and None)
-    eager = DeviceLinkServer(token_table(TOKENS), events, limits=QUICK)
-    await eager.start()
-    async with connect(eager.url + "?token=token-one", proxy=None) as socket:
-        await say(socket, type="register", status="ok", client_id="d1")
-        assert [(await hear(socket))["type"] for _ in range(2)] == ["heartbeat", "command"]
-    await eager.close()
-
-
-async def test_closing_the_server_ends_links_and_frees_the_port(house: House) -> None:
-    socket, link = await house.joined()
-    sending = house.send(link, look())
-    await hear(socket)
-    port = house.server.port
-    await house.server.close()
-    await fails(sending, ErrorCode.OUTCOME_UNKNOWN)
-    with pytest.raises(OSError, match="refused|Connect"):
-        await asyncio.open_connection("127.0.0.1", port)
-
-
-async def test_a_device_that_stops_answering_pings_is_lost(house: House) -> None:
-    limits = LinkLimits(ping_s=0.05, pong_s=0.1, close_s=0.1)
-    events = LinkEvents(
-        on_connected=house.connected.put_nowait,
-        on_lost=lambda link, reason: house.lost.put_nowait((link.name, reason)),
-    )
-    server = DeviceLinkServer(token_table(TOKENS), events, limits=limits)
-    await server.start()
-    socket = await connect(server.url + "?token=token-one", proxy=None)
-    await say(socket, type="register", status="ok", client_id="d1")
-    link = await soon(house.connected.get())
-    sending = house.send(link, look())
-    # What a machine that was put to sleep looks like from here.
-    socket.transport.pause_reading()
-    await fails(sending, ErrorCode.OUTCOME_UNKNOWN)
-    assert "1011" in (await soon(house.lost.get()))[1]
-    socket.transport.abort()
-    await server.close()

@@ -90,13 +90,14 @@ async def test_a_part_never_ends_inside_a_character(router: Router, root: Path) 
 
 
 async def test_the_modes_create_overwrite_and_append_do_as_they_say(router: Router, root: Path) -> None:
-    path = str(root / "d")
+    file = root / "d"
+    path = str(file)
     await good(router, "write_file", file_path=path, content="one", mode="create")
     assert "exists" in await refused(router, "write_file", file_path=path, content="two", mode="create")
     await good(router, "write_file", file_path=path, content="+two", mode="append")
-    assert Path(path).read_text() == "one+two"
+    assert file.read_text() == "one+two"
     await good(router, "write_file", file_path=path, content="three", mode="overwrite")
-    assert Path(path).read_text() == "three"
+    assert file.read_text() == "three"
 
 
 async def test_a_file_keeps_its_mode_when_it_is_overwritten_and_restored(router: Router, root: Path) -> None:

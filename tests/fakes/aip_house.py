@@ -1,0 +1,117 @@
+"""A running end of device links, and hand-made devices that dial it over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+from core.aip.console_end import DeviceLinkServer, LinkEvents, token_table
+from core.aip.link import DeviceLink, LinkLimits
+from core.aip.messages import Command, Result, ResultStatus
+from core.errors import DeviceError, ErrorCode
+from core.tasks import TaskGroupOwner
+
+QUICK = LinkLimits(register_s=0.3, close_s=0.5, max_incoming_bytes=1024 * 1024, max_outgoing_bytes=200_000)
+TOKENS = {"d1": "token-one", "d2": "token-two"}
+
+
+@dataclass
+class House:
+    """A running server and what it told its owner."""
+
+    server: DeviceLinkServer
+    tasks: TaskGroupOwner
+    connected: asyncio.Queue[DeviceLink] = field(default_factory=asyncio.Queue)
+    lost: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
+    refused: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
+    late: asyncio.Queue[list[Result]] = field(default_factory=asyncio.Queue)
+
+    async def dial(self, token: str | None = "token-one", **more: Any) -> ClientConnection:
+        headers = [("Authorization", f"Bearer {token}")] if token else []
+        headers += more.pop("headers", [])
+        return await connect(
+            self.server.url + more.pop("query", ""), additional_headers=headers, proxy=None, **more
+        )
+
+    async def joined(self, name: str = "d1") -> tuple[ClientConnection, DeviceLink]:
+        socket = await self.dial(TOKENS[name])
+        await say(socket, type="register", status="ok", client_id=name, metadata={"a": 1})
+        assert (await hear(socket))["type"] == "heartbeat"
+        return socket, await soon(self.connected.get())
+
+    def send(self, link: DeviceLink, *commands: Command, timeout: float = 5) -> asyncio.Task[list[Result]]:
+        return self.tasks.spawn("send", link.send_commands(commands, timeout))
+
+
+@asynccontextmanager
+async def running_house() -> AsyncIterator[House]:
+    """A house with its server listening."""
+    tasks = TaskGroupOwner("test", lambda name, error: None)
+    events = LinkEvents(
+        on_connected=lambda link: built.connected.put_nowait(link),
+        on_lost=lambda link, reason: built.lost.put_nowait((link.name, reason)),
+        on_refused=lambda reason, peer: built.refused.put_nowait((reason, peer)),
+        on_late=lambda link, results: built.late.put_nowait(results),
+    )
+    built = House(DeviceLinkServer(token_table(TOKENS), events, limits=QUICK), tasks)
+    await built.server.start()
+    yield built
+    await built.server.close()
+    await tasks.close()
+
+
+async def soon(wanted: Any, seconds: float = 5) -> Any:
+    async with asyncio.timeout(seconds):
+        return await wanted
+
+
+async def say(socket: ClientConnection, **frame: Any) -> None:
+    await socket.send(json.dumps(frame))
+
+
+async def hear(socket: ClientConnection) -> dict[str, Any]:
+    frame = json.loads(await soon(socket.recv()))
+    assert isinstance(frame, dict)
+    return frame
+
+
+def look(call_id: str = "c1", **parameters: Any) -> Command:
+    return Command(
+        tool_name="get_system_info", tool_type="data_collection", parameters=parameters, call_id=call_id
+    )
+
+
+def success(call_id: str | None = "c1", result: Any = 1) -> dict[str, Any]:
+    return {"status": "success", "error": None, "result": result, "namespace": "n", "call_id": call_id}
+
+
+async def answer(socket: ClientConnection, command: dict[str, Any], *results: Any, **more: Any) -> None:
+    frame = {
+        "type": "command_results",
+        "status": "continue",
+        "client_id": "d1",
+        "session_id": command["session_id"],
+        "prev_response_id": command["response_id"],
+        "action_results": list(results),
+    }
+    await say(socket, **{**frame, **more})
+
+
+async def fails(sending: asyncio.Task[list[Result]], code: ErrorCode) -> str:
+    with pytest.raises(DeviceError) as caught:
+        await soon(sending)
+    assert caught.value.code is code
+    return caught.value.message
+
+
+async def still_works(house: House, socket: ClientConnection, link: DeviceLink) -> None:
+    sending = house.send(link, look("alive"))
+    await answer(socket, await hear(socket), success("alive"))
+    assert (await soon(sending))[0].status is ResultStatus.SUCCESS

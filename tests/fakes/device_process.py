@@ -1,0 +1,150 @@
+"""The device client as a process, and consoles for it to meet: a real one, and hostile ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+
+from core.aip.console_end import DeviceLinkServer, LinkEvents, acknowledgement, token_table
+from core.aip.link import DeviceLink
+from core.aip.messages import Command, Result
+from core.tasks import TaskGroupOwner
+
+TOKEN = "one-time-token-nobody-may-see"
+HERE = Path(__file__).parents[2]
+
+
+@dataclass
+class Device:
+    """A running device client. Its standard input is its tether."""
+
+    process: asyncio.subprocess.Process
+
+    async def ended(self, seconds: float = 10) -> int:
+        async with asyncio.timeout(seconds):
+            return await self.process.wait()
+
+    async def said(self) -> str:
+        assert self.process.stderr is not None
+        async with asyncio.timeout(10):
+            return (await self.process.stderr.read()).decode()
+
+    async def says(self, word: str) -> str:
+        """The next line of its log with `word` in it."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(10):
+            while line := (await self.process.stderr.readline()).decode():
+                if word in line:
+                    return line
+        raise AssertionError(f"it ended without saying {word}")
+
+
+@asynccontextmanager
+async def device(url: str, tmp_path: Path, *more: str, token: str | None = TOKEN) -> AsyncIterator[Device]:
+    config = tmp_path / "device.toml"
+    if not config.exists():
+        (tmp_path / "root").mkdir()
+        config.write_text(f'roots = ["{tmp_path}/root"]\n')
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "core.device", "--connect", url, "--name", "d1"),
+        *("--config", str(config), "--state", str(tmp_path / "state"), *more),
+        *(() if token is None else ("--token-stdin",)),
+        stdin=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=HERE,
+    )
+    assert process.stdin is not None
+    if token is not None:
+        process.stdin.write(f"{token}\n".encode())
+    try:
+        yield Device(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        process.stdin.close()
+
+
+@dataclass
+class Console:
+    server: DeviceLinkServer
+    tasks: TaskGroupOwner
+    connected: asyncio.Queue[DeviceLink] = field(default_factory=asyncio.Queue)
+    lost: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
+    refused: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
+
+    async def link(self) -> DeviceLink:
+        async with asyncio.timeout(10):
+            return await self.connected.get()
+
+
+@asynccontextmanager
+async def running_console() -> AsyncIterator[Console]:
+    """A console's end that knows the token of d1."""
+    tasks = TaskGroupOwner("test", lambda name, error: None)
+    events = LinkEvents(
+        on_connected=lambda link: built.connected.put_nowait(link),
+        on_lost=lambda link, reason: built.lost.put_nowait(reason),
+        on_refused=lambda reason, peer: built.refused.put_nowait(reason),
+    )
+    built = Console(DeviceLinkServer(token_table({"d1": TOKEN}), events), tasks)
+    await built.server.start()
+    yield built
+    await built.server.close()
+    await tasks.close()
+
+
+def act(tool: str, **parameters: Any) -> Command:
+    kind: Any = "action" if tool in {"shell_execute", "write_file", "restore_file"} else "data_collection"
+    return Command(tool_name=tool, tool_type=kind, parameters=parameters, call_id=os.urandom(8).hex())
+
+
+async def one(link: DeviceLink, command: Command, timeout: float = 20) -> Result:
+    return (await link.send_commands([command], timeout))[0]
+
+
+@asynccontextmanager
+async def hostile(story: Callable[[ServerConnection], Awaitable[None]]) -> AsyncIterator[tuple[str, Any]]:
+    """A console that does with each device whatever `story` says; yields its address and the story's end."""
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def handler(connection: ServerConnection) -> None:
+        try:
+            await story(connection)
+        except ConnectionClosed:
+            return
+        except BaseException as error:
+            if not done.done():
+                done.set_exception(error)
+            raise
+        if not done.done():
+            done.set_result(None)
+
+    async with serve(handler, "127.0.0.1", 0, max_size=None) as server:
+        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/ws", done
+
+
+async def hear(connection: ServerConnection) -> dict[str, Any]:
+    async with asyncio.timeout(10):
+        frame = json.loads(await connection.recv())
+    assert isinstance(frame, dict)
+    return frame
+
+
+async def admit(connection: ServerConnection) -> None:
+    hello = await hear(connection)
+    assert (hello["type"], hello["client_type"], hello["client_id"]) == ("register", "device", "d1")
+    await connection.send(acknowledgement())
+
+
+GOOD = {"tool_name": "get_system_info", "tool_type": "data_collection", "parameters": {"info_type": "os"}}

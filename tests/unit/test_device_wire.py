@@ -1,0 +1,166 @@
+"""The device client's process against consoles that send what they should not, and its command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
+
+from tests.fakes.device_process import GOOD, HERE, admit, device, hear, hostile
+
+
+async def test_every_malformed_frame_is_answered_and_the_link_goes_on(tmp_path: Path) -> None:
+    async def story(connection: ServerConnection) -> None:
+        await admit(connection)
+        for data in ("{", "[]", '{"type":"dance","status":"ok"}', b"\xff\xfe", "[" * 5000, "7"):
+            await connection.send(data)
+            assert (await hear(connection))["type"] == "error"
+        batch = [
+            {**GOOD, "call_id": "1"},
+            {**GOOD, "call_id": "2", "tool_type": "magic"},
+            {**GOOD, "call_id": "3"},
+        ]
+        frame = {"type": "command", "status": "continue", "session_id": "s", "response_id": "r"}
+        await connection.send(json.dumps({**frame, "actions": batch, "surplus": 1}))
+        answer = await hear(connection)
+        assert (answer["type"], answer["prev_response_id"], answer["session_id"]) == (
+            "command_results",
+            "r",
+            "s",
+        )
+        assert [(result["call_id"], result["status"]) for result in answer["action_results"]] == [
+            ("1", "success"),
+            ("2", "failure"),
+            ("3", "skipped"),
+        ]
+        # The same frame again: nothing runs twice.
+        await connection.send(json.dumps({**frame, "actions": [batch[0]]}))
+        (again,) = (await hear(connection))["action_results"]
+        assert again["status"] == "failure"
+        # As stock: ids that are null come back as null, and binary JSON is JSON.
+        await connection.send(json.dumps({**frame, "response_id": None, "actions": [GOOD]}).encode())
+        answer = await hear(connection)
+        assert answer["prev_response_id"] is None
+        assert answer["action_results"][0]["call_id"] is None
+        await connection.send(json.dumps({**frame, "response_id": "e", "actions": None}))
+        assert (await hear(connection))["action_results"] == []
+
+    async with hostile(story) as (url, done), device(url, tmp_path):
+        async with asyncio.timeout(20):
+            await done
+
+
+async def test_an_oversized_frame_costs_the_link_but_not_the_device(tmp_path: Path) -> None:
+    visits = 0
+
+    async def story(connection: ServerConnection) -> None:
+        nonlocal visits
+        visits += 1
+        await admit(connection)
+        if visits == 1:
+            await connection.send("x" * (65 * 1024 * 1024))
+            await connection.recv()
+        await connection.send(json.dumps({"type": "command", "status": "ok", "actions": [GOOD]}))
+        assert (await hear(connection))["action_results"][0]["status"] == "success"
+
+    async with hostile(story) as (url, done), device(url, tmp_path):
+        async with asyncio.timeout(20):
+            await done
+    assert visits == 2
+
+
+async def test_a_refused_registration_is_tried_again(tmp_path: Path) -> None:
+    visits = 0
+
+    async def story(connection: ServerConnection) -> None:
+        nonlocal visits
+        visits += 1
+        if visits < 3:
+            await hear(connection)
+            await connection.send('{"type":"error","status":"error","error":"not now"}')
+            await connection.wait_closed()
+            raise ConnectionClosed(None, None)
+        await admit(connection)
+
+    async with hostile(story) as (url, done), device(url, tmp_path):
+        async with asyncio.timeout(20):
+            await done
+
+
+async def test_a_task_is_sent_back_as_stock_devices_do(tmp_path: Path) -> None:
+    async def story(connection: ServerConnection) -> None:
+        await admit(connection)
+        await connection.send(
+            '{"type":"task","status":"ok","user_request":"say hi","task_name":"t","session_id":"s"}'
+        )
+        task = await hear(connection)
+        assert (task["type"], task["request"], task["task_name"]) == ("task", "say hi", "t")
+
+    async with hostile(story) as (url, done), device(url, tmp_path):
+        async with asyncio.timeout(20):
+            await done
+
+
+def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "core.device", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        cwd=HERE,
+        timeout=30,
+        check=False,
+    )
+
+
+def test_check_reports_tools_and_limits_and_ends(tmp_path: Path) -> None:
+    ended = run("--check", "--state", str(tmp_path / "state"))
+    assert ended.returncode == 0
+    found = json.loads(ended.stdout)
+    assert "shell_execute" in found["tools"]
+    assert found["roots"]
+
+
+@pytest.mark.parametrize("text", ["roots = [", "unknown = 1", "[limits]\nmax_processes = 'many'"])
+def test_a_broken_device_toml_ends_it_with_code_2_and_names_the_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "device.toml").write_text(text)
+    ended = run("--connect", "ws://127.0.0.1:9/ws", "--config", str(tmp_path / "device.toml"))
+    assert ended.returncode == 2
+    assert "device.toml" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin"),
+    [
+        ((), ""),
+        (("--connect", "http://127.0.0.1/ws"), ""),
+        (("--connect", "ws://"), ""),
+        (("--connect", "ws://127.0.0.1:9/ws", "--token-stdin"), ""),
+        (("--connect", "ws://127.0.0.1:9/ws", "--token-stdin"), "two words\n"),
+        (("--connect", "ws://127.0.0.1:9/ws", "--token-stdin"), "x" * 5000 + "\n"),
+        (("--connect", "ws://127.0.0.1:9/ws", "--state", "/proc/no/such"), ""),
+        (("--listen", "127.0.0.1:9"), ""),
+    ],
+)
+def test_bad_arguments_end_it_with_code_2(tmp_path: Path, arguments: tuple[str, ...], stdin: str) -> None:
+    state = () if "--state" in arguments else ("--state", str(tmp_path / "state"))
+    ended = run(*arguments, *state, stdin=stdin)
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stderr
+
+
+def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
+    code = "import sys, core.device.__main__; print(*(m for m in sys.modules if m.startswith('core.')))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=HERE, check=True
+    ).stdout.split()
+    allowed = ("core.aip", "core.device", "core.errors", "core.canonical", "core.tasks")
+    assert [name for name in loaded if not name.startswith(allowed)] == []
+    assert "core.aip.console_end" not in loaded
