@@ -7,6 +7,7 @@ order of the calls. Reading never waits for writing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -30,7 +31,7 @@ from core.audit.spool import Spool
 from core.audit.store import DATABASE, Store
 from core.audit.verify import verify_home
 from core.audit.writer import Group, Writer
-from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalError
+from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalError, JournalUnavailable
 
 SPOOL = "journal.spool"
 BLOBS = "blobs"
@@ -53,6 +54,7 @@ class Journal:
         self._recovered = recovered
         self._loop = asyncio.get_running_loop()
         self._subscribers: list[Subscriber] = []
+        self._noted = self._delivered = 0
         self._stops: set[threading.Event] = set()
         self._blobs = Blobs(folder / BLOBS)
         self._readers = Readers(folder / DATABASE)
@@ -98,8 +100,9 @@ class Journal:
             BadInput: one of them has no canonical form.
             JournalUnavailable: they may not have been written.
         """
-        if not entries:
-            return []
+        return await self._submit(entries) if entries else []
+
+    async def _submit(self, entries: list[NewEntry]) -> list[Entry]:
         answer: asyncio.Future[list[Entry]] = self._loop.create_future()
 
         def done(group: Group) -> None:
@@ -121,6 +124,16 @@ class Journal:
             JournalUnavailable: it was not written.
         """
         self._writer.note(entry)
+        self._noted += 1
+
+    async def settle(self) -> None:
+        """Wait until everything noted so far can be read; costs one commit when something is under way.
+
+        Returns at once when the journal cannot be written: what can be read then is all there is to read.
+        """
+        if self._noted > self._delivered:
+            with contextlib.suppress(JournalUnavailable):
+                await self._submit([])
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
         """Call `callback` on the event loop with the entries of each commit; gives what ends that."""
@@ -250,6 +263,7 @@ class Journal:
         for group in groups:
             if group.done is not None:
                 group.done(group)
+        self._delivered += sum(1 for group in groups if group.spool and group.error is None)
         if not self._subscribers:
             return
         entries = [entry for group in groups if group.error is None for entry in written(group)]

@@ -10,7 +10,8 @@ import asyncio
 import base64
 import binascii
 import io
-import json
+import math
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from core.dispatch.models import Evidence
@@ -18,6 +19,7 @@ from core.errors import DeviceError, ErrorCode
 
 LARGE_TEXT = 64 * 1024
 HEAD_OF_LARGE_TEXT = 2_000
+MOST_DEPTH = 100
 MOST_PIXELS = 100_000_000
 PICTURE_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 
@@ -38,71 +40,109 @@ class UnusableAnswer(DeviceError):
         self.evidence = evidence
 
 
+@dataclass(slots=True)
+class _Found:
+    """What a walk over a result came upon: the places to fill in, and what is wrong."""
+
+    pictures: list[tuple[str, dict[str, Any], Any]] = field(default_factory=list)
+    texts: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
 async def take_evidence(result: Any, blobs: Blobs) -> tuple[Any, list[Evidence]]:
     """The result with pictures and large texts replaced by references, and those references.
+
+    What comes back always has a canonical JSON form: whole numbers beyond 2^53 become `{"$number": "…"}`,
+    broken Unicode is escaped.
 
     Raises:
         UnusableAnswer: something that claims to be a picture is none, or this is not JSON data.
     """
-    evidence: list[Evidence] = []
-    problems: list[str] = []
-
-    async def walk(value: Any, place: str) -> Any:
-        if isinstance(value, dict):
-            if "data_base64" in value:
-                return await picture(value, place)
-            return {str(key): await walk(one, f"{place}.{key}") for key, one in value.items()}
-        if isinstance(value, list):
-            if len(value) > 1000:  # a long list of plain rows is not worth a coroutine each
-                return value if not _holds_large(value) else [await walk(one, place) for one in value]
-            return [await walk(one, f"{place}[{index}]") for index, one in enumerate(value)]
-        if isinstance(value, str) and len(value) > LARGE_TEXT:
-            return await large_text(value, place)
-        return value
-
-    async def large_text(value: str, place: str) -> dict[str, Any]:
-        data = value.encode("utf-8", "surrogatepass")
-        blob = await blobs.put_blob(data)
-        what = place.lstrip(".")
-        evidence.append(Evidence(blob=blob, media_type="text/plain", size=len(data), what=what))
-        return {
-            "blob": blob,
-            "media_type": "text/plain",
-            "size": len(data),
-            "head": value[:HEAD_OF_LARGE_TEXT],
-        }
-
-    async def picture(value: dict[str, Any], place: str) -> dict[str, Any]:
-        data = _decoded(value["data_base64"])
-        if data is None:
-            problems.append(f"{place.lstrip('.') or 'the result'} is not base64")
-            data = str(value["data_base64"]).encode("utf-8", "replace")
-        kept = await blobs.put_blob(data)
-        looked = await asyncio.to_thread(_look_at, data)
-        if looked is None:
-            problems.append(f"{place.lstrip('.') or 'the result'} is not a picture")
-            evidence.append(
-                Evidence(
-                    blob=kept, media_type="application/octet-stream", size=len(data), what="not a picture"
-                )
-            )
-            return {"blob": kept, "media_type": "application/octet-stream", "size": len(data)}
-        media_type, width, height = looked
-        seen = Evidence(
-            blob=kept, media_type=media_type, size=len(data), what="picture", width=width, height=height
+    found = _Found()
+    clean = _walk(result, "", found, 0)
+    evidence = [await _keep_text(place, into, text, blobs) for place, into, text in found.texts]
+    for place, into, data in found.pictures:
+        evidence.append(await _keep_picture(place, into, data, blobs, found.problems))
+    if found.problems:
+        raise UnusableAnswer(
+            f"The device's answer cannot be used: {'; '.join(found.problems[:5])}.", evidence
         )
-        evidence.append(seen)
-        return {"blob": kept, "media_type": media_type, "size": len(data), "width": width, "height": height}
-
-    clean = await walk(result, "")
-    if problems:
-        raise UnusableAnswer(f"The device's answer cannot be used: {'; '.join(problems)}.", evidence)
     return clean, evidence
 
 
-def _holds_large(rows: list[Any]) -> bool:
-    text = json.dumps(rows)
-    return "data_base64" in text or len(text) > LARGE_TEXT * 4
+def _walk(value: Any, place: str, found: _Found, depth: int) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if depth > MOST_DEPTH:
+        found.problems.append(f"it is nested deeper than {MOST_DEPTH} levels")
+        return None
+    if isinstance(value, str):
+        return _text(value, place, found)
+    if isinstance(value, int):
+        return value if abs(value) < 2**53 else {"$number": str(value)}
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        found.problems.append(f"{place or 'it'} is not a JSON number")
+        return None
+    if isinstance(value, list):
+        return [_walk(one, f"{place}[{index}]", found, depth + 1) for index, one in enumerate(value)]
+    if isinstance(value, dict) and "data_base64" in value:
+        into: dict[str, Any] = {}
+        found.pictures.append((place or "the result", into, value["data_base64"]))
+        return into
+    if isinstance(value, dict):
+        return {
+            _whole(str(key)): _walk(one, f"{place}.{key}" if place else str(key), found, depth + 1)
+            for key, one in value.items()
+        }
+    found.problems.append(f"{place or 'it'} is not JSON data")
+    return None
+
+
+def _text(value: str, place: str, found: _Found) -> Any:
+    if len(value) <= LARGE_TEXT:
+        return _whole(value)
+    into: dict[str, Any] = {}
+    found.texts.append((place, into, value))
+    return into
+
+
+def _whole(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+async def _keep_text(place: str, into: dict[str, Any], text: str, blobs: Blobs) -> Evidence:
+    data = text.encode("utf-8", "backslashreplace")
+    kept = Evidence(blob=await blobs.put_blob(data), media_type="text/plain", size=len(data), what=place)
+    into.update(blob=kept.blob, media_type=kept.media_type, size=kept.size)
+    into["head"] = _whole(text[:HEAD_OF_LARGE_TEXT])
+    return kept
+
+
+async def _keep_picture(
+    place: str, into: dict[str, Any], encoded: Any, blobs: Blobs, problems: list[str]
+) -> Evidence:
+    data = _decoded(encoded)
+    if data is None:
+        problems.append(f"{place} is not base64")
+        data = str(encoded).encode("utf-8", "backslashreplace")
+        looked = None
+    else:
+        looked = await asyncio.to_thread(_look_at, data)
+        if looked is None:
+            problems.append(f"{place} is not a picture")
+    media_type, width, height = looked or ("application/octet-stream", None, None)
+    kept = Evidence(
+        blob=await blobs.put_blob(data),
+        media_type=media_type,
+        size=len(data),
+        what="picture" if looked else "not a picture",
+        width=width,
+        height=height,
+    )
+    into.update(kept.model_dump(exclude_none=True, exclude={"what"}))
+    return kept
 
 
 def _decoded(text: Any) -> bytes | None:

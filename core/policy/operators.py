@@ -7,14 +7,13 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import ValidationError
 
-from core.canonical import canonical_bytes
 from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused
 from core.home import OPERATOR_NAME
 from core.policy.models import Operator, SignedStatement
+from core.policy.operator_keys import verify_statement
 
 
 class Operators:
@@ -98,13 +97,8 @@ class Operators:
             raise Refused(
                 f"{statement.approver} is not an operator of this home.", ErrorCode.APPROVAL_INVALID
             )
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(operator.public_key))
-        try:
-            key.verify(bytes.fromhex(signed.signature), canonical_bytes(statement.model_dump(mode="json")))
-        except (InvalidSignature, ValueError) as error:
-            raise Refused(
-                f"The signature is not {statement.approver}'s.", ErrorCode.APPROVAL_INVALID
-            ) from error
+        if not verify_statement(signed, operator.public_key):
+            raise Refused(f"The signature is not {statement.approver}'s.", ErrorCode.APPROVAL_INVALID)
         return operator
 
     def _known(self, operator: Operator) -> Operator | None:

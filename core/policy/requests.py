@@ -15,7 +15,8 @@ def request_bytes(request: Request) -> bytes:
     Raises:
         BadInput: the parameters have no canonical form.
     """
-    fields = request.model_dump(mode="json", exclude={"digest"})
+    # Not pydantic's JSON mode: it would write NaN as null, and the digest would cover what is not sent.
+    fields = request.model_dump(exclude={"digest"})
     return canonical_bytes({**fields, "format": REQUEST_FORMAT})
 
 

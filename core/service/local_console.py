@@ -126,6 +126,7 @@ class LocalConsole(Console):
         live = self._service.runner.find(run)
         if live is not None:
             return live.whole()
+        await self._service.journal.settle()
         entries = await self._service.journal.entries_of_run(run)
         if not entries:
             raise BadInput(f"There is no run {run}.", ErrorCode.NOT_FOUND)
@@ -241,6 +242,7 @@ class LocalConsole(Console):
         service.tell_control()
 
     async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
+        await self._service.journal.settle()
         page = await self._service.journal.query(query, before=before, limit=limit)
         return EntryPage(
             entries=page.entries,
@@ -274,6 +276,7 @@ class LocalConsole(Console):
         )
 
     async def command(self, call_id: str) -> CommandRecord:
+        await self._service.journal.settle()
         page = await self._service.journal.query(f"call:{_quoted(call_id)}", after=0, limit=500)
         if not page.entries:
             raise BadInput(f"There is no command {call_id}.", ErrorCode.NOT_FOUND)
@@ -308,6 +311,7 @@ class LocalConsole(Console):
 
     async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
         journal = self._service.journal
+        await journal.settle()
         if run is not None:
             found = await self.run(run)
             entries = await journal.entries_of_run(run)

@@ -1,0 +1,55 @@
+"""What every test may use: a virtual display, a home, a service over either channel, an operator."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.home import Home
+from core.policy.operator_keys import OperatorKey, create_operator_key
+
+
+@pytest.fixture(scope="session")
+def display() -> Iterator[str]:
+    """A virtual X display of this test session; it says itself when it is ready."""
+    program = shutil.which("Xvfb")
+    assert program, "Xvfb is needed for these tests; make setup installs it"
+    reads, writes = os.pipe()
+    server = subprocess.Popen(
+        [program, "-displayfd", str(writes), "-screen", "0", "1280x800x24", "-nolisten", "tcp"],
+        pass_fds=[writes],
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(writes)
+    with os.fdopen(reads) as told:
+        number = told.readline().strip()
+    assert number, "Xvfb did not start"
+    try:
+        yield f":{number}"
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+@pytest.fixture
+def on_display(display: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """This test's processes and tools see the virtual display."""
+    monkeypatch.setenv("DISPLAY", display)
+    return display
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A fresh home."""
+    return Home(tmp_path / "home").create()
+
+
+@pytest.fixture
+async def operator(home: Home) -> OperatorKey:
+    """The key of the operator `anna`, not yet registered."""
+    return create_operator_key(home, "anna", None)

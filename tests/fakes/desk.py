@@ -1,0 +1,66 @@
+"""A real service on a test's home, and what tests wait for and do with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from core.fleet.models import Health
+from core.home import Home
+from core.policy.models import Approval
+from core.policy.operator_keys import OperatorKey, statement_for
+from core.service.console import ApprovalChanged, Console, DeviceChanged
+from core.service.service import Service
+
+PATIENCE = 20.0
+
+
+def choose_channel(home: Home, channel: str) -> None:
+    """Write which way this computer is reached: `process` or `in-process`."""
+    (home.path / "settings.toml").write_text(f'this_computer = "{channel}"\n')
+
+
+@asynccontextmanager
+async def open_service(home: Home) -> AsyncIterator[Service]:
+    """The service of a home with this computer online; ended in order afterwards."""
+    service = await Service.open(home)
+    try:
+        await online(service)
+        yield service
+    finally:
+        await service.close()
+
+
+async def online(service: Service, health: Health = Health.ONLINE) -> None:
+    """Wait until this computer has that health."""
+    console = service.console("operator:test")
+    async with asyncio.timeout(PATIENCE):
+        events = console.events()
+        if (await console.state()).devices[0].health is health:
+            return
+        async for event in events:
+            if isinstance(event, DeviceChanged) and event.device.health is health:
+                return
+
+
+async def next_approval(console: Console) -> Approval:
+    """The request for approval that waits, or the next one that comes."""
+    async with asyncio.timeout(PATIENCE):
+        events = console.events()
+        if waiting := await console.approvals():
+            return waiting[0]
+        async for event in events:
+            if isinstance(event, ApprovalChanged):
+                return event.approval
+    raise AssertionError("no request for approval came")
+
+
+async def approve(console: Console, approval: Approval, key: OperatorKey) -> Approval:
+    """Sign and send an approval."""
+    return await console.decide(key.sign(statement_for(approval, "approve", key.name, "")))
+
+
+async def deny(console: Console, approval: Approval, key: OperatorKey, reason: str) -> Approval:
+    """Sign and send a denial."""
+    return await console.decide(key.sign(statement_for(approval, "deny", key.name, reason)))

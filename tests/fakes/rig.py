@@ -1,0 +1,200 @@
+"""The dispatcher with everything real around it but the device: its tools are scripted and remember calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from core.aip.messages import Command, Result, ResultStatus, ToolInfo, ToolType
+from core.audit.checkpoint import load_or_create_journal_key
+from core.audit.entries import Entry, NewEntry
+from core.audit.journal import Journal
+from core.dispatch.channel import LocalCommandDispatcher
+from core.dispatch.dispatcher import Dispatcher, Order
+from core.dispatch.models import CommandResult
+from core.dispatch.secrets import Masker
+from core.errors import JournalUnavailable
+from core.fleet.fleet import Arrival, Fleet
+from core.fleet.pins import Pins
+from core.home import Home
+from core.policy.approvals import ApprovalQueue
+from core.policy.models import Approval
+from core.policy.operator_keys import OperatorKey, create_operator_key
+from core.policy.operators import Operators
+from core.policy.policy import Policy
+from core.tasks import TaskGroupOwner
+
+DEVICE = "bench"
+Answer = Callable[[Command], Awaitable[Any] | Any]
+
+
+def tool_info(
+    name: str,
+    tool_type: ToolType = "action",
+    properties: dict[str, Any] | None = None,
+    required: list[str] | None = None,
+    namespace: str = "builtin",
+    **more: Any,
+) -> ToolInfo:
+    """A tool definition with a closed object of arguments."""
+    schema = {
+        "type": "object",
+        "properties": properties or {},
+        "required": required or [],
+        "additionalProperties": False,
+    }
+    return ToolInfo(
+        tool_key=f"{tool_type}::{name}",
+        tool_name=name,
+        tool_type=tool_type,
+        namespace=namespace,
+        description=f"{name}, for tests",
+        input_schema=schema,
+        **more,
+    )
+
+
+TEXT = {"type": "string"}
+USUAL_TOOLS = [
+    tool_info("get_system_info", "data_collection", {"info_type": TEXT}, ["info_type"]),
+    tool_info("screenshot", "data_collection", {"region": TEXT}),
+    tool_info("read_file", "data_collection", {"file_path": TEXT}, ["file_path"]),
+    tool_info("write_file", "action", {"file_path": TEXT, "content": TEXT}, ["file_path", "content"]),
+    tool_info("shell_execute", "action", {"command": TEXT, "timeout": {"type": "number"}}, ["command"]),
+]
+
+
+class ScriptedTools:
+    """The far end: answers as told, and remembers everything it was asked to run."""
+
+    def __init__(self, infos: list[ToolInfo] | None = None) -> None:
+        self.infos = list(USUAL_TOOLS if infos is None else infos)
+        self.seen: list[Command] = []
+        self.answers: dict[str, Answer] = {}
+        self.cancelled: list[str] = []
+
+    def tools(self) -> list[ToolInfo]:
+        return self.infos
+
+    async def run(self, command: Command, deadline_s: float) -> Result:
+        self.seen.append(command)
+        answer: Any = {"ok": True}
+        if command.tool_name in self.answers:
+            answer = self.answers[command.tool_name](command)
+            if asyncio.iscoroutine(answer):
+                answer = await answer
+        if isinstance(answer, Result):
+            return answer.model_copy(update={"call_id": command.call_id})
+        return Result(status=ResultStatus.SUCCESS, result=answer, call_id=command.call_id)
+
+    def cancel(self, call_id: str) -> bool:
+        self.cancelled.append(call_id)
+        return True
+
+
+class BreakableJournal:
+    """A real journal whose disk can be taken away and given back."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self.broken = False
+
+    def _check(self) -> None:
+        if self.broken:
+            raise JournalUnavailable("The disk is full.")
+
+    async def append(self, entry: NewEntry) -> Entry:
+        self._check()
+        return await self._journal.append(entry)
+
+    def note(self, entry: NewEntry) -> None:
+        self._check()
+        self._journal.note(entry)
+
+    async def put_blob(self, data: bytes) -> str:
+        self._check()
+        return await self._journal.put_blob(data)
+
+
+@dataclass
+class Rig:
+    """Everything a test of the dispatcher holds."""
+
+    home: Home
+    journal: Journal
+    disk: BreakableJournal
+    tools: ScriptedTools
+    fleet: Fleet
+    policy: Policy
+    approvals: ApprovalQueue
+    dispatcher: Dispatcher
+    tasks: TaskGroupOwner
+    key: OperatorKey
+    told: list[Approval] = field(default_factory=list)
+    asked: asyncio.Queue[Approval] = field(default_factory=asyncio.Queue)
+
+    async def call(self, tool: str, **parameters: Any) -> CommandResult:
+        """Dispatch one command as the operator anna."""
+        return await self.dispatcher.dispatch(Order(DEVICE, tool, parameters, "operator:anna"))
+
+    def start(self, tool: str, **parameters: Any) -> asyncio.Task[CommandResult]:
+        """Dispatch one command in the background."""
+        return self.tasks.spawn(f"call {tool}", self.call(tool, **parameters))
+
+    async def connect(self, roots: list[Path] | None = None) -> None:
+        """Let the scripted device connect (again)."""
+        channel = LocalCommandDispatcher(DEVICE, self.tools, self.dispatcher.gate)
+        await self.fleet.arrived(DEVICE, Arrival(channel, "in-process", "linux", "test", "test", [], roots))
+
+    async def entries(self, query: str = "") -> list[Entry]:
+        """What the journal has, oldest first."""
+        await self.journal.append(NewEntry(kind="service_started", actor="test"))
+        page = await self.journal.query(query, after=0, limit=500)
+        return page.entries
+
+
+@asynccontextmanager
+async def open_rig(
+    home: Home, infos: list[ToolInfo] | None = None, expiry_s: float = 60.0
+) -> AsyncIterator[Rig]:
+    """A rig on a fresh home with its device connected."""
+    key = load_or_create_journal_key(home.keys / "journal.key")
+    journal = await Journal.open(home.path, key, "test")
+    disk = BreakableJournal(journal)
+    operators = Operators(home.operators).load()
+    operator = create_operator_key(home, "anna", None)
+    operators.add(operator.operator)
+    tasks = TaskGroupOwner("test")
+    policy = Policy(home.policy).load()
+    asked: asyncio.Queue[Approval] = asyncio.Queue()
+    told: list[Approval] = []
+
+    def publish(approval: Approval) -> None:
+        told.append(approval)
+        if approval.state.value == "waiting":
+            asked.put_nowait(approval)
+
+    approvals = ApprovalQueue(operators, disk, expiry_s, publish)
+    fleet = Fleet(disk, policy, Pins(home.contracts).load(), lambda device: None)
+    fleet.add(DEVICE, ["desk"])
+    dispatcher = Dispatcher(
+        devices=fleet,
+        policy=policy,
+        approvals=approvals,
+        journal=disk,
+        masker=Masker.of(home.keys / "masking.salt"),
+        tasks=tasks,
+    )
+    tools = ScriptedTools(infos)
+    rig = Rig(home, journal, disk, tools, fleet, policy, approvals, dispatcher, tasks, operator, told, asked)
+    await rig.connect()
+    try:
+        yield rig
+    finally:
+        await tasks.close()
+        fleet.close()
+        await journal.close()

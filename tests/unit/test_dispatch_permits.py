@@ -1,0 +1,146 @@
+"""No channel call without a permit; a permit is worth one sending of exactly the permitted bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.aip.messages import Command
+from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
+from core.dispatch.permit import Permit, PermitMint, PermittedCommand
+from core.errors import ErrorCode, Refused
+from core.policy.models import Request
+from core.policy.requests import make_request
+from tests.fakes.rig import ScriptedTools
+
+
+def a_request(**changes: object) -> Request:
+    usual: dict[str, object] = {
+        "device": "bench",
+        "contract": "c" * 64,
+        "tool_key": "action::shell_execute",
+        "tool_name": "shell_execute",
+        "tool_type": "action",
+        "namespace": "builtin",
+        "parameters": {"command": "true"},
+        "call_id": "call-1",
+    }
+    return make_request(**{**usual, **changes})  # type: ignore[arg-type]  # a test's own table
+
+
+def command_of(request: Request, permit: Permit, **changes: object) -> PermittedCommand:
+    usual: dict[str, object] = {
+        "tool_name": request.tool_name,
+        "tool_type": request.tool_type,
+        "parameters": request.parameters,
+        "call_id": request.call_id,
+        "permit": permit,
+    }
+    return PermittedCommand.model_validate({**usual, **changes})
+
+
+class SilentLink:
+    """A link that only remembers what it was given to send."""
+
+    def __init__(self) -> None:
+        self.sent: list[Command] = []
+
+    async def send_commands(self, commands, timeout):
+        self.sent.extend(commands)
+        return []
+
+    async def cancel(self, call_id: str) -> bool:
+        return False
+
+
+async def test_a_channel_refuses_a_bare_command_and_sends_nothing():
+    mint, tools, link = PermitMint(), ScriptedTools(), SilentLink()
+    bare = Command(tool_name="shell_execute", tool_type="action", parameters={"command": "true"}, call_id="1")
+    for channel in (
+        LocalCommandDispatcher("bench", tools, mint),
+        WebSocketCommandDispatcher("bench", link, mint),
+    ):
+        with pytest.raises(Refused, match="permit"):
+            await channel.execute_commands([bare], 1.0)
+    assert tools.seen == []
+    assert link.sent == []
+
+
+async def test_a_permit_that_nobody_minted_is_worth_nothing():
+    tools = ScriptedTools()
+    request = a_request()
+    channel = LocalCommandDispatcher("bench", tools, PermitMint())
+    with pytest.raises(Refused, match="permit"):
+        await channel.execute_commands([command_of(request, Permit("f" * 32))], 1.0)
+    other_mint = PermitMint()
+    stolen = other_mint.mint(request, lambda: None)
+    with pytest.raises(Refused, match="permit"):
+        await channel.execute_commands([command_of(request, stolen)], 1.0)
+    assert tools.seen == []
+
+
+async def test_a_permit_is_used_once():
+    mint, tools, left = PermitMint(), ScriptedTools(), []
+    request = a_request()
+    permit = mint.mint(request, lambda: left.append("left"))
+    channel = LocalCommandDispatcher("bench", tools, mint)
+    await channel.execute_commands([command_of(request, permit)], 1.0)
+    with pytest.raises(Refused, match="permit"):
+        await channel.execute_commands([command_of(request, permit)], 1.0)
+    assert len(tools.seen) == 1
+    assert left == ["left"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"parameters": {"command": "true "}},
+        {"parameters": {"command": "true", "timeout": 1}},
+        {"tool_name": "EXEC_CLI"},
+        {"tool_type": "data_collection"},
+        {"call_id": "call-2"},
+        {"parameters": None},
+    ],
+)
+async def test_a_permit_does_not_cover_a_command_that_differs_in_anything(changes: dict[str, object]):
+    mint, tools = PermitMint(), ScriptedTools()
+    request = a_request()
+    permit = mint.mint(request, lambda: None)
+    with pytest.raises(Refused, match="not the one"):
+        await LocalCommandDispatcher("bench", tools, mint).execute_commands(
+            [command_of(request, permit, **changes)], 1.0
+        )
+    assert tools.seen == []
+
+
+async def test_a_permit_does_not_open_another_device():
+    mint, tools = PermitMint(), ScriptedTools()
+    request = a_request()
+    permit = mint.mint(request, lambda: None)
+    with pytest.raises(Refused, match="not the one"):
+        await LocalCommandDispatcher("db-primary", tools, mint).execute_commands(
+            [command_of(request, permit)], 1.0
+        )
+    assert tools.seen == []
+
+
+async def test_nothing_is_redeemed_while_everything_is_stopped_and_what_was_minted_before_stays_worthless():
+    mint, tools = PermitMint(), ScriptedTools()
+    request = a_request()
+    permit = mint.mint(request, lambda: None)
+    channel = LocalCommandDispatcher("bench", tools, mint)
+    mint.halt(True)
+    with pytest.raises(Refused) as stopped:
+        await channel.execute_commands([command_of(request, permit)], 1.0)
+    assert stopped.value.code is ErrorCode.STOPPED
+    mint.halt(False)
+    with pytest.raises(Refused, match="permit"):
+        await channel.execute_commands([command_of(request, permit)], 1.0)
+    assert tools.seen == []
+
+
+async def test_the_permit_never_goes_on_the_wire():
+    mint, link = PermitMint(), SilentLink()
+    request = a_request()
+    permit = mint.mint(request, lambda: None)
+    await WebSocketCommandDispatcher("bench", link, mint).execute_commands([command_of(request, permit)], 1.0)
+    assert permit.word not in link.sent[0].model_dump_json()
