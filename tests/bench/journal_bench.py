@@ -1,7 +1,7 @@
-"""What the journal costs: durable entries, notes, verification, and with `--million` queries over a full log.
+"""What the journal costs: durable entries, notes, verification; with `--million`, queries over a full log.
 
-Run it with `python -m tests.bench.journal_bench [--million] [--folder DIR]`. The peer of the single appends is
-a bare `os.fsync` in the same folder in the same run, since disks differ more than programs.
+Run it with `python -m tests.bench.journal_bench [--million] [--folder DIR]`. The peer of single appends is a
+bare `os.fsync` in the same folder in the same run, since disks differ more than programs.
 """
 
 from __future__ import annotations
