@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.audit.encode import Parts, encode_parts
+from core.audit.entries import Kind, NewEntry
+from core.audit.journal import Journal
+from core.audit.spool import Record, Spool, pack, read_records
+from core.audit.store import Store
+from core.audit.verify import verify_folder
+from core.errors import JournalCorrupt, JournalUnavailable
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+records = st.lists(
+    st.builds(
+        Record, st.integers(1, 2**60), st.builds(Parts, st.binary(max_size=40), st.binary(max_size=40))
+    ),
+    max_size=6,
+)
+
+
+def new(text: str) -> NewEntry:
+    return NewEntry(kind=Kind.COMMAND_SENT, actor="service", body={"text": text})
+
+
+def note_bytes(number: int, text: str, time: str = "2026-11-01T00:00:00.000000Z") -> bytes:
+    return pack(number, encode_parts(new(text), time))
+
+
+async def texts_after_open(folder: Path) -> list[str]:
+    journal = await Journal.open(folder, KEY, "desk")
+    entries = (await journal.query("", after=0, limit=5000)).entries
+    await journal.close()
+    assert verify_folder(folder, KEY.public_key()).ok
+    return [entry.body.get("text", entry.kind) for entry in entries]
+
+
+@given(records)
+def test_records_are_read_back_in_order(written):
+    data = b"".join(pack(*record) for record in written)
+    assert read_records(data) == (written, len(data))
+
+
+@given(records, st.data())
+def test_a_torn_or_broken_end_never_hides_or_changes_what_is_before_it(written, data):
+    last = pack(99, Parts(b"head", b"tail"))
+    cut = data.draw(st.integers(0, len(last) - 1))
+    torn = b"".join(pack(*record) for record in written) + last[:cut]
+    assert read_records(torn) == (written, len(torn) - cut)
+    at = data.draw(st.integers(0, len(last) - 1))
+    broken = last[:at] + bytes([last[at] ^ data.draw(st.integers(1, 255))]) + last[at + 1 :]
+    found, _ = read_records(torn[: len(torn) - cut] + broken)
+    assert found == written
+
+
+async def test_each_point_of_a_crash_between_spool_and_journal_loses_and_doubles_nothing(tmp_path):
+    journal = await Journal.open(tmp_path / "live", KEY, "desk")
+    for number in range(1, 4):
+        journal.note(new(f"n{number}"))
+        await journal.append(new(f"a{number}"))
+        # The spool still holds the notes, and the database their number: as after a kill right here.
+        crash = tmp_path / f"crash-{number}"
+        shutil.copytree(tmp_path / "live", crash)
+        wanted = [f"{letter}{done}" for done in range(1, number + 1) for letter in "na"]
+        assert await texts_after_open(crash) == wanted
+    await journal.close()
+    closed = (tmp_path / "live" / "journal.db").read_bytes()
+    for extra in range(4):
+        for torn in (b"", note_bytes(9, "torn")[:-1], note_bytes(9, "torn")[:3]):
+            home = tmp_path / f"home-{extra}-{len(torn)}"
+            home.mkdir()
+            (home / "journal.db").write_bytes(closed)
+            # Records 1 to 3 are in the journal; what is above was noted and never committed.
+            spool = b"".join(note_bytes(number, f"x{number}") for number in range(1, 4 + extra))
+            (home / "journal.spool").write_bytes(spool + torn)
+            found = await texts_after_open(home)
+            fresh = [f"x{number}" for number in range(4, 4 + extra)]
+            told = ["journal_recovered"] if extra else []
+            assert found == ["n1", "a1", "n2", "a2", "n3", "a3", *fresh, *told]
+            assert (home / "journal.spool").stat().st_size == 0
+            assert await texts_after_open(home) == found
+
+
+async def test_recovered_entries_never_go_back_in_time_and_are_counted(tmp_path):
+    journal = await Journal.open(tmp_path, KEY, "desk")
+    first = await journal.append(new("first"))
+    await journal.close()
+    (tmp_path / "journal.spool").write_bytes(note_bytes(1, "early", "2020-01-01T00:00:00.000000Z"))
+    journal = await Journal.open(tmp_path, KEY, "desk")
+    assert journal.state.recovered == 1
+    assert (await journal.entry(2)).time == first.time
+    told = await journal.entry(3)
+    assert (told.kind, told.body) == (Kind.JOURNAL_RECOVERED, {"entries": 1, "torn_bytes": 0})
+    journal.note(new("later"))
+    await journal.close()
+    assert await texts_after_open(tmp_path) == ["first", "early", "journal_recovered", "later"]
+
+
+async def test_many_spooled_entries_are_recovered_in_groups(tmp_path):
+    await (await Journal.open(tmp_path, KEY, "desk")).close()
+    (tmp_path / "journal.spool").write_bytes(b"".join(note_bytes(n, str(n)) for n in range(1, 4501)))
+    assert await texts_after_open(tmp_path) == [*map(str, range(1, 4501)), "journal_recovered"]
+
+
+async def test_a_whole_record_that_is_no_entry_is_kept_and_named(tmp_path):
+    await (await Journal.open(tmp_path, KEY, "desk")).close()
+    data = pack(1, Parts(b"nonsense", b"here"))
+    (tmp_path / "journal.spool").write_bytes(data)
+    with pytest.raises(JournalCorrupt, match="Record 1 of the spool"):
+        await Journal.open(tmp_path, KEY, "desk")
+    assert (tmp_path / "journal.spool").read_bytes() == data
+
+
+async def test_a_drained_spool_is_emptied_once_it_has_grown(tmp_path):
+    journal = await Journal.open(tmp_path, KEY, "desk")
+    for _ in range(40):
+        journal.note(new("x" * 10_000))
+    await journal.append(new("all of them are before this one"))
+    journal.note(new("next"))
+    await journal.append(new("end"))
+    assert (tmp_path / "journal.spool").stat().st_size < 20_000
+    await journal.close()
+    assert len(await texts_after_open(tmp_path)) == 43
+
+
+def test_a_part_of_a_record_is_taken_back_and_the_spool_goes_on(tmp_path, monkeypatch):
+    spool = Spool(tmp_path / "journal.spool")
+    parts = encode_parts(new("x"), "2026-11-01T00:00:00.000000Z")
+    assert spool.write(parts) == 1
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda handle, data: real(handle, data[:10]))
+    with pytest.raises(JournalUnavailable, match="only a part"):
+        spool.write(parts)
+    monkeypatch.setattr(os, "write", real)
+    assert spool.write(parts) == 2
+    found, torn = spool.read()
+    assert ([record.number for record in found], torn) == ([1, 2], 0)
+    spool.close()
+
+
+def test_a_spool_in_a_folder_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(JournalUnavailable, match="cannot be opened"):
+        Spool(tmp_path / "nowhere" / "journal.spool")
+
+
+NOTER = """
+import asyncio, sys
+from pathlib import Path
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from core.audit.entries import Kind, NewEntry
+from core.audit.journal import Journal
+
+async def main():
+    key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    journal = await Journal.open(Path(sys.argv[1]), key, "desk")
+    number = 0
+    while True:
+        number += 1
+        entry = NewEntry(kind=Kind.COMMAND_SENT, actor="service", body={"text": str(number)})
+        if number % 7:
+            journal.note(entry)
+        else:
+            await journal.append(entry)
+        # Told only after the call has returned: from here on it may not get lost.
+        sys.stdout.write(f"{number}\\n")
+        sys.stdout.flush()
+
+asyncio.run(main())
+"""
+
+
+def acknowledged_before_the_kill(folder: Path, after: int) -> int:
+    """Kill a program that notes and appends once `after` are done; gives how many it said were written."""
+    command = [sys.executable, "-c", NOTER, str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
+    assert process.stdout is not None
+    with process.stdout as told:
+        for _ in range(after):
+            assert told.readline()
+        process.send_signal(signal.SIGKILL)
+        rest = told.read().splitlines(keepends=True)
+    process.wait(timeout=20)
+    return after + sum(1 for line in rest if line.endswith(b"\n"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
+@pytest.mark.parametrize("after", [1, 8, 63, 150, 400])
+async def test_a_killed_process_loses_nothing_that_it_was_told_is_written(tmp_path, after):
+    acknowledged = acknowledged_before_the_kill(tmp_path, after)
+    found = [text for text in await texts_after_open(tmp_path) if text != "journal_recovered"]
+    # One more may be there: written, but killed before it could be told.
+    assert found[:acknowledged] == [str(number) for number in range(1, acknowledged + 1)]
+    assert len(found) <= acknowledged + 1
+
+
+async def test_a_kill_between_making_and_naming_the_database_leaves_a_new_journal(tmp_path):
+    (tmp_path / "journal.db.new").write_bytes(b"half")
+    (tmp_path / "journal.db.new-wal").write_bytes(b"half")
+    journal = await Journal.open(tmp_path, KEY, "desk")
+    assert (await journal.append(new("first"))).seq == 1
+    await journal.close()
+    assert not (tmp_path / "journal.db.new").exists()
+
+
+def test_an_entry_that_was_committed_is_told_by_the_stores_own_number(tmp_path):
+    store = Store(tmp_path / "journal.db", KEY, "desk")
+    store.commit([encode_parts(new("x"), "2026-11-01T00:00:00.000000Z")], 41)
+    store.reopen()
+    assert (store.size, store.head.spool_done, store.last_time) == (1, 41, "2026-11-01T00:00:00.000000Z")
+    store.close()
+    assert store.head.checkpoint.origin == "desk/journal"
