@@ -98,9 +98,10 @@ def attach(home: Home) -> Callable[[], Awaitable[Console]]:
     """How the real window gets at its service: find it, or start it."""
 
     async def open_console() -> Console:
+        from core.policy.operator_keys import login_name
         from core.service.start import ensure_service
 
-        return await ensure_service(home, client="window", actor="operator:window")
+        return await ensure_service(home, client="window", actor=f"operator:{login_name()}")
 
     return open_console
 

@@ -21,7 +21,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QMainWindow, QStackedWidget, QVBoxLayout, QWidget
 
+from app.components.focus_frame import FocusFrame
 from app.components.label import surface
+from app.components.toast import Toast
 from app.link import ConsoleLink
 from app.look.theme import theme_of
 from app.look.tokens import FRAME, Density
@@ -32,7 +34,6 @@ from app.shell.notices import Notices
 from app.shell.operator import OperatorKeys
 from app.shell.registry import SCREENS, ScreenEntry
 from app.shell.status_bar import StatusBar
-from app.shell.toast import Toast
 from app.shell.top_bar import TopBar
 from app.state import AppState
 from core.errors import QuarterdeckError
@@ -81,7 +82,8 @@ class MainWindow(QMainWindow):
         self.navigation = Nav(screens)
         self.stack = QStackedWidget()
         self.status_bar = StatusBar(self._state)
-        self._toast = Toast(self)
+        self._toast = Toast(self, bottom=FRAME.status_bar)
+        self._focus_frame = FocusFrame(self)
         middle = QHBoxLayout()
         middle.setSpacing(0)
         middle.addWidget(self.navigation)

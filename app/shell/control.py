@@ -17,10 +17,11 @@ from app.shell.sheet import Sheet
 from app.shell.top_bar import PROFILE_WORDS
 from app.state import AppState
 from core.errors import QuarterdeckError
-from core.policy.models import Operator, Profile
+from core.policy.models import Profile
 
 if TYPE_CHECKING:
     from app.window import MainWindow
+    from core.policy.operator_keys import KeyFile
 
 
 class Control(QObject):
@@ -60,21 +61,18 @@ class Control(QObject):
             self._stopped_words = ""
             self._notices.standing("stopped")
         policy = self._state.policy
-        if policy is not None and policy.problem:
-            notice = self._notices.standing(
-                "policy", "warn", "The policy cannot be read: everything asks.", policy.problem
-            )
-            if notice is not None:
-                notice.add_link("Show", lambda: self._window.open("settings", OpenSection("policy")))
-        else:
-            self._notices.standing("policy")
+        problem = policy.problem if policy is not None else ""
+        fact = "The policy cannot be read: everything asks." if problem else ""
+        self._notices.standing("policy", "warn", fact, problem, ("Show", self._show_policy))
+
+    def _show_policy(self) -> None:
+        self._window.open("settings", OpenSection("policy"))
 
     def _show_stopped(self, words: str) -> None:
-        notice = self._notices.standing(
-            "stopped", "fail", "Everything is stopped.", words or "Nothing is sent."
+        detail = words or "Nothing is sent."
+        self._notices.standing(
+            "stopped", "fail", "Everything is stopped.", detail, ("Resume…", self.start_resume)
         )
-        if notice is not None:
-            notice.add_link("Resume…", self.start_resume)
 
     def start_resume(self) -> None:
         """Ask before commands may leave again."""
@@ -148,14 +146,14 @@ class Control(QObject):
         finally:
             self._asking = False
 
-    async def _ask_passphrase(self, listed: list[Operator]) -> None:
+    async def _ask_passphrase(self, listed: list[KeyFile]) -> None:
         sheet = Sheet(
             self._window, "Unlock your operator key", "It is held in this window until you lock it."
         )
         who = QComboBox()
         who.setAccessibleName("Operator")
-        for operator in listed:
-            who.addItem(f"{operator.name}  …{operator.fingerprint}", operator.name)
+        for file in listed:
+            who.addItem(f"{file.name}  …{file.public_key[-4:]}", file.name)
         who.setVisible(len(listed) > 1)
         secret = QLineEdit()
         secret.setEchoMode(QLineEdit.EchoMode.Password)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QWidget
 
+from app.components.key_hint import KeyHint
 from app.components.label import Label
 from app.screens.base import Shortcut
-from app.shell.key_caps import KeyCaps
 from app.shell.sheet import Sheet
 
 EVERYWHERE: tuple[tuple[str, str], ...] = (
@@ -22,6 +22,14 @@ EVERYWHERE: tuple[tuple[str, str], ...] = (
     ("F1", "These keys"),
     ("Ctrl+Shift+X", "Stop all, at once"),
 )
+
+
+_SHOWN = {"Return": "Enter", "Escape": "Esc", "Up": "↑", "Down": "↓", "Left": "←", "Right": "→"}
+
+
+def chord_words(keys: str) -> str:
+    """A chord in Qt's portable form, with the names that stand on the keys."""
+    return "+".join(_SHOWN.get(part, part) for part in keys.split("+"))
 
 
 class KeysOverlay(Sheet):
@@ -47,7 +55,7 @@ class KeysOverlay(Sheet):
         grid.addWidget(Label(title, "label", "text3"), 0, column, 1, 2)
         top = Qt.AlignmentFlag.AlignTop
         for row, (chord, what) in enumerate(keys, 1):
-            grid.addWidget(KeyCaps(chord), row, column, top)
+            grid.addWidget(KeyHint(chord_words(chord)), row, column, top)
             grid.addWidget(Label(what, tone="text2", wrap=True), row, column + 1, top)
         if not keys:
             grid.addWidget(Label("This screen has no keys of its own.", tone="text2"), 1, column, 1, 2)

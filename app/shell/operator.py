@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from core.errors import BadInput, ErrorCode, Refused
+from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.policy.models import Approval, Operator, SignedStatement
 
 if TYPE_CHECKING:
-    from core.policy.operator_keys import OperatorKey
+    from core.policy.operator_keys import KeyFile, OperatorKey
 
 STATEMENT_VALID_S = 60.0
-SHORTEST_PASSPHRASE = 10
 
 
 class OperatorKeys(QObject):
@@ -31,7 +30,7 @@ class OperatorKeys(QObject):
         super().__init__(parent)
         self._home = home
         self._key: OperatorKey | None = None
-        self._listed: list[Operator] = []
+        self._listed: list[KeyFile] = []
 
     @property
     def unlocked(self) -> str | None:
@@ -39,12 +38,17 @@ class OperatorKeys(QObject):
         return self._key.name if self._key else None
 
     @property
+    def operator(self) -> Operator | None:
+        """The public half of the unlocked key, as the service is told of it."""
+        return self._key.operator if self._key else None
+
+    @property
     def fingerprint(self) -> str:
         """The last four digits of the unlocked key; empty when none is."""
         return self._key.operator.fingerprint if self._key else ""
 
     @property
-    def listed(self) -> list[Operator]:
+    def listed(self) -> list[KeyFile]:
         """The keys that lie in this home, as `refresh` found them."""
         return list(self._listed)
 
@@ -68,8 +72,6 @@ class OperatorKeys(QObject):
         Raises:
             BadInput: the name is not allowed or taken, or the passphrase is too short.
         """
-        if passphrase is not None and len(passphrase) < SHORTEST_PASSPHRASE:
-            raise BadInput(f"The passphrase needs at least {SHORTEST_PASSPHRASE} characters.")
         from core.policy.operator_keys import create_operator_key
 
         key = await asyncio.to_thread(create_operator_key, self._home, name, passphrase)

@@ -8,11 +8,11 @@ from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QMenu, QSizePolicy, 
 
 from app.components import paint
 from app.components.buttons import Button
+from app.components.key_hint import paint_key_cap
 from app.components.label import surface
 from app.look.icons import paint_icon
 from app.look.theme import theme_of
 from app.look.tokens import FRAME, RADIUS
-from app.shell.key_caps import cap_words, caps_width, paint_caps
 from app.state import AppState
 from core.policy.models import Profile
 
@@ -72,8 +72,8 @@ class SearchField(QAbstractButton):
         paint_icon(painter, QRectF(9, 6, 16, 16), "search", theme.color("text2"))
         room = rect.adjusted(34, 0, -90, 0)
         paint.text(painter, room, PLACEHOLDER, theme, "body", "text3")
-        caps = cap_words("Ctrl+K")
-        paint_caps(painter, rect.right() - caps_width(caps, theme) - 7, rect.height() / 2, caps, theme)
+        paint_key_cap(painter, QRectF(rect.right() - 28, 5, 20, 18), "K")
+        paint_key_cap(painter, QRectF(rect.right() - 62, 5, 31, 18), "Ctrl")
         painter.end()
 
 

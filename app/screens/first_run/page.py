@@ -1,0 +1,358 @@
+"""First run: this computer is there, make your key, take one picture. Three steps on one page, no tour."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
+
+from app.components.buttons import Button
+from app.components.empty_state import WIDTH
+from app.components.icon_mark import IconMark
+from app.components.inputs import Field, TextField
+from app.components.label import Label, Link, surface
+from app.components.section import Card
+from app.link import ConsoleLink
+from app.screens.base import Navigator, OpenBatch, OpenDevice
+from app.screens.first_run.steps import Step, StepList
+from app.screens.fleet.pictures import PictureStore, Thumbnail
+from app.shell.words import plural
+from app.state import AppState
+from app.state import Link as LinkState
+from core.batch.models import Run, RunState
+from core.errors import QuarterdeckError
+from core.fleet.models import Device, Health
+from core.policy.models import Operator
+from core.service.console import Console
+
+THIS_COMPUTER = "this-computer"
+PICTURE_TIMEOUT_S = 30.0
+
+
+class FirstRunPage(QScrollArea):
+    """Leads from an empty home to the first picture.
+
+    Signals:
+        dismissed: the operator goes on to the fleet.
+    """
+
+    dismissed = Signal()
+
+    def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
+        super().__init__()
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._state, self._link, self._nav = state, link, nav
+        self._busy = False
+        self._pictures = PictureStore(link, self)
+        self._picture_shown: str | None = None
+        self._build()
+        state.devices_changed.connect(self.show_state)
+        state.control_changed.connect(self.show_state)
+        nav.keys.changed.connect(self.show_state)
+        self.show_state()
+
+    # Whether it is shown
+
+    def needed(self) -> bool:
+        """Until an operator exists and one picture was taken, or the operator went on."""
+        store = self._nav.layout_store
+        if str(store.value("first_run/done", "false")).lower() == "true":
+            return False
+        if not self._state.operators:
+            store.setValue("first_run/begun", True)
+            return True
+        # Homes that had an operator before this window ever saw them need no introduction.
+        return str(store.value("first_run/begun", "false")).lower() == "true"
+
+    def dismiss(self) -> None:
+        """Do not show it again."""
+        self._nav.layout_store.setValue("first_run/done", True)
+
+    # How it is made
+
+    def _build(self) -> None:
+        self._title = Label("This console is ready, and it has one device: this computer.", "hero", wrap=True)
+        line = Label(
+            "Reading works at once. What changes something asks you first, and your answer is signed.",
+            "large",
+            "text2",
+            wrap=True,
+        )
+        self.device_step = self._build_device_step()
+        self.key_step = self._build_key_step()
+        self.picture_step = self._build_picture_step()
+        self.go_on = Button("Open the fleet", icon="fleet")
+        self.go_on.clicked.connect(self._go_on)
+        inner = QWidget()
+        inner.setMaximumWidth(WIDTH)
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(0, 44, 0, 24)
+        column.setSpacing(6)
+        column.addWidget(self._title)
+        column.addWidget(line)
+        column.addSpacing(12)
+        column.addWidget(StepList([self.device_step, self.key_step, self.picture_step]))
+        column.addSpacing(8)
+        column.addWidget(self.go_on, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addSpacing(10)
+        column.addWidget(Label("Then", "label", "text3"))
+        column.addLayout(self._build_ways())
+        column.addStretch(1)
+        outer = QWidget()
+        surface(outer, "base")
+        row = QHBoxLayout(outer)
+        row.setContentsMargins(16, 0, 16, 0)
+        row.addStretch(1)
+        row.addWidget(inner, 1000)
+        row.addStretch(1)
+        self.setWidget(outer)
+
+    def _build_device_step(self) -> Step:
+        step = Step(1, f"{THIS_COMPUTER} is starting")
+        self._reasons = Label("", "meta", "text2", wrap=True, selectable=True)
+        self._reasons.hide()
+        self._why = Link("Say why")
+        self._why.clicked.connect(lambda: self._reasons.setVisible(not self._reasons.isVisible()))
+        step.body.addWidget(self._why, 0, Qt.AlignmentFlag.AlignLeft)
+        step.body.addWidget(self._reasons)
+        return step
+
+    def _build_key_step(self) -> Step:
+        step = Step(2, "Make your operator key")
+        self._key_form = QWidget()
+        form = QVBoxLayout(self._key_form)
+        form.setContentsMargins(0, 0, 0, 0)
+        form.setSpacing(4)
+        self.name_field = TextField("Your name on approvals")
+        self.name_field.setMaxLength(64)
+        self.name_field.setMinimumWidth(180)
+        self.secret_field = TextField("Passphrase", "at least 10 characters")
+        self.secret_field.setEchoMode(QLineEdit.EchoMode.Password)
+        self.secret_field.setMinimumWidth(210)
+        self.create_button = Button("Create key", "primary", key="Enter")
+        self.create_button.clicked.connect(lambda: self._create_key(with_passphrase=True))
+        for field in (self.name_field, self.secret_field):
+            field.returnPressed.connect(self.create_button.click)
+        row = QHBoxLayout()
+        row.setSpacing(12)
+        row.addWidget(Field("Your name on approvals", self.name_field), 0, Qt.AlignmentFlag.AlignBottom)
+        row.addWidget(Field("Passphrase", self.secret_field), 0, Qt.AlignmentFlag.AlignBottom)
+        row.addWidget(self.create_button, 0, Qt.AlignmentFlag.AlignBottom)
+        row.addStretch(1)
+        form.addLayout(row)
+        below = QHBoxLayout()
+        below.setSpacing(10)
+        below.addWidget(Label("The key stays in this home; the service never sees it.", tone="text2"))
+        self.without = Link("Without a passphrase")
+        self.without.setToolTip("Whoever can read this home's files can then sign as you; it is marked so")
+        self.without.clicked.connect(lambda: self._create_key(with_passphrase=False))
+        below.addWidget(self.without)
+        below.addStretch(1)
+        form.addLayout(below)
+        step.body.addWidget(self._key_form)
+        self.key_problem = Label("", "meta", "fail", wrap=True)
+        self.key_problem.hide()
+        step.body.addWidget(self.key_problem)
+        return step
+
+    def _build_picture_step(self) -> Step:
+        step = Step(3, "Try one read")
+        self.take = Button("Take a picture", icon="picture")
+        self.take.clicked.connect(self._take_picture)
+        self.picture = Thumbnail(256, 160)
+        self.picture.hide()
+        self.picture_problem = Label("", "meta", "fail", wrap=True)
+        self.picture_problem.hide()
+        step.body.addWidget(self.take, 0, Qt.AlignmentFlag.AlignLeft)
+        step.body.addWidget(self.picture, 0, Qt.AlignmentFlag.AlignLeft)
+        step.body.addWidget(self.picture_problem)
+        return step
+
+    def _build_ways(self) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(12)
+        ways = (
+            ("tool", "See what it can do", "Each tool with its risk, and who says so.", "Open its tools",
+             lambda: self._nav.open("fleet", OpenDevice(THIS_COMPUTER, "tools"))),
+            ("batch", "Build a batch", "Steps with forms; a plan before anything runs.", "Open Batch",
+             lambda: self._nav.open("batch", OpenBatch())),
+            ("journal", "Look at the journal", "All that happened, signed and provable.", "Open Journal",
+             lambda: self._nav.open("journal")),
+        )  # fmt: skip
+        for icon, title, words, link, act in ways:
+            card = Card()
+            head = QHBoxLayout()
+            head.setSpacing(8)
+            head.addWidget(IconMark(icon))
+            head.addWidget(Label(title, "head"))
+            head.addStretch(1)
+            card.body.addLayout(head)
+            card.add(Label(words, tone="text2", wrap=True))
+            follow = Link(link)
+            follow.clicked.connect(lambda _checked=False, go=act: go())
+            card.body.addWidget(follow, 0, Qt.AlignmentFlag.AlignLeft)
+            row.addWidget(card, 1)
+        return row
+
+    # State
+
+    def device(self) -> Device | None:
+        """This computer, or the only device there is."""
+        devices = self._state.devices
+        return devices.get(THIS_COMPUTER) or next(iter(devices.values()), None)
+
+    def show_state(self) -> None:
+        """Show how far each step is."""
+        device = self.device()
+        online = device is not None and device.health in (Health.ONLINE, Health.BUSY)
+        self._show_device(device, online)
+        operators = self._state.operators
+        has_key = bool(operators)
+        if has_key:
+            name = operators[0].name
+            marked = "" if operators[0].has_passphrase else " It has no passphrase, and is marked so."
+            self.key_step.set_state(
+                "done", f"Approvals are signed by {name}.{marked}", "Your operator key is made"
+            )
+        else:
+            words = "Approvals are signed with it. You can add operators later."
+            self.key_step.set_state("current", words)
+            if not self.name_field.text() and not self.name_field.isModified():
+                self._propose_name()
+        self._key_form.setVisible(not has_key)
+        self._show_picture(device, online, has_key)
+        count = len(self._state.devices)
+        if count > 1:
+            self._title.setText(f"This console is ready, and it has {plural(count, 'device')}.")
+
+    def _propose_name(self) -> None:
+        from core.policy.operator_keys import login_name
+
+        self.name_field.setText(login_name())
+
+    def _show_device(self, device: Device | None, online: bool) -> None:
+        if device is None:
+            lost = self._state.service.link is LinkState.LOST
+            words = "The service is lost; see below." if lost else "The service starts its device client."
+            self.device_step.set_state("current", words, f"{THIS_COMPUTER} is starting")
+            self._why.hide()
+            return
+        missing = len(device.unavailable)
+        words = f"{device.system or device.platform}, {plural(device.tool_count, 'tool')}"
+        words += f", {missing} not available." if missing else "."
+        if not online:
+            words = device.reason or "It is not connected yet."
+        state = f"{device.name} is {device.health.value}"
+        self.device_step.set_state("done" if online else "current", words, state)
+        self._why.setVisible(online and missing > 0)
+        self._reasons.setText(
+            "\n".join(f"{one.tool}: {one.reason} {one.how_to_fix}".strip() for one in device.unavailable)
+        )
+
+    def _show_picture(self, device: Device | None, online: bool, has_key: bool) -> None:
+        taken = device is not None and device.picture is not None
+        words = "Take a picture of this screen. It is low risk, runs without asking, and shows up in Replay."
+        if taken:
+            self.picture_step.set_state(
+                "done", "It is in the journal, and shows up in Replay.", "The first picture"
+            )
+        else:
+            self.picture_step.set_state("current" if has_key else "later", words, "Try one read")
+        self.take.setVisible(not taken)
+        if not self._busy:
+            self.take.set_off("" if online else "The device is not online yet.")
+        self.take.set_kind("primary" if has_key else "normal")
+        self.picture.setVisible(taken)
+        done = taken and has_key
+        self.go_on.set_kind("primary" if done else "ghost")
+        self.go_on.set_words("Open the fleet" if done else "Skip this")
+        if device is not None and device.picture is not None and device.picture != self._picture_shown:
+            self._picture_shown = device.picture
+            self._pictures.want(device.picture, self._picture_came)
+
+    def _picture_came(self, image: QImage) -> None:
+        self.picture.show_picture(image, "The first picture of this computer")
+
+    # Wishes
+
+    def _create_key(self, with_passphrase: bool) -> None:
+        if self._busy:
+            return
+        name, secret = self.name_field.text().strip(), self.secret_field.text()
+        if with_passphrase and not secret:
+            self._say_key("Type a passphrase of at least 10 characters, or choose to go without one.")
+            self.secret_field.setFocus()
+            return
+        self._set_busy(True, "Making the key…")
+
+        async def make(console: Console) -> Operator:
+            keys = self._nav.keys
+            # A key that was made, but not taken in by the service, is not made twice.
+            if keys.unlocked == name and keys.operator is not None:
+                return await console.register_operator(keys.operator)
+            made = await keys.create(name, secret if with_passphrase else None)
+            return await console.register_operator(made)
+
+        self._link.ask(make, self._key_made, self._key_failed, what="make the operator key")
+
+    def _set_busy(self, busy: bool, words: str = "Create key") -> None:
+        self._busy = busy
+        self._say_key("")
+        self.create_button.set_words(words)
+        self.create_button.set_off("One moment." if busy else "")
+
+    def _say_key(self, problem: str) -> None:
+        self.key_problem.setText(problem)
+        self.key_problem.setVisible(bool(problem))
+
+    def _key_made(self, operator: Operator) -> None:
+        self._set_busy(False)
+        self.secret_field.clear()
+        self._nav.toast(f"{operator.name} can approve now")
+        self.take.setFocus(Qt.FocusReason.TabFocusReason)
+
+    def _key_failed(self, error: QuarterdeckError) -> None:
+        self._set_busy(False)
+        self._say_key(f"{error.message} {error.info.next}")
+
+    def _take_picture(self) -> None:
+        device = self.device()
+        if device is None or self._busy:
+            return
+        name = device.name
+        self._busy = True
+        self.take.set_words("Taking…")
+        self.take.set_off("The device was asked.")
+        self.picture_problem.hide()
+
+        async def shoot(console: Console) -> Run:
+            run = await console.call(name, "screenshot", {})
+            return await console.wait_run(run.summary.id, PICTURE_TIMEOUT_S)
+
+        self._link.ask(shoot, self._picture_done, self._picture_failed, what="take a picture")
+
+    def _picture_ready(self) -> None:
+        self._busy = False
+        self.take.set_words("Take a picture")
+        self.take.set_off("")
+
+    def _picture_done(self, run: Run) -> None:
+        self._picture_ready()
+        if run.summary.state is not RunState.DONE:
+            errors = [cell.result.error for cell in run.cells if cell.result is not None]
+            said = next((f"{error.message} {error.next}" for error in errors if error is not None), "")
+            self._say_picture(said or f"The run is {run.summary.state.value}.")
+        self.show_state()
+
+    def _picture_failed(self, error: QuarterdeckError) -> None:
+        self._picture_ready()
+        self._say_picture(f"{error.message} {error.info.next}")
+
+    def _say_picture(self, problem: str) -> None:
+        self.picture_problem.setText(f"No picture was taken. {problem}")
+        self.picture_problem.show()
+
+    def _go_on(self) -> None:
+        self.dismiss()
+        self.dismissed.emit()

@@ -1,0 +1,331 @@
+"""One device: its picture, how it is, what it is, what it can do, and what it did lately."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QImage, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+
+from app.components.badges import HealthBadge, ProductionStrip
+from app.components.buttons import Button, IconButton
+from app.components.icon_mark import IconMark
+from app.components.label import Label, surface
+from app.link import ConsoleLink
+from app.look.theme import theme_of
+from app.look.tokens import SPACE
+from app.screens.base import Navigator, OpenQuery, OpenReplay, OpenTool
+from app.screens.fleet.overview import OverviewTab
+from app.screens.fleet.pictures import PictureStore, Thumbnail
+from app.screens.fleet.recent_tab import RecentTab
+from app.screens.fleet.rows import platform_icon
+from app.screens.fleet.tools_tab import ToolsTab
+from app.shell.words import clock
+from app.state import AppState
+from core.batch.models import Run, RunState
+from core.errors import QuarterdeckError
+from core.fleet.models import Device, Health, Tool
+from core.service.console import Console, EntryPage
+
+TABS = ("overview", "tools", "recent")
+PICTURE_TIMEOUT_S = 30.0
+# Moving through the table with a held key must not ask every device it passes.
+TOOLS_PAUSE_MS = 90
+
+
+class DevicePanel(QWidget):
+    """The panel right of the table.
+
+    Signals:
+        closed: the operator closed it.
+    """
+
+    closed = Signal()
+
+    def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
+        super().__init__()
+        surface(self, "base")
+        self.setAccessibleName("Device")
+        self.setFixedWidth(424)
+        self._state, self._link, self._nav = state, link, nav
+        self._device: Device | None = None
+        self._tools: list[Tool] | None = None
+        self._tools_for: tuple[str, int, tuple[str, ...], Health] | None = None
+        self._wanted_tool: str | None = None
+        self._pictures = PictureStore(link, self)
+        self._ask_tools = QTimer(self)
+        self._ask_tools.setSingleShot(True)
+        self._ask_tools.setInterval(TOOLS_PAUSE_MS)
+        self._ask_tools.timeout.connect(self._read_tools)
+        self._build_head()
+        self._build_tabs(link, nav)
+        self._build_actions()
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(1, 0, 0, 0)
+        whole.setSpacing(0)
+        whole.addWidget(self.strip)
+        whole.addWidget(self._head)
+        whole.addWidget(self._problem)
+        whole.addWidget(self.tabs)
+        whole.addWidget(self.stack, 1)
+        whole.addWidget(self._actions)
+        self.show_device(None)
+
+    def _build_head(self) -> None:
+        self.strip = ProductionStrip("")
+        self.picture = Thumbnail()
+        self._icon = IconMark("device", size=18)
+        self._name = Label("", "title")
+        self._health = HealthBadge("offline")
+        self._since = Label("", tone="text3")
+        self._picture_words = Label("", "meta", "text3")
+        self.take = Button("Take picture", icon="picture")
+        self.take.clicked.connect(self.take_picture)
+        close = IconButton("close", "Close the panel", key="Esc")
+        close.clicked.connect(self.closed)
+        name = QHBoxLayout()
+        name.setSpacing(SPACE.small)
+        name.addWidget(self._icon)
+        name.addWidget(self._name, 1)
+        name.addWidget(close)
+        health = QHBoxLayout()
+        health.setSpacing(SPACE.small)
+        health.addWidget(self._health)
+        health.addWidget(self._since, 1)
+        words = QVBoxLayout()
+        words.setSpacing(2)
+        words.addLayout(name)
+        words.addLayout(health)
+        words.addWidget(self._picture_words)
+        words.addSpacing(2)
+        words.addWidget(self.take, 0, Qt.AlignmentFlag.AlignLeft)
+        self._head = QWidget()
+        row = QHBoxLayout(self._head)
+        row.setContentsMargins(12, 10, 10, 8)
+        row.setSpacing(SPACE.medium)
+        row.addWidget(self.picture, 0, Qt.AlignmentFlag.AlignTop)
+        row.addLayout(words, 1)
+        self._problem = Label("", "meta", "fail", wrap=True)
+        self._problem.setContentsMargins(14, 0, 14, 6)
+        self._problem.hide()
+
+    def _build_tabs(self, link: ConsoleLink, nav: Navigator) -> None:
+        self.tabs = QTabBar()
+        self.tabs.setExpanding(False)
+        self.tabs.setDrawBase(False)
+        self.tabs.setFont(theme_of(self).font("name"))
+        self.tabs.setAccessibleName("About the device")
+        for title in ("Overview", "Tools", "Recent"):
+            self.tabs.addTab(title)
+        self.overview = OverviewTab(link, nav)
+        self.tools_tab = ToolsTab(link, nav)
+        self.recent = RecentTab(link, nav)
+        self.stack = QStackedWidget()
+        for tab in (self.overview, self.tools_tab, self.recent):
+            self.stack.addWidget(tab)
+        self.tabs.currentChanged.connect(self._tab_chosen)
+        self.overview.tool_opened.connect(lambda key: self.show_tab("tools", key))
+        self.overview.reviewed.connect(self._tools_changed)
+        self.tools_tab.reviewed.connect(self._tools_changed)
+
+    def _build_actions(self) -> None:
+        self._actions = QWidget()
+        surface(self._actions, "base")
+        self.call = Button("Call a tool…", icon="run")
+        self.call.clicked.connect(self.call_tool)
+        self.replay = Button("Replay", icon="replay")
+        self.replay.clicked.connect(self._replay)
+        self.entries = Button("Entries", "ghost", icon="journal")
+        self.entries.clicked.connect(self._entries)
+        row = QHBoxLayout(self._actions)
+        row.setContentsMargins(12, 9, 12, 9)
+        row.setSpacing(SPACE.small)
+        for button in (self.call, self.replay, self.entries):
+            row.addWidget(button)
+        row.addStretch(1)
+
+    # What the screen asks
+
+    def show_device(self, device: Device | None) -> None:
+        """Show one device; nothing when there is none."""
+        other = (device.name if device else "") != (self._device.name if self._device else "")
+        before, self._device = self._device, device
+        for part in (self._head, self.tabs, self.stack, self._actions):
+            part.setVisible(device is not None)
+        self.strip.setVisible(device is not None and device.production)
+        if device is None:
+            return
+        if other:
+            self._say("")
+            self._tools = None
+        self._show_head(device, before)
+        self.overview.show_device(device, self._tools)
+        self.recent.show_device(device.name)
+        self.tabs.setTabText(1, f"Tools {device.tool_count}")
+        wants = (device.name, device.tool_count, tuple(device.changed_tools), device.health)
+        if wants != self._tools_for:
+            self._tools_for = wants
+            self.tools_tab.show_tools(device, self._tools)
+            self._ask_tools.start()
+
+    def show_tab(self, tab: str, tool_key: str | None = None) -> None:
+        """Bring a tab to the front, with one tool chosen."""
+        self._wanted_tool = tool_key
+        self.tabs.setCurrentIndex(TABS.index(tab) if tab in TABS else 0)
+        if tool_key is not None:
+            self.tools_tab.choose(tool_key)
+
+    def focus_first(self) -> None:
+        """Put the focus on the tabs."""
+        self.tabs.setFocus(Qt.FocusReason.TabFocusReason)
+
+    def _show_head(self, device: Device, before: Device | None) -> None:
+        self.strip.set_detail(f"profile {device.profile}" if device.profile else "")
+        self._icon.set_icon(platform_icon(device.platform))
+        self._name.setText(device.name)
+        self._health.set_health(device.health.value)
+        since = f"since {clock(device.since, seconds=False)}"
+        self._since.setText(f"{since}, {device.reason}" if device.reason else since)
+        self._since.setToolTip("")
+        offline = (
+            "" if device.health in (Health.ONLINE, Health.BUSY) else f"{device.name} cannot be asked now."
+        )
+        self.take.set_off(offline)
+        self.call.set_off("")
+        if before is None or (before.name, before.picture) != (device.name, device.picture):
+            self._show_picture(device)
+
+    def _show_picture(self, device: Device) -> None:
+        if device.picture is None:
+            self.picture.show_picture(QImage(), f"No picture of {device.name} yet", device.production)
+            self._picture_words.setText("No picture yet")
+            return
+        blob, at = device.picture, clock(device.picture_at)
+        self._picture_words.setText(f"Picture from {at}")
+
+        def show(image: QImage) -> None:
+            if self._device is None or self._device.picture != blob:
+                return
+            size = image.size() if not image.isNull() else QSize()
+            words = f"Picture from {at}, {size.width()} × {size.height()}" if size.isValid() else "No picture"
+            self.picture.show_picture(image, f"{words}, {device.name}", device.production)
+            self._picture_words.setText(words if size.isValid() else "The picture cannot be read.")
+
+        self._pictures.want(blob, show)
+
+    def _say(self, problem: str) -> None:
+        self._problem.setText(problem)
+        self._problem.setVisible(bool(problem))
+
+    # Tools
+
+    def _read_tools(self) -> None:
+        device = self._device
+        if device is None:
+            return
+        name = device.name
+
+        def came(tools: list[Tool]) -> None:
+            if self._device is not None and self._device.name == name:
+                self._tools = tools
+                self.overview.show_device(self._device, tools)
+                self.tools_tab.show_tools(self._device, tools)
+                if self._wanted_tool is not None:
+                    self.tools_tab.choose(self._wanted_tool)
+                    self._wanted_tool = None
+
+        def failed(error: QuarterdeckError) -> None:
+            if self._device is not None and self._device.name == name:
+                self.overview.say_no_tools(error.message)
+                self.tools_tab.say_no_tools(error.message)
+
+        self._link.ask(lambda console: console.tools(name), came, failed, what=f"read the tools of {name}")
+
+    def _tools_changed(self) -> None:
+        self._read_tools()
+
+    def _tab_chosen(self, place: int) -> None:
+        self.stack.setCurrentIndex(place)
+        self.recent.set_shown(TABS[place] == "recent")
+
+    # Wishes
+
+    def take_picture(self) -> None:
+        """Ask the device for a screenshot; the new picture comes with the device's next state."""
+        device = self._device
+        if device is None or not self.isVisible() or not self.take.isEnabled():
+            return
+        name = device.name
+        self._say("")
+        self.take.set_words("Taking…")
+        self.take.set_off("The device was asked.")
+
+        async def shoot(console: Console) -> Run:
+            run = await console.call(name, "screenshot", {})
+            return await console.wait_run(run.summary.id, PICTURE_TIMEOUT_S)
+
+        def done(run: Run) -> None:
+            self._ready_for_picture()
+            if run.summary.state is RunState.WAITING:
+                self._say("The picture waits for your approval.")
+            elif run.summary.state is not RunState.DONE:
+                self._say(f"No picture was taken: {_why(run)}")
+
+        def failed(error: QuarterdeckError) -> None:
+            self._ready_for_picture()
+            self._say(f"No picture was taken. {error.message} {error.info.next}")
+
+        self._link.ask(shoot, done, failed, what=f"take a picture of {name}")
+
+    def _ready_for_picture(self) -> None:
+        self.take.set_words("Take picture")
+        self.take.set_off("")
+        if self._device is not None:
+            self._show_head(self._device, self._device)
+
+    def call_tool(self) -> None:
+        """Open the form of the chosen tool; nothing is sent."""
+        if self._device is None or not self.isVisible():
+            return
+        tool = self.tools_tab.chosen() if self.tabs.currentIndex() == 1 else self.overview.chosen()
+        self._nav.open("batch", OpenTool(self._device.name, tool.tool_name if tool else ""))
+
+    def _replay(self) -> None:
+        device = self._device
+        if device is None:
+            return
+
+        def came(page: EntryPage) -> None:
+            if page.entries:
+                self._nav.open("replay", OpenReplay(around=page.entries[0].seq))
+            else:
+                self._say(f"{device.name} has no entries to replay yet.")
+
+        self._link.ask(
+            lambda console: console.entries(f"device:{device.name}", limit=1),
+            came,
+            lambda error: self._say(error.message),
+            what="find the device's last entry",
+        )
+
+    def _entries(self) -> None:
+        if self._device is not None:
+            self._nav.open("journal", OpenQuery(f"device:{self._device.name}"))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Hairlines to the table and above the actions."""
+        super().paintEvent(event)
+        painter = QPainter(self)
+        border = theme_of(self).color("border")
+        painter.fillRect(0, 0, 1, self.height(), border)
+        if self._actions.isVisible():
+            painter.fillRect(0, self._actions.y() - 1, self.width(), 1, border)
+        painter.end()
+
+
+def _why(run: Run) -> str:
+    for cell in run.cells:
+        if cell.result is not None and cell.result.error is not None:
+            return f"{cell.result.error.message} {cell.result.error.next}".strip()
+        if cell.note:
+            return cell.note
+    return f"the run is {run.summary.state.value}."

@@ -1,0 +1,129 @@
+"""The latest picture of a device, small: fetched by its digest, decoded once, kept for a while."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, QRectF, QSize, Qt
+from PySide6.QtGui import QImage, QPainter, QPainterPath, QPaintEvent, QPixmap
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app.components import paint
+from app.components.badges import paint_production_band
+from app.link import ConsoleLink
+from app.look.icons import paint_icon
+from app.look.theme import theme_of
+from app.look.tokens import RADIUS
+from core.errors import QuarterdeckError
+
+KEPT = 64
+MOST_BYTES = 64 * 1024 * 1024
+
+
+class PictureStore(QObject):
+    """Fetches pictures through the door; each digest once."""
+
+    def __init__(self, link: ConsoleLink, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._link = link
+        self._kept: OrderedDict[str, QImage] = OrderedDict()
+        self._wanted: dict[str, list[Callable[[QImage], None]]] = {}
+
+    def want(self, blob: str, show: Callable[[QImage], None]) -> None:
+        """Call `show` with the picture, now or when it has come; a null image when it cannot be had."""
+        if (image := self._kept.get(blob)) is not None:
+            self._kept.move_to_end(blob)
+            show(image)
+            return
+        waiting = self._wanted.setdefault(blob, [])
+        waiting.append(show)
+        if len(waiting) == 1:
+            self._link.ask(
+                lambda console: console.blob(blob),
+                lambda data: self._came(blob, data),
+                lambda error: self._failed(blob, error),
+                what="read a picture",
+            )
+
+    def _came(self, blob: str, data: bytes) -> None:
+        image = QImage()
+        # The bytes come from a device: only what Qt reads as an image is shown, and nothing enormous.
+        if len(data) <= MOST_BYTES:
+            image.loadFromData(data)
+        self._kept[blob] = image
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        for show in self._wanted.pop(blob, []):
+            show(image)
+
+    def _failed(self, blob: str, error: QuarterdeckError) -> None:
+        del error
+        for show in self._wanted.pop(blob, []):
+            show(QImage())
+
+
+class Thumbnail(QWidget):
+    """A picture of fixed size; without one, sunken with an icon that says so."""
+
+    def __init__(self, width: int = 152, height: int = 95, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._size = QSize(width, height)
+        self._image = QImage()
+        self._pixmap = QPixmap()
+        self._production = False
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.show_picture(QImage(), "No picture yet")
+
+    def show_picture(self, image: QImage, words: str, production: bool = False) -> None:
+        """Show a picture, or none; `words` are read aloud."""
+        self._image, self._production = image, production
+        self._pixmap = QPixmap()
+        self.setAccessibleName(words)
+        self.update()
+
+    @property
+    def has_picture(self) -> bool:
+        """Whether there is one."""
+        return not self._image.isNull()
+
+    def sizeHint(self) -> QSize:
+        """Always the same."""
+        return self._size
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the picture at device pixels, with a hairline round it."""
+        theme = theme_of(self)
+        painter = QPainter(self)
+        rect = self.rect().toRectF()
+        paint.box(painter, rect, RADIUS.badge, theme.color("sunken"))
+        if self._image.isNull():
+            side = 22.0
+            place = QRectF((rect.width() - side) / 2, (rect.height() - side) / 2, side, side)
+            paint_icon(painter, place, "no_picture", theme.color("text3"))
+        else:
+            clip = QPainterPath()
+            clip.addRoundedRect(rect, RADIUS.badge, RADIUS.badge)
+            painter.setClipPath(clip)
+            pixmap = self._scaled()
+            ratio = pixmap.devicePixelRatio()
+            left = (rect.width() - pixmap.width() / ratio) / 2
+            top = (rect.height() - pixmap.height() / ratio) / 2
+            painter.drawPixmap(round(left), round(top), pixmap)
+            if self._production:
+                paint_production_band(painter, QRectF(0, 0, rect.width(), 5), theme)
+            painter.setClipping(False)
+        paint.box(painter, rect, RADIUS.badge, edge=theme.color("border2"))
+        painter.end()
+
+    def _scaled(self) -> QPixmap:
+        ratio = self.devicePixelRatioF()
+        if self._pixmap.isNull() or self._pixmap.devicePixelRatio() != ratio:
+            scaled = self._image.scaled(
+                self._size * ratio,
+                Qt.AspectRatioMode.KeepAspectRatio,
+                Qt.TransformationMode.SmoothTransformation,
+            )
+            self._pixmap = QPixmap.fromImage(scaled)
+            self._pixmap.setDevicePixelRatio(ratio)
+        return self._pixmap

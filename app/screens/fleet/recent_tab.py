@@ -1,0 +1,87 @@
+"""What happened to one device lately, from the journal."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.components.label import Label
+from app.components.tables import Cell, Column, DataTable, Kind, Row
+from app.link import ConsoleLink
+from app.screens.base import Navigator, OpenEntry
+from app.shell.words import clock
+from core.audit.entries import Entry
+from core.errors import QuarterdeckError
+from core.service.console import EntryPage
+
+ROWS = 50
+COLUMNS = (
+    Column("time", "Time", Kind.TIME, 76),
+    Column("what", "What", Kind.TEXT, 140, stretch=True, tone="text"),
+    Column("tool", "Tool", Kind.MONO, 110),
+    Column("verdict", "Verdict", Kind.VERDICT, 104),
+)
+
+
+def entry_row(entry: Entry) -> Row:
+    """One entry in short."""
+    what = entry.kind.value.replace("_", " ").capitalize()
+    return Row(
+        key=str(entry.seq),
+        cells=(clock(entry.time), Cell(what, tip=entry.actor), entry.tool or "", entry.verdict or ""),
+        order=(-entry.seq, None, None, None),
+    )
+
+
+class RecentTab(QWidget):
+    """The newest entries of a device; Enter opens one in the journal."""
+
+    def __init__(self, link: ConsoleLink, nav: Navigator) -> None:
+        super().__init__()
+        self._link, self._nav = link, nav
+        self._name, self._read_for, self._shown = "", "", False
+        self.message = Label("", "meta", "text3", wrap=True)
+        self.message.setContentsMargins(14, 10, 14, 10)
+        self.table = DataTable(COLUMNS, "Recent entries of the device", rows="journal", sortable=False)
+        self.table.opened.connect(lambda key: self._nav.open("journal", OpenEntry(int(key))))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.message)
+        column.addWidget(self.table, 1)
+
+    def show_device(self, name: str) -> None:
+        """Take another device; it is read when the tab is in front."""
+        if name != self._name:
+            self._name = name
+            self._read()
+
+    def set_shown(self, shown: bool) -> None:
+        """The tab came to the front, or left it."""
+        self._shown = shown
+        self._read_for = ""
+        self._read()
+
+    def _read(self) -> None:
+        if not self._shown or not self._name or self._read_for == self._name:
+            return
+        name = self._read_for = self._name
+        self.message.setText("Reading…")
+        self.message.show()
+
+        def came(page: EntryPage) -> None:
+            if name != self._name:
+                return
+            self.table.show_rows([entry_row(entry) for entry in page.entries])
+            self.message.setVisible(not page.entries)
+            self.message.setText("Nothing is in the journal about this device yet.")
+
+        def failed(error: QuarterdeckError) -> None:
+            self.message.setText(f"{error.message} {error.info.next}")
+            self.message.show()
+
+        self._link.ask(
+            lambda console: console.entries(f"device:{name}", limit=ROWS),
+            came,
+            failed,
+            what=f"read the entries of {name}",
+        )

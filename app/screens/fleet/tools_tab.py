@@ -1,0 +1,168 @@
+"""All tools of a device; below the table the contract of one, fact by fact, and what is not available."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
+
+from app.components.badges import RiskBadge
+from app.components.banner import Notice
+from app.components.buttons import Button
+from app.components.label import Label
+from app.components.tables import DataTable
+from app.link import ConsoleLink
+from app.screens.base import Navigator, OpenTool
+from app.screens.fleet.contract import ContractFacts, DefinitionBox
+from app.screens.fleet.review import start_review
+from app.screens.fleet.rows import (
+    TOOL_COLUMNS,
+    UNAVAILABLE_COLUMNS,
+    tool_rows,
+    tool_title,
+    unavailable_rows,
+)
+from core.fleet.models import Device, Tool
+
+
+class ToolsTab(QWidget):
+    """The table of tools and the details of the chosen one.
+
+    Signals:
+        reviewed: a changed definition was accepted.
+    """
+
+    reviewed = Signal()
+
+    def __init__(self, link: ConsoleLink, nav: Navigator) -> None:
+        super().__init__()
+        self._link, self._nav = link, nav
+        self._tools: dict[str, Tool] = {}
+        self.message = Label("", "meta", "text3", wrap=True)
+        self.message.setContentsMargins(14, 8, 14, 8)
+        self.table = DataTable(TOOL_COLUMNS, "All tools of the device")
+        self.table.current_changed.connect(self._show_tool)
+        self.table.opened.connect(self._call)
+        self.missing = DataTable(UNAVAILABLE_COLUMNS, "Tools that are not available")
+        self.details = ToolDetails()
+        self.details.called.connect(self._call)
+        self.details.review_asked.connect(self._review)
+        upper = QWidget()
+        column = QVBoxLayout(upper)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.message)
+        column.addWidget(self.table, 1)
+        column.addWidget(self.missing)
+        split = QSplitter(Qt.Orientation.Vertical)
+        split.setChildrenCollapsible(False)
+        split.setHandleWidth(1)
+        split.addWidget(upper)
+        split.addWidget(self.details)
+        split.setSizes([320, 260])
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(split)
+
+    def show_tools(self, device: Device, tools: list[Tool] | None) -> None:
+        """Show what the device offers, and what it does not."""
+        self._tools = {tool.tool_key: tool for tool in tools or []}
+        self.message.setVisible(tools is None)
+        if tools is None:
+            self.message.setText("Reading the tools…")
+        self.table.show_rows(tool_rows(self._tools.values()))
+        rows = unavailable_rows(device.unavailable)
+        self.missing.show_rows(rows)
+        self.missing.setVisible(bool(rows))
+        metrics_row = self.missing.row_height()
+        self.missing.setFixedHeight(metrics_row * (min(len(rows), 5) + 1) + 4)
+        if self._tools and not self.table.current_key():
+            first = self.table.rows_model.row_at(0)
+            self.table.choose(first.key if first else "")
+        self._show_tool(self.table.current_key())
+
+    def say_no_tools(self, why: str) -> None:
+        """The tools cannot be read."""
+        self.message.setText(why)
+        self.message.show()
+
+    def choose(self, tool_key: str) -> None:
+        """Move to one tool."""
+        self.table.choose(tool_key)
+
+    def chosen(self) -> Tool | None:
+        """The tool under the cursor."""
+        return self._tools.get(self.table.current_key())
+
+    def _show_tool(self, key: str) -> None:
+        self.details.show_tool(self._tools.get(key))
+
+    def _call(self, key: str) -> None:
+        if (tool := self._tools.get(key)) is not None:
+            self._nav.open("batch", OpenTool(tool.device, tool.tool_name))
+
+    def _review(self) -> None:
+        if (tool := self.chosen()) is not None and tool.changed:
+            start_review(self.window(), self._link, tool, self.reviewed.emit)
+
+
+class ToolDetails(QScrollArea):
+    """One tool: its own words as plain text, the contract with its sources, the schema.
+
+    Signals:
+        called(tool_key): open its form.
+        review_asked: look at the changed definition.
+    """
+
+    called = Signal(str)
+    review_asked = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("Details of the tool")
+        self._key = ""
+        self._name = Label("", "mono", selectable=True)
+        self._risk = RiskBadge("low")
+        self.call = Button("Call…", icon="run")
+        self.call.clicked.connect(lambda: self.called.emit(self._key))
+        self.notice = Notice(
+            "warn", "Its definition changed.", "Calls are blocked until it is reviewed.", "Review"
+        )
+        self.notice.acted.connect(self.review_asked)
+        self._description = Label("", tone="text2", wrap=True, selectable=True)
+        self._facts = ContractFacts()
+        self._schema = DefinitionBox("Schema of the arguments")
+        head = QHBoxLayout()
+        head.addWidget(self._name)
+        head.addWidget(self._risk)
+        head.addStretch(1)
+        head.addWidget(self.call)
+        self._inner = QWidget()
+        self._inner.setProperty("clear", "true")
+        column = QVBoxLayout(self._inner)
+        column.setContentsMargins(14, 10, 14, 12)
+        column.setSpacing(10)
+        column.addLayout(head)
+        for widget in (self.notice, self._description, self._facts):
+            column.addWidget(widget)
+        column.addWidget(Label("Schema of the arguments", "label", "text3"))
+        column.addWidget(self._schema)
+        column.addStretch(1)
+        self.setWidget(self._inner)
+        self.show_tool(None)
+
+    def show_tool(self, tool: Tool | None) -> None:
+        """Show one tool; nothing when there is none."""
+        self._inner.setVisible(tool is not None)
+        if tool is None:
+            return
+        self._key = tool.tool_key
+        self._name.setText(tool_title(tool))
+        self._risk.set_risk(tool.contract.risk.value.value)
+        self.call.set_off("Review its changed definition first." if tool.changed else "")
+        self.notice.setVisible(tool.changed)
+        # The device wrote this: plain text, quoted as the device's words.
+        self._description.setText(tool.description or "The device gives no description.")
+        self._facts.show_contract(tool)
+        self._schema.show_json(tool.input_schema)
