@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -23,7 +22,7 @@ from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
 from core.home import Home
 from core.service.exit_codes import exit_code_of
 from core.service.lifetime import until_told_or_not_needed
-from core.service.logfile import log_to
+from core.service.logfile import logging_to
 from core.service.server import ControlServer
 
 log = structlog.get_logger(__name__)
@@ -96,11 +95,17 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--home", help="the home to own (else QUARTERDECK_HOME, else the user's data folder)")
     parser.add_argument("--stay", action="store_true", help="stay when nobody is attached")
     options = parser.parse_args(argv)
-    handler: logging.Handler | None = None
     try:
         home = Home.choose(options.home).create()
-        handler = log_to(home.log)
-        asyncio.run(serve(home, options.stay))
+        with logging_to(home.log):
+            return _run(home, options.stay)
+    except QuarterdeckError as error:
+        return _report(error.info, exit_code_of(error.code))
+
+
+def _run(home: Home, stay: bool) -> int:
+    try:
+        asyncio.run(serve(home, stay))
     except KeyboardInterrupt:
         return 0
     except QuarterdeckError as error:
@@ -109,10 +114,6 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:
         log.exception("the service failed")
         return _report(ErrorInfo.of(ErrorCode.INTERNAL, f"The service failed: {error}"), 1)
-    finally:
-        if handler is not None:
-            logging.getLogger().removeHandler(handler)
-            handler.close()
     return 0
 
 

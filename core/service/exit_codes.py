@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from core.aip.messages import ResultStatus
+from core.dispatch.models import CommandResult, Verdict
 from core.errors import ErrorCode
 
 DONE = 0
@@ -45,3 +47,12 @@ _OF_CODE: dict[ErrorCode, int] = {
 def exit_code_of(code: ErrorCode) -> int:
     """The exit code that an error stands for; whatever is not listed is bad input."""
     return _OF_CODE.get(code, BAD_INPUT)
+
+
+def of_result(result: CommandResult) -> int:
+    """The exit code that a command's result stands for."""
+    if result.error is not None:
+        return exit_code_of(result.error.code)
+    if result.verdict is Verdict.UNKNOWN:
+        return OUTCOME_UNKNOWN
+    return DONE if result.status is ResultStatus.SUCCESS else TOOL_FAILED

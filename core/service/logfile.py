@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import logging.handlers
 import os
 import re
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ KEPT = 3
 
 _SECRET = re.compile(r"pass(word|phrase)|token|secret|private|authorization|cookie|api_?key", re.IGNORECASE)
 MASK = "(not logged)"
+
+
+def _drop(_logger: object, _method: str, _event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    raise structlog.DropEvent
 
 
 def mask_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -40,8 +45,33 @@ class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
         return super()._open()
 
 
-def log_to(path: Path, level: int = logging.INFO) -> logging.Handler:
-    """Send everything that this process logs to `path` from now on; returns the handler, to be closed."""
+@contextlib.contextmanager
+def logging_to(path: Path, level: int = logging.INFO) -> Iterator[None]:
+    """Send everything that this process logs to `path`, and as before afterwards."""
+    before, root = structlog.get_config(), logging.getLogger()
+    level_before = root.level
+    handler = _log_to(path, level)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level_before)
+        handler.close()
+        structlog.configure(**before)
+
+
+@contextlib.contextmanager
+def logging_nowhere() -> Iterator[None]:
+    """Log nothing: for a command whose output is its answer, and whose errors are raised."""
+    before = structlog.get_config()
+    structlog.configure(processors=[_drop])
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+def _log_to(path: Path, level: int) -> logging.Handler:
     handler = _PrivateRotatingFile(path, maxBytes=MAX_BYTES, backupCount=KEPT, encoding="utf-8")
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,

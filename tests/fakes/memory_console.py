@@ -350,7 +350,7 @@ class MemoryConsole(Console):
         return [Facet(value="x" * limit, count=1)]
 
     async def proof(self, seq: int) -> Proof:
-        return Proof(seq=seq, leaf="00", path=[("left", "11"), ("right", "22")], root="33", size=3)
+        return Proof(seq=seq, leaf="00", path=["11", "22"], root="33", size=3)
 
     async def command(self, call_id: str) -> CommandRecord:
         return CommandRecord(call_id=call_id, entries=[])

@@ -1,0 +1,73 @@
+"""`quarterdeck`: without a command the window, with one the command line."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+
+BAD_INPUT = 2
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Open the window, or run one command; returns the exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    wants_window, home = _window_wanted(words)
+    if wants_window:
+        return _open_window(home)
+    from core.cli import main as command_line
+
+    return command_line(words)
+
+
+def _window_wanted(words: list[str]) -> tuple[bool, str | None]:
+    """Whether nothing but a home was given, and which."""
+    match words:
+        case []:
+            return True, None
+        case ["--home", home] if not home.startswith("-"):
+            return True, home
+        case [word] if word.startswith("--home="):
+            return True, word.removeprefix("--home=")
+        case _:
+            return False, None
+
+
+def _open_window(home: str | None) -> int:
+    # Looked for, not imported: a fault inside the window must not be taken for a missing library.
+    if importlib.util.find_spec("PySide6") is None or importlib.util.find_spec("qasync") is None:
+        return _say(
+            "The window's libraries are not installed.",
+            "Install them with: pip install 'quarterdeck[window]'; or use a command: quarterdeck --help",
+        )
+    if not _has_display():
+        return _say(
+            "There is no display to open a window on.",
+            "Start it in a desktop session, or use a command: quarterdeck --help",
+        )
+    from core.errors import QuarterdeckError
+    from core.home import Home
+
+    try:
+        chosen = Home.choose(home).create()
+    except QuarterdeckError as error:
+        return _say(error.message, error.info.next)
+    from app.main import run
+
+    return run(chosen)
+
+
+def _has_display() -> bool:
+    """Whether Qt would find a screen; asked first, for Qt ends the process when it does not."""
+    if sys.platform in ("win32", "darwin") or os.environ.get("QT_QPA_PLATFORM"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _say(what: str, then: str) -> int:
+    sys.stderr.write(f"Error: {what}\n{then}\n")
+    return BAD_INPUT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""`quarterdeck call`: one command from here to the device and back, asked for approval where it needs one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from core.batch.models import Cell, CellState, Run
+from core.canonical import canonical_bytes
+from core.cli.output import (
+    as_json,
+    facts,
+    note,
+    print_error,
+    result_json,
+    result_text,
+    say,
+    shown_json,
+    styled,
+)
+from core.cli.session import Session
+from core.cli.signing import Unlocking, decide, unlock
+from core.cli.terminal import ask_line, is_terminal
+from core.cli.values import parse_arguments
+from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
+from core.policy.models import Approval, ApprovalState
+from core.service import exit_codes
+from core.service.console import ApprovalChanged, CellChanged, Event, Missed, RunChanged
+from core.tasks import TaskGroupOwner
+
+LOOK_AGAIN = 5.0
+
+
+async def call(
+    session: Session,
+    device: str,
+    tool: str,
+    words: list[str],
+    *,
+    timeout: float | None,
+    wait: float,
+    json_wanted: bool,
+    unlocking: Unlocking,
+) -> int:
+    """Call one tool, print its result, and say by the exit code how it went.
+
+    Raises:
+        QuarterdeckError: it could not be started.
+    """
+    parameters = parse_arguments(words, await _schema(session, device, tool))
+    events = session.console.events()
+    run = await session.console.call(device, tool, parameters, timeout)
+    try:
+        return await _follow(session, run, events, wait, json_wanted, unlocking)
+    except asyncio.CancelledError:
+        await session.console.cancel_run(run.summary.id)
+        note(f"Interrupted: run {run.summary.id} was cancelled; what a device has begun may still happen.")
+        raise
+    finally:
+        if close := getattr(events, "aclose", None):
+            await close()
+
+
+async def _schema(session: Session, device: str, tool: str) -> dict[str, Any]:
+    tools = await session.console.tools(device)
+    found = [one for one in tools if tool in (one.tool_name, one.tool_key)]
+    if not found:
+        raise BadInput(f"{device} has no tool {tool!r}.", ErrorCode.UNKNOWN_TOOL)
+    return found[0].input_schema
+
+
+async def _follow(
+    session: Session,
+    run: Run,
+    events: AsyncIterator[Event],
+    wait: float,
+    json_wanted: bool,
+    unlocking: Unlocking,
+) -> int:
+    clock = asyncio.get_running_loop().time
+    give_up: float | None = None
+    asked: set[str] = set()
+    while not run.summary.state.ended:
+        waiting = next(
+            (cell for cell in run.cells if cell.state is CellState.WAITING and cell.approval), None
+        )
+        if waiting is not None and waiting.approval not in asked:
+            if is_terminal():
+                asked.add(str(waiting.approval))
+                await _ask_here(session, str(waiting.approval), unlocking)
+            elif session.hosted or (give_up := give_up or clock() + wait) <= clock():
+                return await _nobody_here(session, run, waiting, json_wanted)
+        elif waiting is None:
+            give_up = None
+        await _next_change(events, run.summary.id, give_up - clock() if give_up else LOOK_AGAIN)
+        run = await session.console.run(run.summary.id)
+    return _print_end(run, json_wanted)
+
+
+async def _next_change(events: AsyncIterator[Event], run: str, timeout: float) -> None:
+    """Return when something happens to this run, or it is time to look again anyway."""
+    try:
+        async with asyncio.timeout(max(0.0, min(timeout, LOOK_AGAIN))):
+            async for event in events:
+                match event:
+                    case RunChanged() if event.run.id == run:
+                        return
+                    case CellChanged() if event.cell.run == run:
+                        return
+                    case ApprovalChanged() if event.approval.run == run:
+                        return
+                    case Missed():
+                        return
+    except TimeoutError:
+        return
+
+
+async def _nobody_here(session: Session, run: Run, cell: Cell, json_wanted: bool) -> int:
+    """Nobody has answered in time: the request stays in the queue, unless that ends with this command."""
+    if session.hosted:
+        await session.console.cancel_run(run.summary.id)
+        error = ErrorInfo(
+            code=ErrorCode.APPROVAL_EXPIRED,
+            message="This needs an operator's approval, and nobody can give it: no service runs for this "
+            "home and this is no terminal. Nothing was sent.",
+            next="Run quarterdeck service start, then call again; or call from a terminal.",
+        )
+        print_error(error, json_wanted, approval=None, run=run.summary.id)
+        return exit_codes.NOT_APPROVED
+    error = ErrorInfo(
+        code=ErrorCode.APPROVAL_EXPIRED,
+        message=f"Not approved yet: request {cell.approval} of run {run.summary.id} stays in the queue.",
+        next=f"quarterdeck approvals show {cell.approval}, then approve or deny it.",
+    )
+    print_error(error, json_wanted, approval=cell.approval, run=run.summary.id)
+    return exit_codes.NOT_APPROVED
+
+
+def _print_end(run: Run, json_wanted: bool) -> int:
+    cell = run.cells[0]
+    result = cell.result
+    if result is None:
+        said = cell.note or run.summary.note or f"The run ended as {run.summary.state.value}."
+        print_error(ErrorInfo.of(ErrorCode.CANCELLED, said), json_wanted, run=run.summary.id)
+        return exit_codes.TOOL_FAILED
+    say(as_json(result_json(result)) if json_wanted else result_text(result))
+    if result.error is not None and not json_wanted:
+        print_error(result.error, False)
+    return exit_codes.of_result(result)
+
+
+async def _ask_here(session: Session, approval_id: str, unlocking: Unlocking) -> None:
+    """Show the card and ask; whatever else answers the request meanwhile ends the question."""
+    approval = await session.console.hold(approval_id, True)
+    if approval.state is not ApprovalState.WAITING:
+        return
+    note(card(approval))
+    owner = TaskGroupOwner("terminal")
+    asking = owner.spawn("ask", _ask(session, approval, unlocking))
+    elsewhere = owner.spawn("watch", _until_answered(session, approval_id))
+    try:
+        await asyncio.wait({asking, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
+        if asking.done():
+            asking.result()
+        else:
+            note("\nThis request was answered elsewhere, or is over.")
+    finally:
+        await owner.close()
+
+
+async def _ask(session: Session, approval: Approval, unlocking: Unlocking) -> None:
+    question = 'Type "approve" to allow exactly this once, "deny" with a reason to refuse: '
+    while True:
+        answer = (await ask_line(question)).strip()
+        if answer == "approve":
+            key = await unlock(session, unlocking)
+            await decide(session, key, approval, "approve", "")
+            return
+        if answer == "deny" or answer.startswith("deny "):
+            key = await unlock(session, unlocking)
+            await decide(session, key, approval, "deny", answer.removeprefix("deny").strip())
+            return
+        note("Nothing was decided.")
+
+
+async def _until_answered(session: Session, approval_id: str) -> None:
+    events = session.console.events()
+    try:
+        while (await session.console.approval(approval_id)).state is ApprovalState.WAITING:
+            async for event in events:
+                if isinstance(event, Missed) or (
+                    isinstance(event, ApprovalChanged) and event.approval.id == approval_id
+                ):
+                    break
+            else:
+                return
+    except QuarterdeckError:
+        # The service is gone: the run's own following says so.
+        return
+
+
+def card(approval: Approval) -> str:
+    """A request as the operator must see it: everything that would be sent, and why it is asked."""
+    request, decision = approval.request, approval.decision
+    risk = f"{decision.risk.value}, effect {decision.effect.value}"
+    head = facts(
+        [
+            ("Request", approval.id),
+            ("Device", request.device + (" (production)" if approval.production else "")),
+            ("Tool", request.tool_key),
+            ("Risk", risk),
+            ("Asked by", approval.actor),
+            ("Effect", decision.summary),
+            *[("Would", f"{one.text} ({one.risk.value})") for one in decision.findings],
+            *[("Asks because", f"{one.text} [{one.origin}]") for one in decision.reasons],
+            ("Undo", decision.undo),
+            ("They say", approval.said),
+            ("Expires in", f"{approval.remaining_s:.0f} s"),
+            ("State", approval.state.value),
+            ("Decided by", approval.decided_by or ""),
+            ("Reason", approval.reason),
+            ("Digest", request.digest),
+        ]
+    )
+    size = len(canonical_bytes(request.parameters))
+    title = styled("Arguments, complete", "bold")
+    return f"{head}\n{title} ({size} bytes):\n{shown_json(request.parameters)}"

@@ -1,0 +1,351 @@
+"""The commands and their options; what each does is in the modules beside this one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from core import __version__
+from core.cli import audit as audit_commands
+from core.cli import call as call_command
+from core.cli import show
+from core.cli.output import as_json, facts, note, print_error, say
+from core.cli.session import Session, actor, open_session
+from core.cli.signing import Unlocking, decide, unlock
+from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
+from core.home import Home
+from core.policy.models import Approval, ApprovalState
+from core.service import exit_codes
+from core.service.console import API_VERSION
+from core.service.logfile import logging_nowhere
+from core.service.start import ensure_service, service_status, stop_service
+
+# typer keeps the library below it to itself; this is the base of all errors in what was typed.
+UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
+
+EVERYWHERE = "Every command also takes --home DIR and --json."
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+app = typer.Typer(
+    name="quarterdeck",
+    help="Operator console for device agents. Without a command it opens the window.",
+    epilog=EVERYWHERE,
+    context_settings=_CONTEXT,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+approvals_app = typer.Typer(help="What waits for an operator's answer.", no_args_is_help=True)
+audit_app = typer.Typer(help="The journal: find, show, verify.", no_args_is_help=True)
+service_app = typer.Typer(help="The process that owns a home.", no_args_is_help=True)
+runs_app = typer.Typer(help="Runs and their results.", no_args_is_help=True)
+app.add_typer(approvals_app, name="approvals")
+app.add_typer(audit_app, name="audit")
+app.add_typer(service_app, name="service")
+app.add_typer(runs_app, name="runs")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What holds for every command."""
+
+    home: Home
+    json: bool
+
+
+Work = Callable[[Session], Coroutine[Any, Any, int | None]]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+HomeOption = Annotated[str | None, typer.Option("--home", help="The home to use.", metavar="DIR")]
+WaitOption = Annotated[
+    float, typer.Option(min=0, help="How many seconds to wait for an approval where this is no terminal.")
+]
+OperatorOption = Annotated[str | None, typer.Option("--operator", help="Which operator signs.")]
+PassphraseFile = Annotated[
+    Path | None, typer.Option("--passphrase-file", help="A file whose first line unlocks the key.")
+]
+PassphraseFd = Annotated[
+    int | None, typer.Option("--passphrase-fd", help="An open file descriptor, likewise.", min=0)
+]
+
+
+@app.callback()
+def _everywhere(context: typer.Context, home: HomeOption = None, json: JsonOption = False) -> None:
+    context.obj = Given(Home.choose(home), json)
+
+
+def _in_session(context: typer.Context, work: Work, wait_for_devices: bool = False) -> None:
+    given: Given = context.obj
+
+    async def whole() -> int:
+        async with open_session(given.home, wait_for_devices) as session:
+            return await work(session) or exit_codes.DONE
+
+    raise typer.Exit(asyncio.run(whole()))
+
+
+@app.command(epilog=EVERYWHERE)
+def devices(context: typer.Context) -> None:
+    """List the devices and their health."""
+    _in_session(context, lambda session: show.devices(session, context.obj.json), wait_for_devices=True)
+
+
+@app.command(epilog=EVERYWHERE)
+def tools(context: typer.Context, device: Annotated[str | None, typer.Argument()] = None) -> None:
+    """List the tools of one device, or of all, with risk and effect."""
+    _in_session(context, lambda session: show.tools(session, device, context.obj.json), wait_for_devices=True)
+
+
+@app.command(epilog=EVERYWHERE)
+def call(
+    context: typer.Context,
+    device: str,
+    tool: str,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE...")] = None,
+    wait: WaitOption = 0,
+    timeout: Annotated[float | None, typer.Option(help="Seconds that the tool may take.")] = None,
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Call one tool of one device.
+
+    Arguments are key=value (typed as the tool's schema says), key:=JSON, or key=@FILE for a file's text.
+    """
+
+    async def work(session: Session) -> int:
+        return await call_command.call(
+            session,
+            device,
+            tool,
+            arguments or [],
+            timeout=timeout,
+            wait=wait,
+            json_wanted=context.obj.json,
+            unlocking=Unlocking(operator, passphrase_file, passphrase_fd),
+        )
+
+    _in_session(context, work, wait_for_devices=True)
+
+
+@approvals_app.command("list", epilog=EVERYWHERE)
+def approvals_list(context: typer.Context) -> None:
+    """List what waits: highest risk first, then oldest."""
+    _in_session(context, lambda session: show.approvals(session, context.obj.json))
+
+
+@approvals_app.command("show", epilog=EVERYWHERE)
+def approvals_show(context: typer.Context, approval: Annotated[str, typer.Argument(metavar="ID")]) -> None:
+    """Show one request with everything that would be sent."""
+    _in_session(context, lambda session: show.approval(session, approval, context.obj.json))
+
+
+@approvals_app.command("approve", epilog=EVERYWHERE)
+def approvals_approve(
+    context: typer.Context,
+    approval: Annotated[str, typer.Argument(metavar="ID")],
+    reason: Annotated[str, typer.Option(help="Why, for the journal and the asker.")] = "",
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Approve one request, once, with an operator's signature."""
+    _answer(context, approval, "approve", reason, Unlocking(operator, passphrase_file, passphrase_fd))
+
+
+@approvals_app.command("deny", epilog=EVERYWHERE)
+def approvals_deny(
+    context: typer.Context,
+    approval: Annotated[str, typer.Argument(metavar="ID")],
+    reason: Annotated[str, typer.Option(help="Why, for the journal and the asker.")] = "",
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Deny one request, with an operator's signature; the asker receives the reason."""
+    _answer(context, approval, "deny", reason, Unlocking(operator, passphrase_file, passphrase_fd))
+
+
+def _answer(
+    context: typer.Context,
+    wanted: str,
+    verdict: Literal["approve", "deny"],
+    reason: str,
+    unlocking: Unlocking,
+) -> None:
+    async def work(session: Session) -> None:
+        approval = await session.console.approval(wanted)
+        key = await unlock(session, unlocking)
+        _say_answer(await decide(session, key, approval, verdict, reason), context.obj.json)
+
+    _in_session(context, work)
+
+
+def _say_answer(decided: Approval, json_wanted: bool) -> None:
+    if json_wanted:
+        say(as_json(decided.model_dump(mode="json")))
+        return
+    word = "Approved" if decided.state is ApprovalState.APPROVED else decided.state.value.capitalize()
+    say(
+        facts(
+            [
+                (word, decided.id),
+                ("Device", decided.request.device),
+                ("Tool", decided.request.tool_name),
+                ("By", decided.decided_by or ""),
+                ("Run", decided.run or ""),
+            ]
+        )
+    )
+
+
+@audit_app.command("verify", epilog=EVERYWHERE)
+def audit_verify(context: typer.Context) -> None:
+    """Recompute the whole journal, blobs included; exit code 8 when it does not verify."""
+    raise typer.Exit(asyncio.run(audit_commands.verify(context.obj.home, context.obj.json)))
+
+
+@audit_app.command("find", epilog=EVERYWHERE)
+def audit_find(
+    context: typer.Context,
+    query: Annotated[list[str] | None, typer.Argument(metavar="QUERY...")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many entries at most.")] = 50,
+    before: Annotated[int | None, typer.Option(help="Only entries with a smaller number.")] = None,
+) -> None:
+    """Find entries, newest first: tool:type_text status:failure device:lab-* dur:>2s since:1h text."""
+    words = " ".join(query or [])
+    _in_session(context, lambda session: show.find(session, words, limit, before, context.obj.json))
+
+
+@audit_app.command("show", epilog=EVERYWHERE)
+def audit_show(context: typer.Context, seq: int) -> None:
+    """Show one entry in full."""
+    _in_session(context, lambda session: show.entry(session, seq, context.obj.json))
+
+
+@runs_app.command("list", epilog=EVERYWHERE)
+def runs_list(context: typer.Context, limit: Annotated[int, typer.Option(min=1, max=200)] = 50) -> None:
+    """List the latest runs."""
+    _in_session(context, lambda session: show.runs(session, limit, context.obj.json))
+
+
+@runs_app.command("show", epilog=EVERYWHERE)
+def runs_show(context: typer.Context, run: str) -> None:
+    """Show one run with its results."""
+    _in_session(context, lambda session: show.run(session, run, context.obj.json))
+
+
+@service_app.command("start", epilog=EVERYWHERE)
+def service_start(
+    context: typer.Context, wait: Annotated[float, typer.Option(min=1, help="Seconds to wait.")] = 15
+) -> None:
+    """Start the service; it stays until it is stopped."""
+
+    async def work() -> int:
+        before = await service_status(context.obj.home, actor())
+        console = await ensure_service(context.obj.home, "cli", actor(), stay=True, timeout=wait)
+        await console.close()
+        status = await service_status(context.obj.home, actor())
+        if context.obj.json:
+            say(as_json({**status.model_dump(mode="json"), "started": not before.running}))
+        else:
+            words = "A service was running already" if before.running else "The service has started"
+            say(f"{words}: process {status.pid}, home {status.home}.")
+        return exit_codes.DONE
+
+    raise typer.Exit(asyncio.run(work()))
+
+
+@service_app.command("stop", epilog=EVERYWHERE)
+def service_stop(
+    context: typer.Context,
+    cancel_work: Annotated[
+        bool, typer.Option("--cancel-work", help="Cancel runs instead of waiting for them.")
+    ] = False,
+    wait: Annotated[float, typer.Option(min=1, help="Seconds to wait for its end.")] = 30,
+) -> None:
+    """End the service in order; it waits for running work unless --cancel-work is given."""
+    words = asyncio.run(stop_service(context.obj.home, actor(), cancel_work, wait))
+    say(as_json({"stopped": True, "message": words}) if context.obj.json else words)
+
+
+@service_app.command("status", epilog=EVERYWHERE)
+def service_status_command(context: typer.Context) -> None:
+    """Say whether a service owns the home."""
+    status = asyncio.run(service_status(context.obj.home, actor()))
+    if context.obj.json:
+        say(as_json(status.model_dump(mode="json")))
+        return
+    pairs = [
+        ("Service", "running" if status.running else "not running"),
+        ("Home", status.home),
+        ("Process", status.pid or ""),
+        ("Version", status.version),
+        ("Started", status.started_at),
+        ("Devices", status.devices if status.running else ""),
+        ("Runs", status.running_runs if status.running else ""),
+        ("Approvals", status.waiting_approvals if status.running else ""),
+        ("Stop all", "on" if status.stopped else ""),
+        ("Problem", status.problem),
+    ]
+    say(facts(pairs))
+
+
+@app.command(epilog=EVERYWHERE)
+def version(context: typer.Context) -> None:
+    """Say which version this is."""
+    if context.obj.json:
+        say(as_json({"version": __version__, "api_version": API_VERSION}))
+    else:
+        say(f"quarterdeck {__version__}")
+
+
+def hoist(argv: list[str]) -> list[str]:
+    """Move --home and --json to the front, so that they may stand anywhere before a `--`."""
+    front: list[str] = []
+    rest: list[str] = []
+    words = iter(argv)
+    for word in words:
+        if word == "--":
+            rest += [word, *words]
+        elif word == "--json" or word.startswith("--home="):
+            front.append(word)
+        elif word == "--home":
+            front += [word, *[value for value in [next(words, None)] if value is not None]]
+        else:
+            rest.append(word)
+    return front + rest
+
+
+def run(argv: list[str]) -> int:
+    """Run one command and return its exit code. Errors are printed: what happened, then what to do."""
+    argv = hoist(argv)
+    json_wanted = "--json" in argv[: argv.index("--") if "--" in argv else None]
+    try:
+        with logging_nowhere():
+            code = app(argv, prog_name="quarterdeck", standalone_mode=False)
+        return code if isinstance(code, int) else exit_codes.DONE
+    except typer.Exit as end:
+        return end.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        note("Interrupted.")
+        return exit_codes.INTERRUPTED
+    except UsageProblem as problem:
+        format_message = getattr(problem, "format_message", None)
+        words = format_message() if format_message else str(problem)
+        context = getattr(problem, "ctx", None)
+        hint = f"Try: {context.command_path} --help" if context else "Try: quarterdeck --help"
+        error = ErrorInfo(code=ErrorCode.INVALID_ARGUMENTS, message=words, next=hint)
+        print_error(error, json_wanted)
+        return exit_codes.BAD_INPUT
+    except QuarterdeckError as error:
+        print_error(error.info, json_wanted)
+        return exit_codes.exit_code_of(error.code)
+    except BrokenPipeError:
+        # Whoever read the output has had enough of it.
+        return exit_codes.DONE

@@ -1,0 +1,134 @@
+"""What the command line prints: nothing that a device says can move the cursor or hide itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from core.dispatch.models import CommandResult
+from core.errors import ErrorInfo
+from core.text import escape_hidden
+
+GAP = "  "
+
+
+def say(text: str = "") -> None:
+    """One or more lines on standard output."""
+    print(text, flush=True)
+
+
+def note(text: str) -> None:
+    """A remark on standard error: not part of the answer."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def one_line(text: object) -> str:
+    """Text from elsewhere as one line in which everything is seen."""
+    return escape_hidden(str(text), keep_lines=False)
+
+
+def lines(text: str) -> str:
+    """Text from elsewhere with its lines, and everything else that is hidden written out."""
+    return escape_hidden(text.replace("\r\n", "\n"))
+
+
+def as_json(value: Any) -> str:
+    """JSON for programs: ASCII only, so that it is also safe on a terminal."""
+    return json.dumps(value, indent=2, ensure_ascii=True)
+
+
+def shown_json(value: Any) -> str:
+    """JSON for people: readable, exact, and with every hidden character as its JSON escape.
+
+    What is shown is JSON of the same value, so nothing in it can be mistaken for something else.
+    """
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    hidden = {ord(sign) for sign in set(text) if sign != "\n" and escape_hidden(sign, False) != sign}
+    # JSON itself leaves DELETE as it is.
+    escapes = {code: json.dumps(chr(code))[1:-1] for code in hidden - {0x7F}}
+    return text.translate({**escapes, 0x7F: "\\u007f"})
+
+
+def print_error(error: ErrorInfo, json_wanted: bool, **more: Any) -> None:
+    """Say what happened, then what to do.
+
+    With `--json` it goes to standard output, where a program reads the answer too.
+    """
+    if json_wanted:
+        say(as_json({"error": error.model_dump(mode="json"), **more}))
+        return
+    note(f"{styled('Error', 'red', sys.stderr)}: {lines(error.message)}")
+    if error.next:
+        note(lines(error.next))
+
+
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+
+
+def styled(text: str, style: str, stream: Any = None) -> str:
+    """Text in a style, where the stream is a terminal and nobody has asked for plain text (NO_COLOR)."""
+    stream = stream or sys.stdout
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty():
+        return text
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
+
+
+def width(text: str) -> int:
+    """How many terminal cells a line takes."""
+    return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Aligned columns; every cell on one line, with hidden characters written out."""
+    shown = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(map(width, column)) for column in zip(head, *shown, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [cell + " " * (wide - width(cell)) for cell, wide in zip(cells, widths, strict=True)]
+        return GAP.join(padded).rstrip()
+
+    return "\n".join([styled(line(head), "bold"), *map(line, shown)])
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> str:
+    """Names and values in two columns; empty values are left out."""
+    kept = [(name, one_line(value)) for name, value in pairs if str(value)]
+    widest = max((len(name) for name, _ in kept), default=0)
+    return "\n".join(f"{styled(name.ljust(widest), 'dim')}{GAP}{value}" for name, value in kept)
+
+
+def result_json(result: CommandResult) -> dict[str, Any]:
+    """A result as `--json` prints it: these fields and no others."""
+    return {
+        "call_id": result.call_id,
+        "device": result.device,
+        "tool_name": result.tool_name,
+        "status": result.status.value,
+        "verdict": result.verdict.value,
+        "error": result.error.model_dump(mode="json") if result.error else None,
+        "result": result.result,
+        "namespace": result.namespace,
+        "duration_ms": result.duration_ms,
+        "evidence": [one.model_dump(mode="json") for one in result.evidence],
+    }
+
+
+def result_text(result: CommandResult) -> str:
+    """A result for a person."""
+    head = facts(
+        [
+            ("Device", result.device),
+            ("Tool", result.tool_name),
+            ("Status", f"{result.status.value} ({result.verdict.value})"),
+            ("Took", f"{result.duration_ms:.0f} ms"),
+            *[("Evidence", f"{one.media_type} {one.size} bytes {one.blob}") for one in result.evidence],
+        ]
+    )
+    if result.result is None:
+        return head
+    body = lines(result.result) if isinstance(result.result, str) else shown_json(result.result)
+    return f"{head}\n\n{body}"

@@ -1,0 +1,105 @@
+"""One command's way to the core: attached to the service that owns the home, else hosting the core itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from core.cli.output import note
+from core.errors import ErrorCode, QuarterdeckError, ServiceError
+from core.fleet.models import Health
+from core.home import Home
+from core.policy.operator_keys import login_name
+from core.service.console import Console, DeviceChanged
+from core.service.logfile import logging_to
+from core.service.remote import RemoteConsole
+
+CONNECT_WITHIN = 5.0
+BUSY_FOR = 3.0
+LOOK_AGAIN = 0.1
+DEVICES_WITHIN = 15.0
+
+_HERE = (Health.ONLINE, Health.BUSY)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A console, and whether this command is itself the core behind it."""
+
+    home: Home
+    console: Console
+    hosted: bool
+
+
+def actor() -> str:
+    """Who the journal says has asked."""
+    return f"cli:{login_name()}"
+
+
+@contextlib.asynccontextmanager
+async def open_session(home: Home, wait_for_devices: bool = False) -> AsyncIterator[Session]:
+    """Attach to the home's service, or host the core for as long as the context lasts.
+
+    Raises:
+        ServiceError: somebody owns the home and cannot be talked to.
+        QuarterdeckError: the home does not open.
+    """
+    async with contextlib.AsyncExitStack() as ends:
+        yield await _begin(ends, home, wait_for_devices)
+
+
+async def _begin(ends: contextlib.AsyncExitStack, home: Home, wait_for_devices: bool) -> Session:
+    deadline = asyncio.get_running_loop().time() + BUSY_FOR
+    while True:
+        try:
+            remote = await RemoteConsole.connect(home, "cli", actor(), CONNECT_WITHIN)
+            ends.push_async_callback(remote.close)
+            return Session(home, remote, hosted=False)
+        except ServiceError as error:
+            if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
+                raise
+        try:
+            console = await _host(ends, home)
+        except ServiceError:
+            # The home's owner may be starting, or may be a command that is ending.
+            if asyncio.get_running_loop().time() >= deadline:
+                raise
+            await asyncio.sleep(LOOK_AGAIN)
+            continue
+        if wait_for_devices:
+            await _until_devices_are_here(console)
+        return Session(home, console, hosted=True)
+
+
+async def _host(ends: contextlib.AsyncExitStack, home: Home) -> Console:
+    """Open the core in this process until `ends` are called; it logs where a service would."""
+    # Importing the whole core takes longer than a command that is attached.
+    from core.service.service import Service
+
+    with contextlib.ExitStack() as log:
+        log.enter_context(logging_to(home.create().log))
+        service = await Service.open(home)
+        ends.callback(log.pop_all().close)
+    ends.push_async_callback(service.close)
+    return service.console(actor())
+
+
+async def _until_devices_are_here(console: Console) -> None:
+    """A core that has just been opened has no device yet: give those that are starting a moment."""
+    events = console.events()
+    missing = {device.name for device in (await console.state()).devices if device.health not in _HERE}
+    try:
+        async with asyncio.timeout(DEVICES_WITHIN):
+            while missing:
+                event = await anext(events)
+                if isinstance(event, DeviceChanged) and event.device.health in _HERE:
+                    missing.discard(event.device.name)
+    except TimeoutError:
+        note(f"Not online after {DEVICES_WITHIN:g} s: {', '.join(sorted(missing))}.")
+    except (StopAsyncIteration, QuarterdeckError):
+        return
+    finally:
+        if close := getattr(events, "aclose", None):
+            await close()

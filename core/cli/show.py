@@ -1,0 +1,177 @@
+"""The commands that only look: devices, tools, approvals, runs, journal entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from core.audit.entries import Entry
+from core.batch.models import Run
+from core.cli.call import card
+from core.cli.output import as_json, facts, note, one_line, result_json, result_text, say, shown_json, table
+from core.cli.session import Session
+from core.errors import DeviceError
+from core.fleet.models import Tool
+
+SECONDS = 19
+
+
+def _plain(models: list[Any]) -> list[dict[str, Any]]:
+    return [model.model_dump(mode="json", by_alias=True) for model in models]
+
+
+def _time(stamp: str | None) -> str:
+    return (stamp or "")[:SECONDS].replace("T", " ")
+
+
+async def devices(session: Session, json_wanted: bool) -> None:
+    """Every device with its health."""
+    found = (await session.console.state()).devices
+    if json_wanted:
+        say(as_json({"devices": _plain(found)}))
+        return
+    rows = [
+        (
+            one.name,
+            one.health.value,
+            one.tool_count,
+            one.system or one.platform,
+            " ".join(one.tags),
+            one.reason,
+        )
+        for one in found
+    ]
+    say(table(("NAME", "HEALTH", "TOOLS", "SYSTEM", "TAGS", "WHY"), rows))
+
+
+async def tools(session: Session, device: str | None, json_wanted: bool) -> None:
+    """The tools of one device, or of all that are online."""
+    names = [device] if device else [one.name for one in (await session.console.state()).devices]
+    found: list[Tool] = []
+    for name in names:
+        try:
+            found += await session.console.tools(name)
+        except DeviceError as error:
+            # Asked for by name it is an error; among all, the others are still worth showing.
+            if device:
+                raise
+            note(f"{one_line(name)}: {one_line(error.message)}")
+    if json_wanted:
+        say(as_json({"tools": _plain(found)}))
+        return
+    rows = [
+        (
+            one.device,
+            one.tool_name,
+            one.contract.risk.value,
+            one.contract.effect.value,
+            "review" if one.changed else "",
+            one.title or one.description.split("\n", 1)[0],
+        )
+        for one in sorted(found, key=lambda one: (one.device, one.tool_name))
+    ]
+    say(table(("DEVICE", "TOOL", "RISK", "EFFECT", "STATE", "WHAT IT DOES"), rows))
+
+
+async def approvals(session: Session, json_wanted: bool) -> None:
+    """What waits for an operator."""
+    found = await session.console.approvals()
+    if json_wanted:
+        say(as_json({"approvals": _plain(found)}))
+        return
+    if not found:
+        say("Nothing waits for approval.")
+        return
+    rows = [
+        (
+            one.id,
+            one.decision.risk.value,
+            one.request.device,
+            one.request.tool_name,
+            one.actor,
+            f"{one.remaining_s:.0f} s",
+            one.decision.summary,
+        )
+        for one in found
+    ]
+    say(table(("ID", "RISK", "DEVICE", "TOOL", "ASKED BY", "LEFT", "EFFECT"), rows))
+
+
+async def approval(session: Session, wanted: str, json_wanted: bool) -> None:
+    """One request in full."""
+    found = await session.console.approval(wanted)
+    say(as_json(_dump(found)) if json_wanted else card(found))
+
+
+def _dump(model: BaseModel) -> dict[str, Any]:
+    return model.model_dump(mode="json", by_alias=True)
+
+
+async def runs(session: Session, limit: int, json_wanted: bool) -> None:
+    """The latest runs."""
+    found = await session.console.runs(limit=limit)
+    if json_wanted:
+        say(as_json({"runs": _plain(found)}))
+        return
+    rows = [
+        (one.id, one.state.value, one.name, len(one.devices), one.actor, _time(one.started_at), one.note)
+        for one in found
+    ]
+    say(table(("RUN", "STATE", "NAME", "DEVICES", "ACTOR", "STARTED", "NOTE"), rows))
+
+
+async def run(session: Session, wanted: str, json_wanted: bool) -> None:
+    """One run with the result of each step on each device."""
+    found = await session.console.run(wanted)
+    results = [cell.result for cell in found.cells if cell.result is not None]
+    if json_wanted:
+        say(as_json({"run": _dump(found.summary), "results": [result_json(result) for result in results]}))
+        return
+    say(_run_text(found))
+    for result in results:
+        say(f"\n{result_text(result)}")
+
+
+def _run_text(found: Run) -> str:
+    summary = found.summary
+    head = facts(
+        [
+            ("Run", summary.id),
+            ("Name", summary.name),
+            ("State", summary.state.value),
+            ("Actor", summary.actor),
+            ("Started", _time(summary.started_at)),
+            ("Ended", _time(summary.ended_at)),
+            ("Note", summary.note),
+        ]
+    )
+    rows = [(cell.device, cell.step, cell.tool, cell.state.value, cell.note) for cell in found.cells]
+    return f"{head}\n\n{table(('DEVICE', 'STEP', 'TOOL', 'STATE', 'NOTE'), rows)}"
+
+
+async def find(session: Session, query: str, limit: int, before: int | None, json_wanted: bool) -> None:
+    """Journal entries that match a query, newest first."""
+    page = await session.console.entries(query, before, limit)
+    if json_wanted:
+        say(as_json(_dump(page)))
+        return
+    rows = [
+        (one.seq, _time(one.time), one.kind.value, one.actor, one.device or "", one.tool or "", _how(one))
+        for one in page.entries
+    ]
+    say(table(("SEQ", "TIME (UTC)", "WHAT", "WHO", "DEVICE", "TOOL", "HOW"), rows))
+    some = "" if page.total_exact else "at least "
+    say(f"\n{len(page.entries)} of {some}{page.total} entries.")
+    if page.more:
+        say(f"For older ones: --before {page.entries[-1].seq}")
+
+
+def _how(entry: Entry) -> str:
+    return " ".join(filter(None, (entry.status, entry.verdict)))
+
+
+async def entry(session: Session, seq: int, json_wanted: bool) -> None:
+    """One journal entry in full."""
+    found = _dump(await session.console.entry(seq))
+    say(as_json(found) if json_wanted else shown_json(found))

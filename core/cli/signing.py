@@ -1,0 +1,117 @@
+"""The operator at a terminal: which key signs, how it is unlocked, and the first one of a new home."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from core.cli.output import note
+from core.cli.session import Session
+from core.cli.terminal import ask_line, is_terminal
+from core.errors import BadInput, ErrorCode, Refused
+from core.policy.models import Approval
+from core.policy.operator_keys import (
+    OperatorKey,
+    create_operator_key,
+    list_operator_keys,
+    load_operator_key,
+    login_name,
+    statement_for,
+)
+
+LONGEST_PASSPHRASE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Unlocking:
+    """Who signs, and where their passphrase comes from; never the command line itself."""
+
+    operator: str | None = None
+    passphrase_file: Path | None = None
+    passphrase_fd: int | None = None
+
+    async def passphrase(self, name: str) -> str:
+        """The passphrase of this operator's key.
+
+        Raises:
+            BadInput: it cannot be read, or there is nobody to ask.
+        """
+        if self.passphrase_file is not None or self.passphrase_fd is not None:
+            return self._read()
+        if not is_terminal():
+            raise BadInput(f"The key of {name} has a passphrase: give --passphrase-file or --passphrase-fd.")
+        return await ask_line(f"Passphrase of {name}: ", secret=True)
+
+    def _read(self) -> str:
+        try:
+            source = self.passphrase_fd if self.passphrase_fd is not None else str(self.passphrase_file)
+            with open(source, "rb") as file:
+                line = file.read(LONGEST_PASSPHRASE).split(b"\n", 1)[0]
+            return line.removesuffix(b"\r").decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"The passphrase cannot be read: {error}") from error
+
+
+async def unlock(session: Session, how: Unlocking) -> OperatorKey:
+    """The key that signs here; a new home gets its first one.
+
+    Raises:
+        BadInput: no key here belongs to an operator of this home, or it does not open.
+        Refused: the operator named is not one of this home.
+    """
+    registered = {one.name: one for one in (await session.console.state()).operators}
+    if not registered:
+        return await _first_operator(session, how)
+    name = how.operator or _choose(session, set(registered))
+    if name not in registered:
+        raise Refused(f"{name} is not an operator of this home.", ErrorCode.APPROVAL_INVALID)
+    key = await _load(session, name, how)
+    if key.public_key != registered[name].public_key:
+        raise Refused(
+            f"The key of {name} here is not the one that is registered.", ErrorCode.APPROVAL_INVALID
+        )
+    return key
+
+
+def _choose(session: Session, registered: set[str]) -> str:
+    here = [file.name for file in list_operator_keys(session.home) if file.name in registered]
+    if not here:
+        names = ", ".join(sorted(registered))
+        raise BadInput(f"The key of none of this home's operators ({names}) is in {session.home.keys}.")
+    if len(here) > 1 and login_name() not in here:
+        raise BadInput(f"Several operators could sign here ({', '.join(here)}): name one with --operator.")
+    return login_name() if login_name() in here else here[0]
+
+
+async def _load(session: Session, name: str, how: Unlocking) -> OperatorKey:
+    locked = {file.name: file.has_passphrase for file in list_operator_keys(session.home)}
+    passphrase = await how.passphrase(name) if locked.get(name) else None
+    return load_operator_key(session.home, name, passphrase)
+
+
+async def _first_operator(session: Session, how: Unlocking) -> OperatorKey:
+    """Make this home's first operator, or register the key that is here already."""
+    here = list_operator_keys(session.home)
+    name = how.operator or (here[0].name if len(here) == 1 else login_name())
+    if name in {file.name for file in here}:
+        key = await _load(session, name, how)
+    else:
+        given = how.passphrase_file is not None or how.passphrase_fd is not None
+        key = create_operator_key(session.home, name, await how.passphrase(name) if given else None)
+        note(
+            f"This home had no operator: {name} is now its first, with a new key in {session.home.keys}"
+            + (", protected by the passphrase." if given else " that has no passphrase (marked so).")
+        )
+    await session.console.register_operator(key.operator)
+    return key
+
+
+async def decide(
+    session: Session, key: OperatorKey, approval: Approval, verdict: Literal["approve", "deny"], reason: str
+) -> Approval:
+    """Sign the answer and give it to the service."""
+    return await session.console.decide(key.sign(statement_for(approval, verdict, key.name, reason)))
+
+
+__all__ = ["Unlocking", "decide", "unlock"]

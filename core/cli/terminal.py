@@ -1,0 +1,83 @@
+"""A terminal as a place to ask: lines are read without stopping the loop, so that devices stay served."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+
+from core.errors import BadInput, ErrorCode, Refused
+
+
+def is_terminal() -> bool:
+    """Whether somebody can be asked: the answer is read from standard input, the question is on stderr."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+async def ask_line(question: str, secret: bool = False) -> str:
+    """Ask on the terminal and return the line that is typed, without its end; `secret` is not echoed.
+
+    What was typed before the question stood there is thrown away: a stray key must not answer it.
+
+    Raises:
+        Refused: the terminal was closed instead.
+    """
+    descriptor = sys.stdin.fileno()
+    with _quiet(descriptor) if secret else contextlib.nullcontext():
+        _drop_typed_ahead(descriptor)
+        sys.stderr.write(question)
+        sys.stderr.flush()
+        line = await _read_line(descriptor)
+    if secret:
+        sys.stderr.write("\n")
+    if line is None:
+        raise Refused("The terminal was closed before the question was answered.", ErrorCode.CANCELLED)
+    return line
+
+
+async def _read_line(descriptor: int) -> str | None:
+    """One line; None at the end of the input."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[bytes] = loop.create_future()
+    got = bytearray()
+
+    def readable() -> None:
+        # A terminal in its usual mode gives whole lines.
+        data = os.read(descriptor, 65536)
+        got.extend(data)
+        if (not data or b"\n" in data) and not answer.done():
+            answer.set_result(bytes(got))
+
+    loop.add_reader(descriptor, readable)
+    try:
+        line = await answer
+    finally:
+        loop.remove_reader(descriptor)
+    return line.decode("utf-8", "replace").splitlines()[0] if line else None
+
+
+def _drop_typed_ahead(descriptor: int) -> None:
+    try:
+        import termios
+    except ImportError:
+        return
+    with contextlib.suppress(termios.error):
+        termios.tcflush(descriptor, termios.TCIFLUSH)
+
+
+@contextlib.contextmanager
+def _quiet(descriptor: int) -> Iterator[None]:
+    try:
+        import termios
+    except ImportError as error:
+        raise BadInput("A passphrase cannot be asked here; use --passphrase-file.") from error
+    before = termios.tcgetattr(descriptor)
+    silent = termios.tcgetattr(descriptor)
+    silent[3] &= ~termios.ECHO
+    termios.tcsetattr(descriptor, termios.TCSAFLUSH, silent)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSAFLUSH, before)

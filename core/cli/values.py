@@ -1,0 +1,136 @@
+"""`key=value` words as arguments of a tool, typed by its JSON Schema.
+
+`key=value` is read as the type that the schema says, `key:=JSON` is JSON as it stands, `key=@FILE` is the
+text of a file (a text that begins with @ is written `key:='"@…"'`).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from core.errors import BadInput
+
+_JSON_TYPES: dict[str, tuple[type, ...]] = {
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+_LONGEST_REF = 20
+
+
+def parse_arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that the words stand for. Whether they fit the tool is judged where it is called.
+
+    Raises:
+        BadInput: a word has no `=`, names an argument twice, or its value is not what the schema says.
+    """
+    found: dict[str, Any] = {}
+    for word in words:
+        key, sign, value = word.partition("=")
+        raw = key.endswith(":")
+        key = key.removesuffix(":")
+        if not sign or not key:
+            raise BadInput(f"{word!r} is not an argument: write key=value, key:=JSON or key=@FILE.")
+        if key in found:
+            raise BadInput(f"{key} is given twice.")
+        if raw:
+            found[key] = _json(key, value)
+        elif value.startswith("@"):
+            found[key] = _file(key, value[1:])
+        else:
+            found[key] = _typed(key, value, _property(schema, key))
+    return found
+
+
+def _json(key: str, text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{key}: this is not JSON: {error}") from error
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _file(key: str, name: str) -> str:
+    try:
+        return Path(name).expanduser().read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{key}: {name} is not UTF-8 text.") from error
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{key}: {name} cannot be read: {error}") from error
+
+
+def _property(schema: dict[str, Any], key: str) -> dict[str, Any]:
+    properties = schema.get("properties")
+    found = properties.get(key) if isinstance(properties, dict) else None
+    return _resolved(found, schema) if isinstance(found, dict) else {}
+
+
+def _resolved(part: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """Follow references within the schema; what cannot be followed says nothing about the type."""
+    for _ in range(_LONGEST_REF):
+        ref = part.get("$ref")
+        if not isinstance(ref, str):
+            return part
+        target: Any = schema if ref.startswith("#/") else None
+        for step in ref[2:].split("/"):
+            target = (
+                target.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
+            )
+        part = target if isinstance(target, dict) else {}
+    return {}
+
+
+def _types(part: dict[str, Any]) -> set[str]:
+    """The JSON types that a value may have; empty when the schema does not say."""
+    kind = part.get("type")
+    if isinstance(kind, str):
+        return {kind}
+    if isinstance(kind, list):
+        return {one for one in kind if isinstance(one, str)}
+    if "const" in part or isinstance(part.get("enum"), list):
+        values = part["enum"] if isinstance(part.get("enum"), list) else [part["const"]]
+        return {_type_of(value) for value in values}
+    for word in ("anyOf", "oneOf"):
+        if isinstance(options := part.get(word), list):
+            return set().union(*(_types(one) for one in options if isinstance(one, dict)))
+    return set()
+
+
+def _type_of(value: Any) -> str:
+    if isinstance(value, str):
+        return "string"
+    return next(
+        name
+        for name, types in _JSON_TYPES.items()
+        if isinstance(value, types) and (name == "boolean" or not isinstance(value, bool))
+    )
+
+
+def _typed(key: str, text: str, part: dict[str, Any]) -> Any:
+    types = _types(part)
+    if not types or types == {"string"}:
+        return text
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        value = text
+    if not isinstance(value, str):
+        kind = _type_of(value)
+        # 3 is a number too, and 3.0 an integer, as JSON Schema sees it.
+        if kind in types or (kind == "integer" and "number" in types):
+            return value
+        if kind == "number" and "integer" in types and float(value).is_integer():
+            return int(value)
+    if "string" in types:
+        return text
+    wanted = " or ".join(sorted(types))
+    hint = f" (write {key}:=JSON)" if types & {"array", "object"} else ""
+    raise BadInput(f"{key} must be {wanted}, not {text!r:.80}{hint}.")
