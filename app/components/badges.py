@@ -302,7 +302,14 @@ class ProductionStrip(QWidget):
         """Say something beside the word, such as the device's name."""
         self._detail = detail
         self.setAccessibleName(f"Production {detail}".strip())
+        self.updateGeometry()
         self.update()
+
+    def sizeHint(self) -> QSize:
+        """Stripes, word and detail."""
+        theme = theme_of(self)
+        words = paint.text_width("Production", theme, "badge") + paint.text_width(self._detail, theme, "meta")
+        return QSize(72 + round(words) + 24, 22)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw fill, stripes and words."""

@@ -86,6 +86,7 @@ class EmptyState(QWidget):
             head.addStretch(1)
             card.body.addLayout(head)
             card.add(Label(line, "body", "text2", wrap=True))
+            card.body.addStretch(1)
             link = Link(words)
             link.clicked.connect(lambda *_, key=key: self.acted.emit(key))
             card.body.addWidget(link, 0, Qt.AlignmentFlag.AlignLeft)

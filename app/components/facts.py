@@ -83,6 +83,7 @@ class Facts(QWidget):
             value: Label | Link
             if fact.link:
                 value = Link(fact.value)
+                label.setMinimumHeight(24)
                 self._grid.addWidget(value, number, 1, top | Qt.AlignmentFlag.AlignLeft)
             else:
                 value = Label("", "mono_small" if fact.mono else "body", wrap=True, selectable=True)

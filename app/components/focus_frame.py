@@ -68,11 +68,16 @@ class FocusFrame(QFocusFrame):
         app = QApplication.instance()
         if isinstance(app, QApplication):
             app.focusChanged.connect(self._moved)
+        self.hide()  # else the window shows it with its other children, around nothing
+
+    def _leave(self) -> None:
+        self.setWidget(None)  # type: ignore[arg-type]  # the stubs do not know that no widget is allowed
+        self.hide()
 
     def _moved(self, before: QWidget | None, now: QWidget | None) -> None:
         del before
         if now is None or now.window() is not self._window or not self._wants_ring(now):
-            self.setWidget(None)  # type: ignore[arg-type]  # no widget is how Qt hides the frame
+            self._leave()
             return
         self.setWidget(now)
 
@@ -90,7 +95,7 @@ class FocusFrame(QFocusFrame):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Take the ring away from a control that the pointer uses."""
         if event.type() == QEvent.Type.MouseButtonPress and not isinstance(watched, _TEXT_INPUTS):
-            self.setWidget(None)  # type: ignore[arg-type]  # no widget is how Qt hides the frame
+            self._leave()
             return False
         return super().eventFilter(watched, event)
 

@@ -1,4 +1,4 @@
-"""Renders every component in both modes to pictures: `python -m app.components.gallery --out build/gallery`."""
+"""Renders every component to pictures: `python -m app.components.gallery --out build/gallery`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.components.focus_frame import FocusFrame
 from app.components.gallery_parts import PAGES
 from app.look.icons import load_icons
 from app.look.theme import Theme
-from app.look.tokens import DENSITIES, MODES
+from app.look.tokens import DENSITIES, MODES, Density
 
 
 def settle(milliseconds: int = 60) -> None:
@@ -54,7 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
     theme.apply(app)
     for mode in MODES:
         theme.set_mode(mode)
-        for density in DENSITIES if mode == "dark" else ("comfortable",):
+        densities: tuple[Density, ...] = tuple(DENSITIES) if mode == "dark" else ("comfortable",)
+        for density in densities:
             theme.set_density(density)
             for page in PAGES:
                 widget = render(theme, page)

@@ -63,7 +63,9 @@ class ProgressBar(QWidget):
             if not self._pulse.running and not theme.reduced_motion:
                 self._pulse.keep_turning(self)
             block = rect.width() * 0.3
-            left = (rect.width() - block) * self._pulse.step / (TURN_STEPS - 1)
+            # Still, the block stands in the middle: at the left it would say 30 %.
+            at = 0.5 if theme.reduced_motion else self._pulse.step / (TURN_STEPS - 1)
+            left = (rect.width() - block) * at
             paint.box(painter, QRectF(left, rect.y(), block, BAR), BAR / 2, theme.color("accent"))
         elif self._share > 0:
             width = max(float(BAR), rect.width() * self._share)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPainterPath, QPainterPathStroker, QPen, QPolygonF
+from PySide6.QtGui import QColor, QPainter, QPainterPath, QPainterPathStroker, QPen, QPolygonF, QTransform
 
 from app.look.tokens import TURN_STEPS
 
@@ -101,7 +101,8 @@ def _question() -> QPainterPath:
 def _sync() -> QPainterPath:
     top = _arc(25, 130, 7.5).united(_polygon(((19.2, 3.6), (19.2, 10.4), (13.6, 9.6))))
     low = _arc(205, 130, 7.5).united(_polygon(((4.8, 20.4), (4.8, 13.6), (10.4, 14.4))))
-    return top.united(low)
+    # The arrows are drawn close to the grid's edge: at 12 px the shape has to read from its outline.
+    return QTransform().translate(12, 12).scale(1.22, 1.22).translate(-12, -12).map(top.united(low))
 
 
 def _slice() -> QPainterPath:

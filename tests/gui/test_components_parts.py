@@ -1,0 +1,366 @@
+"""Buttons, fields, banners, pictures, progress, focus: how they behave under hands and keys."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF, QSettings, Qt
+from PySide6.QtGui import QColor, QImage
+from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QVBoxLayout, QWidget
+
+from app.components.badges import CountPill, VerdictBadge
+from app.components.banner import Banner
+from app.components.buttons import Button, IconButton, Segmented
+from app.components.facts import Fact, Facts, short_digest
+from app.components.focus_frame import FocusFrame
+from app.components.gallery import main as render_gallery
+from app.components.gallery_parts import PAGES
+from app.components.inputs import DropDown, Field, SearchField, TextField
+from app.components.label import ElidedLabel, Label, Link, plain_tip
+from app.components.picture import PictureView
+from app.components.progress import ProgressBar, Spinner
+from app.components.pulse import pulse_of
+from app.components.split import Split
+from app.components.toast import Toast
+from app.look.theme import Theme
+
+
+@pytest.mark.parametrize("page", list(PAGES))
+def test_every_control_has_a_name_and_a_hit_area_and_no_label_takes_markup(
+    theme: Theme, qtbot, page: str
+) -> None:
+    maker, size = PAGES[page]
+    widget = maker()
+    qtbot.addWidget(widget)
+    widget.resize(*size)
+    widget.show()
+    for label in widget.findChildren(QLabel):
+        assert label.textFormat() == Qt.TextFormat.PlainText, label.text()
+    for child in widget.findChildren(QWidget):
+        if child.focusPolicy() & Qt.FocusPolicy.TabFocus and child.isVisible() and child.parent() is not None:
+            own = type(child).__module__.startswith("app.")
+            assert child.accessibleName() or not own, child
+            if own and isinstance(child, QAbstractButton):
+                assert min(child.width(), child.height()) >= 24, (child.accessibleName(), child.size())
+    for icon in widget.findChildren(IconButton):
+        assert icon.toolTip()
+        assert icon.accessibleName()
+
+
+def test_the_gallery_renders_every_page_in_both_modes(theme: Theme, qapp, tmp_path) -> None:
+    assert render_gallery(["--out", str(tmp_path)]) == 0
+    names = {path.stem for path in tmp_path.glob("*.png")}
+    assert {f"{page}-{mode}" for page in PAGES for mode in ("dark", "light")} <= names
+    theme.apply(qapp)
+
+
+@pytest.mark.parametrize("kind", ["primary", "normal", "danger", "ghost"])
+def test_a_thousand_presses_tell_a_thousand_times(theme: Theme, qtbot, kind) -> None:
+    button = Button("Run", kind)
+    qtbot.addWidget(button)
+    pressed: list[bool] = []
+    button.clicked.connect(lambda: pressed.append(True))
+    for _ in range(1000):
+        button.click()
+    assert len(pressed) == 1000
+
+
+def test_every_signal_of_the_components_survives_a_thousand_emits(theme: Theme, qtbot) -> None:
+    heard: list[object] = []
+    segmented, banner, link = Segmented([("a", "A"), ("b", "B")], "x"), Banner(), Link("go")
+    picture = PictureView()
+    for widget in (segmented, banner, link, picture):
+        qtbot.addWidget(widget)
+    segmented.chosen.connect(heard.append)
+    banner.acted.connect(heard.append)
+    link.clicked.connect(lambda: heard.append(True))
+    picture.zoom_changed.connect(heard.append)
+    for number in range(1000):
+        segmented.chosen.emit("a")
+        banner.acted.emit("b")
+        link.clicked.emit()
+        picture.zoom_changed.emit(float(number))
+    assert len(heard) == 4000
+
+
+def test_enter_presses_the_focused_button_but_none_is_ever_the_default(theme: Theme, qtbot) -> None:
+    button = Button("Approve once", "primary")
+    qtbot.addWidget(button)
+    button.show()
+    assert not button.isDefault()
+    assert not button.autoDefault()
+    with qtbot.waitSignal(button.clicked):
+        qtbot.keyClick(button, Qt.Key.Key_Return)
+
+
+def test_a_disabled_button_says_why(theme: Theme, qtbot) -> None:
+    button = Button("Approve once", "primary")
+    qtbot.addWidget(button)
+    button.set_off("Scroll to the end first")
+    assert not button.isEnabled()
+    assert button.toolTip() == button.accessibleDescription() == "Scroll to the end first"
+    button.set_off("")
+    assert button.isEnabled()
+    assert button.toolTip() == ""
+
+
+def test_choosing_a_segment_tells_its_key_and_choosing_from_code_does_not(theme: Theme, qtbot) -> None:
+    segmented = Segmented([("a", "Unified"), ("b", "Bytes")], "Diff")
+    qtbot.addWidget(segmented)
+    segmented.show()
+    with qtbot.assertNotEmitted(segmented.chosen):
+        segmented.choose("b")
+    assert segmented.current() == "b"
+    first = segmented.findChildren(QAbstractButton)[0]
+    with qtbot.waitSignal(segmented.chosen) as chosen:
+        first.click()
+    assert chosen.args == ["a"]
+
+
+def test_an_error_in_a_field_is_words_shape_and_description(theme: Theme, qtbot) -> None:
+    field = Field("timeout", TextField("timeout"), help_text="default 30")
+    qtbot.addWidget(field)
+    field.set_error("Not a number. Write whole seconds.")
+    assert field.control.property("state") == "fail"
+    assert field.control.accessibleDescription() == "Not a number. Write whole seconds."
+    field.set_error("")
+    assert field.control.accessibleDescription() == "default 30"
+
+
+def test_escape_clears_a_search_first_and_leaves_the_second_to_others(theme: Theme, qtbot) -> None:
+    holder = QWidget()
+    qtbot.addWidget(holder)
+    search = SearchField("Search", keys="Ctrl+K", parent=holder)
+    holder.show()
+    qtbot.keyClicks(search, "abc")
+    qtbot.keyClick(search, Qt.Key.Key_Escape)
+    assert search.text() == ""
+
+
+def test_the_wheel_over_a_closed_choice_changes_nothing(theme: Theme, qtbot) -> None:
+    from PySide6.QtCore import QPoint as Point
+    from PySide6.QtGui import QWheelEvent
+
+    choice = DropDown("Retry")
+    qtbot.addWidget(choice)
+    choice.addItems(["never", "once"])
+    event = QWheelEvent(
+        QPointF(5, 5),
+        QPointF(5, 5),
+        Point(0, -120),
+        Point(0, -120),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    choice.wheelEvent(event)
+    assert choice.currentText() == "never"
+    assert not event.isAccepted()
+
+
+def test_text_from_devices_is_never_markup(theme: Theme, qtbot) -> None:
+    hostile = "<img src=x><b>Approved</b>"
+    label, facts = Label(hostile), Facts()
+    facts.show_facts([Fact(hostile, hostile, full=hostile)])
+    for widget in (label, facts):
+        qtbot.addWidget(widget)
+    assert label.text() == hostile
+    assert all(shown.textFormat() == Qt.TextFormat.PlainText for shown in facts.findChildren(QLabel))
+    assert "<b>" not in plain_tip(hostile)
+
+
+def test_facts_keep_their_widgets_while_only_values_change(theme: Theme, qtbot) -> None:
+    facts = Facts()
+    qtbot.addWidget(facts)
+    facts.show_facts([Fact("Actor", "a"), Fact("Run", "r-1")])
+    before = facts.value("Run")
+    facts.show_facts([Fact("Actor", "a"), Fact("Run", "r-2")])
+    assert facts.value("Run") is before
+    assert before.text() == "r-2"
+    facts.show_facts([Fact("Other", "x")])
+    with pytest.raises(KeyError):
+        facts.value("Run")
+
+
+def test_a_digest_is_shortened_as_people_compare_it() -> None:
+    assert short_digest("9f3c" + "0" * 56 + "e210") == "sha256 9f3c … e210"
+    assert short_digest("sha256:" + "9f3c" + "0" * 56 + "e210") == "sha256 9f3c … e210"
+
+
+def test_a_cut_line_is_whole_in_its_tooltip(theme: Theme, qtbot) -> None:
+    label = ElidedLabel("a rather long line of words that will not fit")
+    qtbot.addWidget(label)
+    label.resize(80, 18)
+    label.show()
+    label.grab()
+    assert "will not fit" in label.toolTip()
+    label.resize(600, 18)
+    label.grab()
+    assert label.toolTip() == ""
+
+
+def test_a_banner_says_its_words_and_tells_which_link_was_followed(theme: Theme, qtbot) -> None:
+    banner = Banner()
+    qtbot.addWidget(banner)
+    assert not banner.isVisible()
+    banner.say(
+        "fail", "Entry 9,412 does not match its hash.", "", (("show", "Show entry"), ("now", "What now"))
+    )
+    assert banner.isVisible()
+    assert banner.accessibleName() == "Entry 9,412 does not match its hash."
+    with qtbot.waitSignal(banner.acted) as acted:
+        banner.findChildren(Link)[1].click()
+    assert acted.args == ["now"]
+
+
+def test_a_count_of_none_is_not_shown(theme: Theme, qtbot) -> None:
+    holder = QWidget()
+    qtbot.addWidget(holder)
+    pill = CountPill(2, parent=holder)
+    holder.show()
+    pill.set_count(0)
+    assert not pill.isVisible()
+    pill.set_count(3)
+    assert pill.isVisible()
+    assert pill.accessibleName() == "3 waiting for you"
+
+
+def test_the_shared_timer_runs_only_while_something_turns(theme: Theme, qtbot) -> None:
+    theme.set_reduced_motion(False)
+    badge = VerdictBadge("running")
+    qtbot.addWidget(badge)
+    badge.show()
+    pulse = pulse_of(badge)
+    qtbot.waitUntil(lambda: pulse.running)
+    badge.set_verdict("confirmed")
+    qtbot.waitUntil(lambda: not pulse.running, timeout=2000)
+
+
+def test_nothing_turns_with_reduced_motion(theme: Theme, qtbot) -> None:
+    badge, spinner, bar = VerdictBadge("running"), Spinner(), ProgressBar()
+    for widget in (badge, spinner, bar):
+        qtbot.addWidget(widget)
+        widget.show()
+        widget.grab()
+    bar.set_share(None)
+    bar.grab()
+    qtbot.waitUntil(lambda: not pulse_of(badge).running, timeout=2000)
+
+
+def test_a_toast_replaces_the_one_before_and_takes_no_focus(theme: Theme, qtbot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.resize(800, 600)
+    field = QLineEdit(window)
+    window.show()
+    field.setFocus()
+    toast = Toast(window)
+    toast.say("Copied 3 rows.")
+    toast.say("Exported.")
+    assert toast.words() == "Exported."
+    assert toast.geometry().right() < 800
+    assert not toast.hasFocus()
+    window.resize(1000, 700)
+    assert toast.geometry().right() > 900
+
+
+def test_a_splitter_comes_back_as_it_was_left(theme: Theme, qtbot, tmp_path) -> None:
+    settings = QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat)
+
+    def make() -> Split:
+        split = Split("fleet", settings=settings)
+        qtbot.addWidget(split)
+        split.resize(900, 200)
+        split.add_panes([(QWidget(), 500, 1), (QWidget(), 400, 0)])
+        split.show()
+        return split
+
+    first = make()
+    first.setSizes([300, 599])
+    first.save()
+    assert abs(make().sizes()[0] - 300) <= 2
+
+
+@pytest.fixture
+def picture(theme: Theme, qtbot) -> PictureView:
+    view = PictureView("Screen")
+    qtbot.addWidget(view)
+    view.resize(400, 300)
+    image = QImage(800, 400, QImage.Format.Format_RGB32)
+    image.fill(QColor("#336699"))
+    view.set_image(image)
+    view.show()
+    qtbot.waitExposed(view)
+    return view
+
+
+def test_a_picture_is_fitted_first_and_follows_its_place(picture: PictureView) -> None:
+    assert picture.is_fitted()
+    assert picture.zoom() == pytest.approx(0.5 * picture.devicePixelRatioF())
+    picture.resize(200, 300)
+    assert picture.zoom() == pytest.approx(0.25 * picture.devicePixelRatioF())
+
+
+def test_keys_zoom_fit_and_show_actual_size(picture: PictureView, qtbot) -> None:
+    qtbot.keyClick(picture, Qt.Key.Key_1)
+    assert picture.zoom() == 1.0
+    qtbot.keyClick(picture, Qt.Key.Key_Plus)
+    assert picture.zoom() == pytest.approx(1.25)
+    qtbot.keyClick(picture, Qt.Key.Key_Minus)
+    assert picture.zoom() == pytest.approx(1.0)
+    qtbot.keyClick(picture, Qt.Key.Key_0)
+    assert picture.is_fitted()
+
+
+def test_zooming_keeps_the_place_under_the_pointer(picture: PictureView) -> None:
+    at = QPointF(130, 110)
+    before = picture.to_image(at)
+    picture.zoom_to(2.0, at)
+    after = picture.to_image(at)
+    assert abs(before.x() - after.x()) <= 1
+    assert abs(before.y() - after.y()) <= 1
+
+
+def test_dragging_moves_the_picture_and_is_no_click(picture: PictureView, qtbot) -> None:
+    picture.zoom_to(2.0)
+    before = picture.to_image(QPointF(200, 150))
+    with qtbot.assertNotEmitted(picture.pressed_at):
+        qtbot.mousePress(picture, Qt.MouseButton.LeftButton, pos=QPoint(200, 150))
+        qtbot.mouseMove(picture, QPoint(150, 150))
+        qtbot.mouseMove(picture, QPoint(140, 150))
+        qtbot.mouseRelease(picture, Qt.MouseButton.LeftButton, pos=QPoint(140, 150))
+    assert picture.to_image(QPointF(200, 150)).x() > before.x()
+
+
+def test_a_click_names_the_pixel_of_the_picture(picture: PictureView, qtbot) -> None:
+    with qtbot.waitSignal(picture.pressed_at) as pressed:
+        qtbot.mouseClick(picture, Qt.MouseButton.LeftButton, pos=QPoint(200, 150))
+    assert pressed.args == [400, 200]
+
+
+def test_what_is_no_picture_shows_words_instead(picture: PictureView) -> None:
+    assert not picture.set_bytes(b"not a picture")
+    assert picture.accessibleName() == "Screen: No picture"
+    picture.grab()
+
+
+def test_the_ring_follows_the_keyboard_but_not_the_pointer(theme: Theme, qtbot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    column = QVBoxLayout(window)
+    field, button, other = QLineEdit(), Button("One"), Button("Two")
+    for widget in (field, button, other):
+        column.addWidget(widget)
+    frame = FocusFrame(window)
+    window.show()
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    assert frame.ring_rect().isEmpty() or frame.widget() is field
+    button.setFocus(Qt.FocusReason.TabFocusReason)
+    assert frame.widget() is button
+    assert frame.ring_rect() == button.geometry().adjusted(-4, -4, 4, 4)
+    field.setFocus(Qt.FocusReason.MouseFocusReason)
+    assert frame.widget() is field
+    button.setFocus(Qt.FocusReason.TabFocusReason)
+    qtbot.mousePress(button, Qt.MouseButton.LeftButton)
+    assert frame.ring_rect().isEmpty()

@@ -1,0 +1,204 @@
+"""Tables: the model's promises to Qt, and what survives an update."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from PySide6.QtCore import QSettings, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QAbstractItemModelTester
+
+from app.components.tables import Cell, Column, DataTable, Kind, Row, RowsModel
+from app.look.theme import Theme
+
+COLUMNS = (
+    Column("name", "Device", Kind.NAME),
+    Column("n", "Tools", Kind.NUMBER),
+    Column("r", "Risk", Kind.RISK),
+)
+
+
+def row(key: str, number: int = 1, risk: str = "low") -> Row:
+    return Row(key, (key, str(number), risk), order=(key, number, None))
+
+
+def rows_of(*keys: str) -> list[Row]:
+    return [row(key) for key in keys]
+
+
+@pytest.fixture
+def table(theme: Theme, qtbot) -> DataTable:
+    table = DataTable(COLUMNS, "Devices", multiple=True)
+    qtbot.addWidget(table)
+    table.resize(500, 300)
+    table.show()
+    qtbot.waitExposed(table)
+    return table
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_sequence_of_updates_keeps_qts_rules_and_the_selection(theme: Theme, qtbot, seed: int) -> None:
+    dice = random.Random(seed)
+    table = DataTable(COLUMNS, "Devices", multiple=True)
+    qtbot.addWidget(table)
+    model = table.rows_model
+    tester = QAbstractItemModelTester(model, QAbstractItemModelTester.FailureReportingMode.Warning)
+    keys = [f"d{number}" for number in range(30)]
+    if seed % 2:
+        table.sort_by("n", descending=bool(seed % 4))
+    for _ in range(25):
+        wanted = dice.sample(keys, dice.randint(0, len(keys)))
+        chosen = table.current_key()
+        table.show_rows([row(key, dice.randint(1, 3)) for key in wanted])
+        assert {r.key for r in model.rows} == set(wanted)
+        assert [model.place_of(r.key) for r in model.rows] == list(range(len(wanted)))
+        if not seed % 2:
+            assert [r.key for r in model.rows] == wanted
+        if chosen in wanted:
+            assert table.current_key() == chosen
+            assert table.marked_keys() == [chosen]
+        if wanted:
+            table.choose(dice.choice(wanted))
+    tester.deleteLater()
+
+
+def test_appended_rows_arrive_as_one_insertion_at_the_end(theme: Theme, qtbot) -> None:
+    model = RowsModel(COLUMNS)
+    model.set_rows(rows_of("a", "b"))
+    seen: list[tuple[int, int]] = []
+    model.rowsInserted.connect(lambda _parent, first, last: seen.append((first, last)))
+    model.append_rows(rows_of("c", "d", "b"))
+    assert seen == [(2, 3)]
+    assert [r.key for r in model.rows] == ["a", "b", "c", "d"]
+
+
+def test_equal_rows_cause_no_repaint(theme: Theme, qtbot) -> None:
+    model = RowsModel(COLUMNS)
+    model.set_rows(rows_of("a", "b", "c"))
+    changed: list[tuple[int, int]] = []
+    model.dataChanged.connect(lambda first, last, _roles: changed.append((first.row(), last.row())))
+    model.set_rows(rows_of("a", "b", "c"))
+    assert changed == []
+    model.set_rows([row("a"), row("b", 9), row("c")])
+    assert changed == [(1, 1)]
+
+
+def test_two_rows_with_one_key_are_refused(theme: Theme) -> None:
+    with pytest.raises(ValueError, match="different keys"):
+        RowsModel(COLUMNS).set_rows(rows_of("a", "a"))
+
+
+def test_numbers_sort_by_value_and_rows_without_one_come_last_in_both_directions(table: DataTable) -> None:
+    rows = [row("ten", 10), row("nine", 9), Row("none", ("none", "—", "low"), order=("none", None, None))]
+    table.show_rows(rows)
+    table.sort_by("n")
+    assert [r.key for r in table.rows_model.rows] == ["nine", "ten", "none"]
+    table.sort_by("n", descending=True)
+    assert [r.key for r in table.rows_model.rows] == ["ten", "nine", "none"]
+
+
+def test_copying_gives_the_chosen_rows_as_tab_separated_words(table: DataTable, qtbot) -> None:
+    table.show_rows(
+        [row("a", 1, "high"), row("b", 2, "critical"), Row("c", (Cell("x\ty", bold="prod"), "3", "low"))]
+    )
+    table.selectAll()
+    qtbot.keyClick(table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == "a\t1\tHigh\nb\t2\tCritical\nx y prod\t3\tLow"
+
+
+def test_enter_and_double_click_open_the_row(table: DataTable, qtbot) -> None:
+    table.show_rows(rows_of("a", "b"))
+    table.choose("b")
+    with qtbot.waitSignal(table.opened) as opened:
+        qtbot.keyClick(table, Qt.Key.Key_Return)
+    assert opened.args == ["b"]
+
+
+def test_arrow_keys_move_and_tell_the_key(table: DataTable, qtbot) -> None:
+    table.show_rows(rows_of("a", "b"))
+    table.choose("a")
+    with qtbot.waitSignal(table.current_changed) as moved:
+        qtbot.keyClick(table, Qt.Key.Key_Down)
+    assert moved.args == ["b"]
+
+
+def test_columns_come_back_as_they_were_left(theme: Theme, qtbot, tmp_path) -> None:
+    settings = QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat)
+    first, second = DataTable(COLUMNS, "Devices"), DataTable(COLUMNS, "Devices")
+    qtbot.addWidget(first)
+    qtbot.addWidget(second)
+    first.setColumnWidth(0, 217)
+    first.save_columns(settings, "fleet")
+    assert second.restore_columns(settings, "fleet")
+    assert second.columnWidth(0) == 217
+    assert not second.restore_columns(settings, "elsewhere")
+
+
+def test_names_are_never_cut(table: DataTable) -> None:
+    name = "a-device-with-a-very-long-name-in-hall-seventeen"
+    table.show_rows(rows_of(name))
+    table.fit_names()
+    assert table.columnWidth(0) >= table.fontMetrics().horizontalAdvance(name)
+
+
+def test_columns_that_may_go_give_way_to_names(theme: Theme, qtbot) -> None:
+    columns = (
+        Column("a", "Device", Kind.NAME, 200),
+        Column("b", "Tags", width=150, drop=2),
+        Column("c", "Seen", width=150, drop=1),
+    )
+    table = DataTable(columns, "Devices")
+    qtbot.addWidget(table)
+    table.resize(700, 200)
+    table.show()
+    assert not table.isColumnHidden(1)
+    table.resize(380, 200)
+    assert (table.isColumnHidden(1), table.isColumnHidden(2)) == (True, False)
+    table.resize(220, 200)
+    assert (table.isColumnHidden(1), table.isColumnHidden(2)) == (True, True)
+    table.resize(700, 200)
+    assert not table.isColumnHidden(1)
+
+
+def test_the_next_page_is_asked_for_once_until_it_came(theme: Theme, qtbot) -> None:
+    model = RowsModel(COLUMNS)
+    asked: list[int] = []
+    model.more_wanted.connect(lambda: asked.append(1))
+    model.append_rows(rows_of("a"))
+    model.set_more(True)
+    index = model.index(-1, -1)
+    model.fetchMore(index)
+    model.fetchMore(index)
+    assert asked == [1]
+    model.append_rows(rows_of("b"))
+    model.fetchMore(index)
+    assert asked == [1, 1]
+
+
+def test_assistive_technology_reads_title_and_word_of_a_painted_state(table: DataTable) -> None:
+    table.show_rows([row("a", 1, "critical")])
+    role = Qt.ItemDataRole.AccessibleTextRole
+    assert table.rows_model.index(0, 2).data(role) == "Risk: Critical"
+
+
+def test_a_reset_keeps_the_current_row(table: DataTable) -> None:
+    table.show_rows(rows_of("a", "b", "c"))
+    table.choose("b")
+    table.rows_model.beginResetModel()
+    table.rows_model.endResetModel()
+    assert table.current_key() == "b"
+
+
+def test_showing_two_hundred_thousand_cells_is_quick(theme: Theme, qtbot) -> None:
+    import time
+
+    table = DataTable(COLUMNS, "Devices")
+    qtbot.addWidget(table)
+    many = [row(f"d{number}", number) for number in range(70_000)]
+    table.show_rows(many)
+    table.resize(600, 400)
+    table.show()
+    start = time.perf_counter()
+    table.grab()
+    assert time.perf_counter() - start < 0.5
