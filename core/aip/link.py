@@ -114,6 +114,11 @@ class DeviceLink:
         return self._ended is None and self._connection.state is State.OPEN
 
     @property
+    def waiting(self) -> int:
+        """How many command frames await their answer."""
+        return len(self._pending)
+
+    @property
     def peer(self) -> str:
         """The far address as `host:port`."""
         address = self._connection.remote_address

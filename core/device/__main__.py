@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     _log_to_stderr()
     try:
-        config = load_config(options.config)
+        config = load_config(options.config).closing(*options.closed)
         token = _read_token() if options.token_stdin else None
         return asyncio.run(_run(options, config, token))
     except BadInput as error:
@@ -63,6 +63,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         default=Path(platformdirs.user_data_dir("quarterdeck-device", appauthor=False)),
         help="where content kept for undo lives",
+    )
+    parser.add_argument(
+        "--closed",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a path that no file tool may touch, below a root or not; may be repeated",
     )
     parser.add_argument("--once", action="store_true", help="do not come back when the link ends")
     parser.add_argument("--check", action="store_true", help="say what would be offered, and end")

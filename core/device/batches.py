@@ -46,6 +46,12 @@ class BatchRunner:
             self._served.popitem(last=False)
         return None
 
+    def is_instant(self, steps: Sequence[Step]) -> bool:
+        """Whether a frame is one command that waits for nothing."""
+        if len(steps) != 1 or steps[0].command is None:
+            return False
+        return self._router.is_instant(steps[0].command)
+
     async def run(self, steps: Sequence[Step]) -> list[Result]:
         """One result for each step, in the order of the steps."""
         commands = [step.command for step in steps if step.command is not None]

@@ -32,7 +32,7 @@ class Finished:
     truncated: bool
 
 
-class _Budget:
+class Budget:
     """How many bytes of output may still be kept, for both streams of one command together."""
 
     def __init__(self, most: int) -> None:
@@ -40,6 +40,7 @@ class _Budget:
         self.truncated = False
 
     def take(self, data: bytes) -> bytes:
+        """The beginning of `data` that there is still room for."""
         kept = data[: self.left]
         self.left -= len(kept)
         self.truncated = self.truncated or len(kept) < len(data)
@@ -53,7 +54,7 @@ class _Pipe:
     other end, background children included, has let go of it.
     """
 
-    def __init__(self, budget: _Budget) -> None:
+    def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._kept = bytearray()
         self._end, self.for_child = os.pipe()
@@ -91,7 +92,7 @@ class _Pipe:
 class _Stream:
     """The same over asyncio's own pipes, for Windows, where a loop cannot watch a plain pipe."""
 
-    def __init__(self, reader: asyncio.StreamReader, budget: _Budget) -> None:
+    def __init__(self, reader: asyncio.StreamReader, budget: Budget) -> None:
         self._kept = bytearray()
         self._budget = budget
         self._reader = reader
@@ -119,13 +120,14 @@ class Children:
         """
         self.running += 1
         try:
-            run = _run_windows if sys.platform == "win32" else _run_posix
-            return await run(command, folder, timeout, _Budget(self._most))
+            run = run_windows if sys.platform == "win32" else run_posix
+            return await run(command, folder, timeout, Budget(self._most))
         finally:
             self.running -= 1
 
 
-async def _run_posix(command: str, folder: Path, timeout: float, budget: _Budget) -> Finished:
+async def run_posix(command: str, folder: Path, timeout: float, budget: Budget) -> Finished:
+    """Run a line in a process group of its own."""
     started = time.monotonic()
     pipes = (_Pipe(budget), _Pipe(budget))
     process: asyncio.subprocess.Process | None = None
@@ -180,7 +182,8 @@ def _signal_group(process: asyncio.subprocess.Process, number: int) -> None:
             os.killpg(process.pid, number)
 
 
-async def _run_windows(command: str, folder: Path, timeout: float, budget: _Budget) -> Finished:
+async def run_windows(command: str, folder: Path, timeout: float, budget: Budget) -> Finished:
+    """Run a line where there are no process groups; a time-out kills every descendant instead."""
     started = time.monotonic()
     process = await asyncio.create_subprocess_shell(
         command,

@@ -246,7 +246,9 @@ class DeviceClient:
         message = received.message
         if message.type == "command":
             refusal = self._batches.refusal(message.response_id)
-            if refusal is None:
+            if refusal is None and self._batches.is_instant(received.steps):
+                await self._serve(connection, received)
+            elif refusal is None:
                 serving = self._tasks.spawn("commands", self._serve(connection, received))
                 self._serving.add(serving)
                 serving.add_done_callback(self._serving.discard)

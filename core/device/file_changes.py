@@ -81,6 +81,8 @@ def write(held: HeldPath, data: bytes, mode: WriteMode, undo: UndoStore) -> dict
             raise BadInput(f"{held.path} is not a regular file")
         if facts is not None and mode == "create":
             raise BadInput(f"{held.path} exists; mode overwrite or append would change it")
+        if facts is not None:
+            undo.refuse_too_large(held.path, facts.st_size)
         old = None if facts is None else _content(folder)
         new = (old or b"") + data if mode == "append" else data
         digest = hashlib.sha256(new).hexdigest()
@@ -104,7 +106,7 @@ def restore(held: HeldPath, undo_id: str, undo: UndoStore) -> dict[str, Any]:
     try:
         with told_as_failure(held.path), held.folder() as folder:
             facts = folder.stat(folder.name)
-            if facts is None or hashlib.sha256(_content(folder)).hexdigest() != entry.new_sha256:
+            if facts is None or _digest(folder) != entry.new_sha256:
                 raise BadInput(
                     f"{held.path} has changed since; restoring would lose that change",
                     ErrorCode.CONTRACT_CHANGED,
@@ -125,6 +127,13 @@ def _content(folder: Folder) -> bytes:
     descriptor, _ = folder.open_file()
     with os.fdopen(descriptor, "rb") as file:
         return file.read()
+
+
+def _digest(folder: Folder) -> str:
+    """The digest of a file that may have become too large to hold."""
+    descriptor, _ = folder.open_file()
+    with os.fdopen(descriptor, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _put(folder: Folder, data: bytes, before: os.stat_result | None, mode: int | None = None) -> None:

@@ -67,6 +67,11 @@ class Router:
         tool = self._by_name.get(command.tool_name)
         return tool is None or tool.tool_type == "data_collection"
 
+    def is_instant(self, command: Command) -> bool:
+        """Whether serving a command waits for nothing."""
+        tool = self._tools.get(f"{command.tool_type}::{command.tool_name}")
+        return tool is not None and tool.is_instant(command.parameters or {})
+
     async def run(self, command: Command, deadline_s: float, max_result_bytes: int | None = None) -> Result:
         """Serve one command within `deadline_s` seconds from now.
 
@@ -81,7 +86,10 @@ class Router:
         try:
             tool = self._find(command)
             arguments = self._guard.check(tool, command.parameters)
-            value = await self._within(tool, arguments, min(deadline_s, self._longest))
+            if tool.is_instant(arguments):
+                value = await tool.run(ToolCall(arguments))
+            else:
+                value = await self._within(tool, arguments, min(deadline_s, self._longest))
             value, _ = self._guard.bound(value, max_result_bytes)
         except FailedWithResult as error:
             value, _ = self._guard.bound(error.result, max_result_bytes)

@@ -37,8 +37,14 @@ def memory() -> dict[str, Any]:
 
 def _linux_memory() -> dict[str, Any]:
     """One read of one file: psutil reads three, and this is what consoles ask for most."""
-    with open("/proc/meminfo", "rb") as file:
-        kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(b":") for line in file)}
+    kib: dict[bytes, int] = {}
+    with open("/proc/meminfo", "rb", buffering=0) as file:
+        for line in file.read(65_536).splitlines():
+            name, _, value = line.partition(b":")
+            kib[name] = int(value.split(maxsplit=1)[0])
+            # The last of those below; some forty lines follow.
+            if name == b"SwapFree":
+                break
     total, free = kib[b"MemTotal"] * 1024, kib[b"MemFree"] * 1024
     # Kernels before 3.14, and some containers, do not say what is available.
     available = kib.get(b"MemAvailable", kib[b"MemFree"] + kib.get(b"Cached", 0)) * 1024
@@ -156,7 +162,7 @@ FACTS: dict[str, Callable[[], dict[str, Any]]] = {
     "os": os_info,
 }
 # These read a few counters in memory; the rest may wait for a disk or a sensor.
-INSTANT = frozenset({"memory", "cpu"})
+INSTANT = ("memory", "cpu")
 
 
 def registration(name: str, features: list[str]) -> dict[str, Any]:

@@ -64,9 +64,16 @@ class Contract:
 OBSERVES = Contract("observe", "low", reversible=True, idempotent=True)
 
 
+def _never(arguments: dict[str, Any]) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool and how to run it.
+
+    `is_instant` says that a call with these arguments, not yet checked, waits for nothing, so that it may
+    be served without a task and a deadline of its own.
 
     `stops_with_task` says that nothing more can happen once the task running it has been cancelled; where
     it is false for an action, a deadline that passes leaves the outcome unknown.
@@ -83,6 +90,7 @@ class Tool:
     platforms: tuple[str, ...] = EVERYWHERE
     path_arguments: tuple[str, ...] = ()
     stops_with_task: bool = False
+    is_instant: Callable[[dict[str, Any]], bool] = _never
     meta_tool: bool = False
 
     @property

@@ -56,6 +56,18 @@ class UndoStore:
             self._load()
             self._make_room(0)
 
+    def refuse_too_large(self, path: Path, size: int) -> None:
+        """Say no before a file is read that could not be kept.
+
+        Raises:
+            Refused: `size` bytes are more than the quota.
+        """
+        if size > self._limits.max_bytes:
+            raise Refused(
+                f"{path} holds {size} bytes; this device keeps at most {self._limits.max_bytes} for undo",
+                ErrorCode.DENIED_BY_DEVICE,
+            )
+
     def keep(self, path: Path, old: bytes | None, mode: int, new_sha256: str) -> str:
         """Keep what `path` held (None: it did not exist), durably, and return the undo id.
 
@@ -63,11 +75,7 @@ class UndoStore:
             Refused: the content alone is larger than the quota.
         """
         size = len(old or b"")
-        if size > self._limits.max_bytes:
-            raise Refused(
-                f"{path} holds {size} bytes; this device keeps at most {self._limits.max_bytes} for undo",
-                ErrorCode.DENIED_BY_DEVICE,
-            )
+        self.refuse_too_large(path, size)
         entry = UndoEntry(
             undo_id=secrets.token_urlsafe(18),
             path=str(path),

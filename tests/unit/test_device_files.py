@@ -169,9 +169,14 @@ async def test_content_beyond_the_undo_quota_is_not_overwritten(root: Path, tmp_
     config = DeviceConfig(roots=(root,), undo=Undo(max_bytes=10))
     router = build_router(config, tmp_path / "state", "files")
     (root / "big").write_text("x" * 11)
-    error = await refused(router, "write_file", file_path=str(root / "big"), content="")
-    assert error.startswith("denied_by_device: ")
+    with open(root / "sparse", "wb") as sparse:
+        sparse.truncate(10**12)
+    for name in ("big", "sparse"):
+        for mode in ("overwrite", "append"):
+            error = await refused(router, "write_file", file_path=str(root / name), content="", mode=mode)
+            assert error.startswith("denied_by_device: ")
     assert (root / "big").read_text() == "x" * 11
+    assert (root / "sparse").stat().st_size == 10**12
     await router.close()
 
 

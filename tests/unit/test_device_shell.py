@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from core.aip.messages import Command, Result, ResultStatus
-from core.device import DeviceConfig, Router, build_router
+from core.device import DeviceConfig, Router, build_router, children
 from core.device.config import Limits
 from core.tasks import TaskGroupOwner
 
@@ -185,3 +185,14 @@ async def test_a_shell_inherits_no_open_file_of_the_device(router: Router) -> No
     result = await shell(router, "ls /proc/self/fd")
     # Its own three, and the one `ls` reads the folder with.
     assert result.result["stdout"].split() == ["0", "1", "2", "3"]
+
+
+async def test_the_windows_way_bounds_output_and_kills_the_tree_too(tmp_path: Path) -> None:
+    """It runs here as well, on the same asyncio pipes; Windows itself has not seen it yet."""
+    budget = children.Budget(1000)
+    ended = await children.run_windows("head -c 5000 /dev/zero; exit 3", tmp_path, 10, budget)
+    assert (len(ended.stdout), ended.exit_code, ended.truncated) == (1000, 3, True)
+    line = f"sleep 60 & echo $! > {tmp_path}/pid; wait"
+    late = await children.run_windows(line, tmp_path, 0.5, children.Budget(1000))
+    assert late.exit_code is None
+    await is_gone(int((tmp_path / "pid").read_text()))

@@ -107,6 +107,24 @@ async def test_a_task_is_sent_back_as_stock_devices_do(tmp_path: Path) -> None:
             await done
 
 
+async def test_a_path_closed_on_the_command_line_is_closed(tmp_path: Path) -> None:
+    async def story(connection: ServerConnection) -> None:
+        await admit(connection)
+        write = {
+            "tool_name": "write_file",
+            "tool_type": "action",
+            "parameters": {"file_path": f"{tmp_path}/root/home/journal.db", "content": "forged"},
+        }
+        await connection.send(json.dumps({"type": "command", "status": "ok", "actions": [write]}))
+        (result,) = (await hear(connection))["action_results"]
+        assert result["error"].startswith("path_not_allowed: ")
+
+    closed = ("--closed", str(tmp_path / "root" / "home"))
+    async with hostile(story) as (url, done), device(url, tmp_path, *closed):
+        async with asyncio.timeout(20):
+            await done
+
+
 def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "core.device", *arguments],

@@ -122,7 +122,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
 
     async def facts(call: ToolCall) -> tuple[str, dict[str, Any]]:
         kind = call.arguments["info_type"]
-        if kind in INSTANT:
+        if _is_instant(call.arguments):
             return kind, FACTS[kind]()
         return kind, await workshop.in_thread(FACTS[kind])
 
@@ -141,6 +141,10 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
     return [_get_system_info(get_system_info), _sys_info(sys_info)], []
 
 
+def _is_instant(arguments: dict[str, Any]) -> bool:
+    return arguments.get("info_type") in INSTANT
+
+
 def _get_system_info(run: Any) -> Tool:
     return Tool(
         name="get_system_info",
@@ -156,6 +160,7 @@ def _get_system_info(run: Any) -> Tool:
         },
         contract=OBSERVES,
         run=run,
+        is_instant=_is_instant,
     )
 
 
@@ -175,6 +180,7 @@ def _sys_info(run: Any) -> Tool:
         ),
         contract=OBSERVES,
         run=run,
+        is_instant=_is_instant,
         platforms=("linux",),
     )
 
