@@ -17,6 +17,7 @@ from tree_sitter import Language, Node, Parser
 LONGEST = 16_384
 MOST_SIGNS = 1_000
 
+_OUTSIDE_ASCII = re.compile(r"[^\x00-\x7f]")
 _SIGNS = re.compile(r"[|&;<>(){}`!$\"'\[\]]")
 
 
@@ -107,14 +108,12 @@ class _Reader:
     """Walks one syntax tree without recursion, so that nesting cannot exhaust the stack."""
 
     def __init__(self, text: str) -> None:
-        self._data = text.encode("utf-8", "surrogatepass")
+        self._text = text
+        # The grammar's scanner reads beyond its tables, and can crash, on characters outside ASCII. To a
+        # shell they are all parts of words and never of names, as is the sign that stands for them here; this
+        # also makes the parser's byte offsets the text's own.
+        self._data = _OUTSIDE_ASCII.sub("%", text).encode("ascii")
         self._line = Line()
-        self._offsets: list[int] | None = None
-        if not text.isascii():
-            self._offsets = []
-            for index, sign in enumerate(text):
-                self._offsets.extend([index] * len(sign.encode("utf-8", "surrogatepass")))
-            self._offsets.append(len(text))
 
     def read(self) -> Line:
         root = Parser(_language()).parse(self._data).root_node
@@ -196,7 +195,7 @@ class _Reader:
             if child.type != "string_content":
                 end, known = child.start_byte, False
                 break
-        inner = self._data[node.start_byte + 1 : end].decode("utf-8", "replace")
+        inner = self._text[node.start_byte + 1 : end]
         return re.sub(r'\\([$`"\\\n])', lambda m: m[1].strip("\n"), inner), known
 
     def _joined(self, node: Node) -> tuple[str, bool]:
@@ -211,9 +210,8 @@ class _Reader:
         return text, True
 
     def _source(self, node: Node) -> str:
-        return self._data[node.start_byte : node.end_byte].decode("utf-8", "replace")
+        return self._text[node.start_byte : node.end_byte]
 
-    def _span(self, node: Node) -> tuple[int, int]:
-        if self._offsets is None:
-            return node.start_byte, node.end_byte
-        return self._offsets[node.start_byte], self._offsets[node.end_byte]
+    @staticmethod
+    def _span(node: Node) -> tuple[int, int]:
+        return node.start_byte, node.end_byte

@@ -12,10 +12,17 @@ from collections.abc import Iterator
 from core.fleet.models import Risk
 from core.policy.models import Finding
 from core.policy.shell import Call, Line, TooMuch, read_line
-from core.policy.shell_judges import Said, bare, judged, reads_its_program, redirected, wrapped
+from core.policy.shell_judges import (
+    Said,
+    bare,
+    judged,
+    reads_its_program,
+    redirected,
+    runs_a_file,
+    wrapped,
+)
 from core.policy.shell_words import (
     DOWNLOADS,
-    INTERPRETERS,
     LOADED_FIRST,
     ROOT,
     SHELLS,
@@ -64,6 +71,7 @@ class _Judge:
         for call in line.calls:
             yield from self._call(call, depth)
         yield from self._pipelines(line)
+        yield from self._downloads_and_runs(line)
         yield from self._functions(line)
         for start, end in line.background:
             yield self._finding("Leaves a program running in the background", Risk.LOW, (start, end))
@@ -92,8 +100,8 @@ class _Judge:
                 if re.fullmatch(r"-\w*c|--command|/c|-command", arg.text, re.I)
             ]
             lines = [args[i + 1] for i in flags if i + 1 < len(args)]
-        elif name == "ssh":
-            lines = [arg for arg in args[1:] if " " in arg.text]
+        elif name in WRAPPERS:
+            lines = [arg for arg in args if " " in arg.text]
         else:
             return
         for word in lines:
@@ -116,11 +124,19 @@ class _Judge:
                 calls = [call for call in line.calls if start <= call.start and call.end <= end]
                 for call in calls if number else ():
                     runs = bare(call)
-                    if runs.name in SHELLS | INTERPRETERS and reads_its_program(runs):
+                    if reads_its_program(runs):
                         said = "Pipes a download into a shell" if downloads else "Pipes text into a shell"
                         risk = Risk.CRITICAL if downloads else Risk.HIGH
                         yield self._finding(said, risk, (stages[0][0], end))
                 downloads = downloads or any(bare(call).name in DOWNLOADS for call in calls)
+
+    def _downloads_and_runs(self, line: Line) -> Iterator[Finding]:
+        calls = [inner for inner in map(bare, line.calls) if inner.words]
+        if any(call.name in DOWNLOADS for call in calls):
+            for call in calls:
+                if runs_a_file(call):
+                    said = "Runs a file in a line that also downloads"
+                    yield self._finding(said, Risk.CRITICAL, _span(call))
 
     def _functions(self, line: Line) -> Iterator[Finding]:
         for name, start, end in line.functions:

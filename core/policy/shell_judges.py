@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from core.fleet.models import Risk
 from core.policy.shell import Call, Redirect, Word
 from core.policy.shell_words import (
     ACCOUNTS,
+    CONTAINERS,
     DELETES,
     DISKS,
     DOWNLOADS,
@@ -44,8 +47,9 @@ def judged(call: Call) -> Iterator[Said]:
             yield from judge(call)
     if name.startswith("mkfs") or name in DISKS:
         yield "Changes disks or file systems", Risk.CRITICAL, first
-    if name in WRITES_ALL or name in WRITES_LAST or name in ("sed", "perl", "dd"):
-        yield from _written(call)
+    if "/" in first.text and not re.match(r"/(?:usr/(?:local/)?)?s?bin/", first.text):
+        yield "Runs a program by its path; what it does is not in the line", Risk.MEDIUM, first
+    yield from _written(call)
 
 
 def _deletes(call: Call) -> Iterator[Said]:
@@ -64,11 +68,23 @@ def _deletes(call: Call) -> Iterator[Said]:
             yield "What is deleted is only known when it runs", Risk.HIGH, word
             if re.fullmatch(r'"?\$\{?HOME\}?"?/?\*?', word.source):
                 yield "Deletes the whole home folder", Risk.CRITICAL, word
-        elif EVERYTHING.match(word.text):
+        elif _is_everything(word):
             risk = Risk.CRITICAL if recursive or "*" in word.text else Risk.HIGH
             yield f"Deletes everything in {_shown(word)}", risk, word
         elif recursive and system_folder(word.text):
             yield f"Deletes recursively in {system_folder(word.text)}", Risk.CRITICAL, word
+
+
+def _is_everything(word: Word) -> bool:
+    return bool(EVERYTHING.match(posixpath.normpath(word.text)))
+
+
+def _moves(call: Call) -> Iterator[Said]:
+    for word in _operands(call)[:-1]:
+        if _is_everything(word):
+            yield f"Moves everything in {_shown(word)}", Risk.CRITICAL, word
+        elif system_folder(word.text):
+            yield f"Takes away from {system_folder(word.text)}", Risk.HIGH, word
 
 
 def _finds(call: Call) -> Iterator[Said]:
@@ -135,17 +151,53 @@ def _git(call: Call) -> Iterator[Said]:
 
 
 def _shells(call: Call) -> Iterator[Said]:
+    first = call.words[0]
+    for word in call.args:
+        if word.source.startswith("<("):
+            yield from _sourced(call)
+        elif not word.known and call.name in SHELLS:
+            yield "What it runs is only known when it runs", Risk.HIGH, word
+    if call.name in ("awk", "gawk"):
+        if any("system(" in word.source or "|" in word.source for word in call.args):
+            yield "May run commands from inside another program", Risk.HIGH, first
+    elif reads_its_program(call):
+        yield "Runs text that it reads as a program", Risk.HIGH, first
+    elif call.name in INTERPRETERS and _has(call, "ceEr", ("--eval", "--print")):
+        yield "Runs a program written in the line", Risk.HIGH, first
+    elif runs_a_file(call):
+        yield "Runs a script; what it does is not in the line", Risk.MEDIUM, first
+
+
+def _sourced(call: Call) -> Iterator[Said]:
     for word in call.args:
         if word.source.startswith("<(") and re.search(rf"\b(?:{'|'.join(sorted(DOWNLOADS))})\b", word.source):
             yield "Runs a download as a shell script", Risk.CRITICAL, word
-        elif not word.known:
-            yield "What it runs is only known when it runs", Risk.HIGH, word
-    if call.here and reads_its_program(call):
-        yield "Runs text given in the line as a program", Risk.HIGH, call.words[0]
-    if call.name in INTERPRETERS and _has(call, "ceE", ("--eval", "-r")):
-        yield "Runs a program written in the line", Risk.MEDIUM, call.words[0]
-    if call.name in ("awk", "gawk") and any("system(" in word.source for word in call.args):
-        yield "Runs commands from inside another program", Risk.HIGH, call.words[0]
+    if call.name in ("source", "."):
+        yield "Runs another file's lines", Risk.MEDIUM, call.words[0]
+
+
+def _containers(call: Call) -> Iterator[Said]:
+    grave = {
+        "delete",
+        "destroy",
+        "rm",
+        "rmi",
+        "prune",
+        "down",
+        "uninstall",
+        "drain",
+        "undefine",
+        "--privileged",
+    }
+    if any(word.text in grave for word in call.args):
+        yield "Removes containers or resources, or gives them all rights", Risk.HIGH, call.words[0]
+    else:
+        yield "Drives containers, virtual machines or clusters", Risk.MEDIUM, call.words[0]
+
+
+def _sed(call: Call) -> Iterator[Said]:
+    if _has(call, "i", ("--in-place",)):
+        yield "Changes files in place", Risk.MEDIUM, call.words[0]
 
 
 def _rsync(call: Call) -> Iterator[Said]:
@@ -196,21 +248,38 @@ _JUDGES: tuple[tuple[frozenset[str], Callable[[Call], Iterator[Said]]], ...] = (
     (frozenset({"truncate"}), _plain("Cuts a file's content", Risk.MEDIUM)),
     (frozenset({"eval", "iex", "invoke-expression", "trap"}), _plain("Runs text as a shell line", Risk.HIGH)),
     (frozenset({"alias"}), _plain("Gives a command another meaning", Risk.MEDIUM)),
-    (frozenset({"source", "."}), _plain("Runs another file's lines", Risk.MEDIUM)),
+    (frozenset({"source", "."}), _sourced),
+    (frozenset({"mv", "move"}), _moves),
+    (frozenset({"sed"}), _sed),
+    (CONTAINERS, _containers),
 )
 
 
 def _written(call: Call) -> Iterator[Said]:
     """Paths in system folders that a writing command names."""
-    words = [word for word in call.args if not word.text.startswith("-") or "=" in word.text]
-    if call.name == "sed" and not _has(call, "i", ("--in-place",)):
-        return
-    if call.name in WRITES_LAST and not _has(call, "t", ("--target-directory",)):
-        words = words[-1:]
-    for word in words:
-        folder = system_folder(word.text.split("=", 1)[-1]) or system_folder(word.source.strip("\"'"))
-        if folder:
+    for word in _targets(call):
+        path = word.text.split("=", 1)[-1] if word.text.startswith(("-", "of=")) else word.text
+        folder = system_folder(path) or system_folder(word.source.strip("\"'"))
+        if folder == "/dev":
+            yield "Writes straight to a device", Risk.CRITICAL, word
+        elif folder:
             yield f"Writes under {folder}", Risk.HIGH, word
+
+
+def _targets(call: Call) -> list[Word]:
+    """The words of a call that may name what it writes."""
+    name, args = call.name, call.args
+    words = [word for word in args if not word.text.startswith("-") or "=" in word.text]
+    if name in WRITES_ALL or (name in ("sed", "perl") and _has(call, "i", ("--in-place",))):
+        return words
+    if name in WRITES_LAST:
+        return words if _has(call, "t", ("--target-directory",)) else words[-1:]
+    if name in ("tar", "bsdtar", "unzip", "cpio", "7z", "patch", "git", *DOWNLOADS):
+        # Only what follows an option that names where to put things: these read from system folders as well.
+        asked = re.compile(r"-\w*[CdoOP]|--(?:directory|output|output-document|directory-prefix|output-dir)")
+        after = [word for before, word in pairwise(args) if asked.fullmatch(before.text)]
+        return [*after, *(word for word in args if re.match(r"--[\w-]+=/", word.text))]
+    return []
 
 
 def redirected(redirect: Redirect) -> Iterator[Said]:
@@ -219,9 +288,13 @@ def redirected(redirect: Redirect) -> Iterator[Said]:
     if word.known and HARMLESS_DEVICES.match(word.text):
         return
     folder = system_folder(word.text)
+    if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
+        yield "Sends its output to another computer", Risk.CRITICAL, word
+        return
     if folder == "/dev":
         yield "Writes straight to a device", Risk.CRITICAL, word
-    elif folder:
+        return
+    if folder:
         yield f"Writes under {folder}", Risk.HIGH, word
     if not word.known:
         yield "Writes to a file whose path is only known when it runs", Risk.MEDIUM, word
@@ -258,9 +331,25 @@ def bare(call: Call) -> Call:
 def reads_its_program(call: Call) -> bool:
     """Whether a shell or interpreter is given no script of its own, so that it runs what it reads."""
     words = [word.text for word in call.args]
-    if any(re.fullmatch(r"-\w*[ce]", word) for word in words):
+    if call.name not in SHELLS | INTERPRETERS or call.name in ("awk", "gawk"):
+        return False
+    if any(
+        re.fullmatch(r"-\w*[ceE]|-[mVhr]|--(?:version|help|eval|print|command)|/[ck]", word) for word in words
+    ):
         return False
     return "-s" in words or all(word.startswith("-") or word == "/dev/stdin" for word in words)
+
+
+def runs_a_file(call: Call) -> bool:
+    """Whether a call runs a file that is not a program of the system."""
+    first = call.words[0]
+    if call.name in SHELLS | INTERPRETERS:
+        operands = _operands(call)
+        given = any(re.fullmatch(r"-\w*[ceE]|-m|/[ck]", word.text) for word in call.args)
+        return bool(operands) and not given and call.name not in ("awk", "gawk")
+    return call.name in (".", "source") or bool(
+        re.match(r"(?:\.{1,2}|~|/tmp|/var/tmp|/dev/shm)/", first.text)
+    )
 
 
 def _has(call: Call, short: str, long: tuple[str, ...] = ()) -> bool:

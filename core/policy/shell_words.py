@@ -16,12 +16,13 @@ DOWNLOADS = _names("curl wget fetch aria2c http https lynx nc ncat netcat socat 
 ROOT = _names("sudo doas su pkexec run0 runuser runas")
 WRAPPERS = ROOT | _names(
     "env nice nohup time timeout command exec builtin xargs parallel setsid stdbuf ionice chroot busybox "
-    "toybox watch flock unshare nsenter strace caffeinate systemd-run chronic ssh start"
+    "toybox watch flock unshare nsenter strace caffeinate systemd-run chronic ssh start coproc"
 )
 DELETES = _names("rm rmdir unlink shred del erase rd remove-item ri srm trash")
 OFF = _names("shutdown reboot halt poweroff restart-computer stop-computer")
 KILLS = _names("kill pkill killall xkill skill taskkill stop-process")
 DISKS = _names("wipefs fdisk sfdisk sgdisk gdisk parted blkdiscard diskpart format cryptsetup lvremove")
+CONTAINERS = _names("docker podman nerdctl kubectl helm terraform tofu lxc virsh")
 ACCOUNTS = _names("useradd userdel usermod groupadd groupdel adduser deluser passwd chpasswd visudo")
 FIREWALL = _names("iptables ip6tables nft ufw firewall-cmd pfctl netsh")
 PACKAGES = _names("apt apt-get dpkg dnf yum rpm zypper pacman apk brew snap flatpak winget choco")
@@ -37,7 +38,7 @@ SYSTEM = re.compile(
 )
 HARMLESS_DEVICES = re.compile(r"^/dev/(?:null|zero|stdin|stdout|stderr|tty|fd/\d+|shm(?:/.*)?)$")
 EVERYTHING = re.compile(
-    r"^(?:/+\*?|~/?\*?|\.{1,2}/?|(?:\./)?\*|/(?:home|users)/?\*?|[a-z]:[\\/]?\*?)$", re.IGNORECASE
+    r"^(?:/+\*?|~\w*/?\*?|\.|(?:\.\./?)+\*?|\.?\*|/(?:home|users)/?\*?|[a-z]:[\\/]?\*?)$", re.IGNORECASE
 )
 
 

