@@ -69,8 +69,15 @@ class Journal:
             JournalCorrupt: it is damaged, cut, or signed with another key.
             JournalUnavailable: it cannot be written, or another program has it open.
         """
-        store, spool, recovered = await _in_thread(partial(_open, folder, key, name))
-        return cls(folder, key, store, spool, recovered)
+        opened: list[tuple[Store, Spool, int]] = []
+        try:
+            await _in_thread(lambda: opened.append(_open(folder, key, name)))
+        except asyncio.CancelledError:
+            for store, spool, _ in opened:
+                store.close()
+                spool.close()
+            raise
+        return cls(folder, key, *opened[0])
 
     @property
     def state(self) -> JournalState:

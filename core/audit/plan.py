@@ -204,6 +204,7 @@ def values_of(connection: sqlite3.Connection, column: str, prefix: str) -> Itera
 def count_value(
     connection: sqlite3.Connection, column: str, value: str, low: int, high: int, bound: int
 ) -> int:
+    """How many entries of a span have a value; counting stops at `bound`."""
     row = connection.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM entries INDEXED BY by_{column}"
         f" WHERE {column} = ? AND seq BETWEEN ? AND ? LIMIT ?)",
@@ -213,6 +214,7 @@ def count_value(
 
 
 def last_seq(connection: sqlite3.Connection) -> int:
+    """The number of the newest entry, 0 when there is none."""
     return int(connection.execute("SELECT max(seq) FROM entries").fetchone()[0] or 0)
 
 
@@ -231,6 +233,11 @@ def first_since(connection: sqlite3.Connection, moment: str, low: int, high: int
 
 
 def time_of(connection: sqlite3.Connection, seq: int) -> str:
+    """The time of an entry.
+
+    Raises:
+        JournalCorrupt: it is missing.
+    """
     row = connection.execute(f"SELECT {_TIME} FROM entries WHERE seq = ?", (seq,)).fetchone()
     if row is None:
         raise JournalCorrupt(f"Journal entry {seq} is missing; run `quarterdeck audit verify`.")

@@ -1,0 +1,258 @@
+"""Disks that are full, files that may not be written: real ones, not simulated ones."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.journal import Journal
+from core.audit.store import Store
+from core.audit.verify import verify_folder
+from core.errors import JournalUnavailable
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits, mounts and modes of POSIX systems")
+
+
+def new(text: str, size: int = 0) -> NewEntry:
+    return NewEntry(kind=Kind.COMMAND_SENT, actor="service", body={"text": text, "fill": "x" * size})
+
+
+@pytest.fixture
+def small_disk(tmp_path) -> Iterator[Path]:
+    """A file system of two megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("needs the right to mount")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Use up all the space that is left; remove the file to free it."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file:
+        for size in (65536, 4096, 1):
+            try:
+                while file.write(b"x" * size) == size:
+                    pass
+            except OSError:
+                continue
+    return filler
+
+
+async def test_a_full_disk_refuses_loses_nothing_and_heals_when_there_is_space(small_disk):
+    journal = await Journal.open(small_disk / "home", KEY, "desk")
+    kept = [(await journal.append(new(f"before {number}"))).body["text"] for number in range(5)]
+    filler = fill(small_disk)
+
+    async def append_until_it_is_full() -> None:
+        for number in range(2000):
+            kept.append((await journal.append(new(f"filling {number}", 2000))).body["text"])
+
+    with pytest.raises(JournalUnavailable, match="disk"):
+        await append_until_it_is_full()
+    assert not journal.state.writable
+    assert "disk" in (journal.state.error or "")
+    with pytest.raises(JournalUnavailable, match="disk"):
+        journal.note(new("refused"))
+    with pytest.raises(JournalUnavailable):
+        await journal.put_blob(b"y" * 100_000)
+    healed = asyncio.Event()
+    filler.unlink()
+    while not healed.is_set():
+        try:
+            kept.append((await journal.append(new("after"))).body["text"])
+            healed.set()
+        except JournalUnavailable:
+            await asyncio.sleep(0.05)  # the journal tries again once a second, by itself
+    journal.note(new("noted"))
+    kept.append("noted")
+    await journal.put_blob(b"y" * 100_000)
+    assert journal.state.writable
+    await journal.close()
+    journal = await Journal.open(small_disk / "home", KEY, "desk")
+    entries = (await journal.query("", after=0, limit=5000)).entries
+    await journal.close()
+    assert [entry.body["text"] for entry in entries] == kept
+    assert verify_folder(small_disk / "home", KEY.public_key()).ok
+
+
+LIMITED = """
+import asyncio, os, resource, sys
+from pathlib import Path
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from core.audit.entries import Kind, NewEntry
+from core.audit.journal import Journal
+from core.errors import JournalUnavailable
+
+def new(text):
+    return NewEntry(kind=Kind.COMMAND_SENT, actor="service", body={"text": text})
+
+def limit(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+async def main():
+    folder = Path(sys.argv[1])
+    key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    journal = await Journal.open(folder, key, "desk")
+    for number in range(20):
+        await journal.append(new(f"before {number}"))
+    # The spool may grow up to here, SQLite's log is there already.
+    limit((folder / "journal.db-wal").stat().st_size)
+    journal.note(new("noted and kept"))
+    waiting = asyncio.gather(*(journal.append(new(f"lost {n}")) for n in range(3)), return_exceptions=True)
+    for error in await waiting:
+        assert isinstance(error, JournalUnavailable), error
+    assert not journal.state.writable
+    try:
+        journal.note(new("refused"))
+    except JournalUnavailable:
+        pass
+    else:
+        raise AssertionError("a note was taken that nobody will write")
+    if sys.argv[2] == "heal":
+        healed = asyncio.Event()
+        journal.subscribe(lambda entries: healed.set())
+        limit(resource.RLIM_INFINITY)
+        await asyncio.wait_for(healed.wait(), 10)
+        assert journal.state.writable
+        await journal.append(new("after"))
+    else:
+        # Or else SQLite would make room by emptying its log, and the last try at closing succeed.
+        limit(100)
+    await journal.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("way", ["heal", "end"])
+async def test_a_file_that_may_not_grow_keeps_what_was_noted_for_later(tmp_path, way):
+    command = [sys.executable, "-c", LIMITED, str(tmp_path), way]
+    done = await asyncio.to_thread(subprocess.run, command, cwd=ROOT, capture_output=True, timeout=30)
+    if way == "heal":
+        assert done.returncode == 0, done.stderr.decode()
+    else:
+        # Closing says that something could not be written.
+        assert b"JournalUnavailable" in done.stderr
+        assert b"AssertionError" not in done.stderr
+    journal = await Journal.open(tmp_path, KEY, "desk")
+    entries = (await journal.query("", after=0)).entries
+    await journal.close()
+    wanted = [*(f"before {number}" for number in range(20)), "noted and kept"]
+    assert [entry.body["text"] for entry in entries if "text" in entry.body] == [
+        *wanted,
+        *(["after"] if way == "heal" else []),
+    ]
+    assert verify_folder(tmp_path, KEY.public_key()).ok
+
+
+UNPRIVILEGED = """
+import asyncio, os, sys
+from pathlib import Path
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from core.audit.journal import Journal
+from core.audit.verify import verify_folder
+from core.errors import QuarterdeckError
+
+key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+if os.geteuid() == 0:
+    os.setuid(65534)
+try:
+    asyncio.run(Journal.open(Path(sys.argv[1]), key, "desk"))
+except QuarterdeckError as error:
+    print(error.code, error.message)
+print(verify_folder(Path(sys.argv[1]), key.public_key()).ok)
+"""
+
+
+@pytest.mark.parametrize("what", ["journal.db", "."])
+async def test_a_read_only_journal_is_refused_with_the_cause_and_can_still_be_verified(tmp_path, what):
+    home = tmp_path / "home"
+    journal = await Journal.open(home, KEY, "desk")
+    await journal.append(new("one"))
+    await journal.close()
+    for path in (*home.iterdir(), home):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    (home / what).chmod(0o555 if what == "." else 0o444)
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(0o755)
+    try:
+        command = [sys.executable, "-c", UNPRIVILEGED, str(home)]
+        done = await asyncio.to_thread(subprocess.run, command, cwd=ROOT, capture_output=True, timeout=30)
+    finally:
+        home.chmod(0o755)
+    told = done.stdout.decode()
+    assert told.startswith("journal_unavailable"), (told, done.stderr.decode())
+    assert "journal.db" in told
+    assert "permissions" in told or "read-only" in told
+    assert told.endswith("True\n")
+
+
+async def test_a_folder_where_no_journal_can_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(JournalUnavailable, match=r"file.*journal\.db"):
+        await Journal.open(tmp_path / "file", KEY, "desk")
+
+
+async def test_a_commit_that_reached_the_disk_but_failed_to_say_so_is_not_repeated(tmp_path, monkeypatch):
+    journal = await Journal.open(tmp_path, KEY, "desk")
+    real = Store._transact
+
+    def reached_but_unheard(*arguments: object) -> None:
+        real(*arguments)
+        monkeypatch.undo()
+        raise JournalUnavailable("the disk went away")
+
+    monkeypatch.setattr(Store, "_transact", reached_but_unheard)
+    healed = asyncio.Event()
+    journal.note(new("noted"))
+    with pytest.raises(JournalUnavailable, match="went away"):
+        await journal.append(new("in doubt"))
+    journal.subscribe(lambda entries: healed.set())
+    while not healed.is_set():
+        try:
+            await journal.append(new("after"))
+        except JournalUnavailable:
+            await asyncio.sleep(0.05)
+    entries = (await journal.query("", after=0)).entries
+    assert [entry.body["text"] for entry in entries] == ["noted", "in doubt", "after"]
+    await journal.close()
+    assert verify_folder(tmp_path, KEY.public_key()).ok
+
+
+async def test_an_opening_that_is_cancelled_leaves_the_journal_to_the_next(tmp_path):
+    opening = asyncio.gather(Journal.open(tmp_path, KEY, "desk"))
+    await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    journal = await Journal.open(tmp_path, KEY, "desk")
+    assert (await journal.append(new("first"))).seq == 1
+    await journal.close()
+
+
+async def test_entries_told_to_subscribers_are_those_that_were_written(tmp_path):
+    journal = await Journal.open(tmp_path, KEY, "desk")
+    seen: list[Entry] = []
+    journal.subscribe(seen.extend)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal._store, "_connection", None)
+        with pytest.raises(JournalUnavailable, match="not open"):
+            await journal.append(new("lost"))
+    assert seen == []
+    await journal.close()
