@@ -13,6 +13,7 @@ from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
 from app.components import paint
+from app.components.label import plain_tip
 from app.look.glyphs import paint_glyph
 from app.look.icons import ICONS, paint_icon
 from app.look.theme import Theme, theme_of
@@ -81,7 +82,7 @@ class Button(QPushButton):
     def set_off(self, reason: str) -> None:
         """Disable the button and say why in its tooltip; an empty reason enables it."""
         self.setEnabled(not reason)
-        self.setToolTip(reason)
+        self.setToolTip(plain_tip(reason))
         self.setAccessibleDescription(reason)
 
     def _name_it(self) -> None:
@@ -184,7 +185,7 @@ class IconButton(QAbstractButton):
         ICONS[icon]
         self._icon, self._role, self._framed = icon, role, framed
         self.setAccessibleName(name)
-        self.setToolTip(f"{name} ({key})" if key else name)
+        self.setToolTip(plain_tip(f"{name} ({key})" if key else name))
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
@@ -195,7 +196,7 @@ class IconButton(QAbstractButton):
         self._icon = icon
         if name is not None:
             self.setAccessibleName(name)
-            self.setToolTip(name)
+            self.setToolTip(plain_tip(name))
         self.update()
 
     def sizeHint(self) -> QSize:
@@ -343,7 +344,7 @@ class Segmented(QWidget):
         """Enable or disable one part; the reason becomes its tooltip."""
         button = self._group.button(self._keys.index(key))
         button.setEnabled(enabled)
-        button.setToolTip(reason)
+        button.setToolTip(plain_tip(reason))
 
     def changeEvent(self, event: QEvent) -> None:
         """Measure the parts again when the density changes."""

@@ -98,6 +98,8 @@ class ElidedLabel(QWidget):
 
 def plain_tip(text: str) -> str:
     """A tooltip that shows `text` as it is: Qt would take `<b>` in it for markup."""
+    if "<" not in text:
+        return text
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\n", "<br>")
     return f"<span>{escaped}</span>"
 

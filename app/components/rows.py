@@ -13,6 +13,7 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
+from app.components.label import plain_tip
 from app.look.states import cell_look, health_look, plan_look, risk_look
 
 Index = QModelIndex | QPersistentModelIndex
@@ -142,7 +143,7 @@ class RowsModel(QAbstractTableModel):
             return None
         cell = self._rows[index.row()].cells[index.column()]
         if role == Qt.ItemDataRole.ToolTipRole:
-            return cell.tip or None if isinstance(cell, Cell) else None
+            return plain_tip(cell.tip) if isinstance(cell, Cell) and cell.tip else None
         column = self.columns[index.column()]
         text = spoken(column.kind, cell_text(cell))
         return f"{column.title}: {text}" if role == Qt.ItemDataRole.AccessibleTextRole else text

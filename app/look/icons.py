@@ -98,13 +98,17 @@ ICONS: dict[str, str] = {
 
 _Key = tuple[str, int, int, float]
 _qtawesome: ModuleType | None = None
+_asked = False
 _pixmaps: dict[_Key, QPixmap] = {}
 _MOST_PIXMAPS = 2048
 
 
-def load_icons_soon(app: QApplication) -> None:
-    """Load the icon font at the event loop's next idle moment, then paint again what is on the screen."""
-    if _qtawesome is None:
+def _load_soon() -> None:
+    """Load the icon font once the paint that asked for an icon is over."""
+    global _asked
+    app = QApplication.instance()
+    if not _asked and app is not None:
+        _asked = True
         QTimer.singleShot(0, app, _load_and_repaint)
 
 
@@ -128,6 +132,7 @@ def load_icons() -> bool:
 def icon_pixmap(concept: str, color: QColor, size: int, ratio: float) -> QPixmap:
     """The icon in `size` logical px for screens with `ratio` device px each; null until the font is there."""
     if _qtawesome is None:
+        _load_soon()
         return QPixmap()
     key = (concept, color.rgba(), size, ratio)
     if (pixmap := _pixmaps.get(key)) is None:

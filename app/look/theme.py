@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QColor, QFont, QIcon, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.look.icons import ThemedIcon, load_icons_soon
+from app.look.icons import ThemedIcon
 from app.look.tokens import (
     DENSITIES,
     MODES,
@@ -125,7 +125,6 @@ class Theme(QObject):
         app.setStyle("Fusion")
         app.setFont(self.font("body"))
         self._dress(app)
-        load_icons_soon(app)
 
     def _dress(self, app: QApplication) -> None:
         app.setPalette(self.palette())

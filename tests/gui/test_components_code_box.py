@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QTextCursor
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
 
 from app.components.code_box import CodeBox, Highlight
 from app.components.code_text import show_bytes
@@ -17,14 +19,14 @@ MUCH = b"".join(b"%05d: a line of twenty kilobytes\n" % n for n in range(560))
 
 
 @pytest.fixture
-def box(theme: Theme, qtbot) -> CodeBox:
+def box(theme: Theme, qtbot: QtBot) -> CodeBox:
     box = CodeBox()
     qtbot.addWidget(box)
     box.resize(600, 200)
     return box
 
 
-def settle(qtbot) -> None:
+def settle(qtbot: QtBot) -> None:
     """Everything that was put off to the next idle moment has happened after this."""
     for _ in range(3):
         with qtbot.waitCallback() as idle:
@@ -33,14 +35,14 @@ def settle(qtbot) -> None:
             QTimer.singleShot(0, idle)
 
 
-def test_bytes_that_fit_are_seen_at_once(box: CodeBox, qtbot) -> None:
+def test_bytes_that_fit_are_seen_at_once(box: CodeBox, qtbot: QtBot) -> None:
     with qtbot.waitSignal(box.end_seen):
         box.show_bytes(b"df -h /srv | tail -n 1")
         box.show()
     assert box.end_was_seen
 
 
-def test_the_end_of_twenty_kilobytes_is_seen_only_after_scrolling_there(box: CodeBox, qtbot) -> None:
+def test_the_end_of_twenty_kilobytes_is_seen_only_after_scrolling_there(box: CodeBox, qtbot: QtBot) -> None:
     assert len(MUCH) > 19_000
     box.show()
     box.show_bytes(MUCH)
@@ -54,17 +56,17 @@ def test_the_end_of_twenty_kilobytes_is_seen_only_after_scrolling_there(box: Cod
         box.verticalScrollBar().setValue(box.verticalScrollBar().maximum())
 
 
-def test_the_end_of_one_long_line_is_seen_only_after_scrolling_there(box: CodeBox, qtbot) -> None:
+def test_the_end_of_one_long_line_is_seen_only_after_scrolling_there(box: CodeBox, qtbot: QtBot) -> None:
     box.show()
     with qtbot.assertNotEmitted(box.end_seen):
         box.show_bytes(b"x" * 20_000)
         settle(qtbot)
     with qtbot.waitSignal(box.end_seen):
-        qtbot.keyClick(box, Qt.Key.Key_End, Qt.KeyboardModifier.ControlModifier)
+        QTest.keyClick(box, Qt.Key.Key_End, Qt.KeyboardModifier.ControlModifier)
     assert box.verticalScrollBar().value() == box.verticalScrollBar().maximum()
 
 
-def test_a_box_below_the_fold_of_its_pane_was_not_seen(theme: Theme, qtbot) -> None:
+def test_a_box_below_the_fold_of_its_pane_was_not_seen(theme: Theme, qtbot: QtBot) -> None:
     area, pane, box = QScrollArea(), QWidget(), CodeBox()
     qtbot.addWidget(area)
     column = QVBoxLayout(pane)
@@ -81,20 +83,20 @@ def test_a_box_below_the_fold_of_its_pane_was_not_seen(theme: Theme, qtbot) -> N
         area.verticalScrollBar().setValue(area.verticalScrollBar().maximum())
 
 
-def test_a_box_that_is_not_shown_was_not_seen(box: CodeBox, qtbot) -> None:
+def test_a_box_that_is_not_shown_was_not_seen(box: CodeBox, qtbot: QtBot) -> None:
     with qtbot.assertNotEmitted(box.end_seen):
         box.show_bytes(b"short")
         settle(qtbot)
 
 
-def test_nothing_at_all_is_never_seen(box: CodeBox, qtbot) -> None:
+def test_nothing_at_all_is_never_seen(box: CodeBox, qtbot: QtBot) -> None:
     box.show()
     with qtbot.assertNotEmitted(box.end_seen):
         box.show_bytes(b"")
         settle(qtbot)
 
 
-def test_other_bytes_have_to_be_seen_again(box: CodeBox, qtbot) -> None:
+def test_other_bytes_have_to_be_seen_again(box: CodeBox, qtbot: QtBot) -> None:
     box.show()
     with qtbot.waitSignal(box.end_seen):
         box.show_bytes(b"short")
@@ -187,7 +189,7 @@ def test_findings_stand_under_their_bytes_also_after_wide_characters(box: CodeBo
     assert cursor.selectedText() == "rm -rf"
 
 
-def test_the_box_grows_to_fourteen_lines_and_no_further(box: CodeBox, qtbot) -> None:
+def test_the_box_grows_to_fourteen_lines_and_no_further(box: CodeBox, qtbot: QtBot) -> None:
     box.show()
     heights = []
     for lines in (1, 4, 14, 40):
@@ -197,7 +199,7 @@ def test_the_box_grows_to_fourteen_lines_and_no_further(box: CodeBox, qtbot) -> 
     assert heights == [22 + 8, 4 * 22 + 8, 14 * 22 + 8, 14 * 22 + 8]
 
 
-def test_lines_are_twenty_two_pixels_apart_also_when_they_wrap(box: CodeBox, qtbot) -> None:
+def test_lines_are_twenty_two_pixels_apart_also_when_they_wrap(box: CodeBox, qtbot: QtBot) -> None:
     box.show_bytes(b"w" * 300 + b"\nnext")
     box.show()
     settle(qtbot)
@@ -211,9 +213,9 @@ def test_lines_are_twenty_two_pixels_apart_also_when_they_wrap(box: CodeBox, qtb
     assert tops[2] - tops[1] == 22
 
 
-def test_it_cannot_be_edited(box: CodeBox, qtbot) -> None:
+def test_it_cannot_be_edited(box: CodeBox, qtbot: QtBot) -> None:
     box.show_bytes(b"rm")
-    qtbot.keyClicks(box, "x")
+    QTest.keyClicks(box, "x")
     box.paste()
     assert box.toPlainText() == "rm"
     assert box.exact_bytes == b"rm"

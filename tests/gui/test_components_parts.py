@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from PySide6.QtCore import QPoint, QPointF, QSettings, Qt
 from PySide6.QtGui import QColor, QImage
-from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QLineEdit, QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
 
 from app.components.badges import CountPill, VerdictBadge
 from app.components.banner import Banner
-from app.components.buttons import Button, IconButton, Segmented
+from app.components.buttons import Button, IconButton, Kind, Segmented
 from app.components.facts import Fact, Facts, short_digest
 from app.components.focus_frame import FocusFrame
 from app.components.gallery import main as render_gallery
@@ -26,7 +30,7 @@ from app.look.theme import Theme
 
 @pytest.mark.parametrize("page", list(PAGES))
 def test_every_control_has_a_name_and_a_hit_area_and_no_label_takes_markup(
-    theme: Theme, qtbot, page: str
+    theme: Theme, qtbot: QtBot, page: str
 ) -> None:
     maker, size = PAGES[page]
     widget = maker()
@@ -46,7 +50,9 @@ def test_every_control_has_a_name_and_a_hit_area_and_no_label_takes_markup(
         assert icon.accessibleName()
 
 
-def test_the_gallery_renders_every_page_in_both_modes(theme: Theme, qapp, tmp_path) -> None:
+def test_the_gallery_renders_each_page_in_both_modes(
+    theme: Theme, qapp: QApplication, tmp_path: Path
+) -> None:
     assert render_gallery(["--out", str(tmp_path)]) == 0
     names = {path.stem for path in tmp_path.glob("*.png")}
     assert {f"{page}-{mode}" for page in PAGES for mode in ("dark", "light")} <= names
@@ -54,7 +60,7 @@ def test_the_gallery_renders_every_page_in_both_modes(theme: Theme, qapp, tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["primary", "normal", "danger", "ghost"])
-def test_a_thousand_presses_tell_a_thousand_times(theme: Theme, qtbot, kind) -> None:
+def test_a_thousand_presses_tell_a_thousand_times(theme: Theme, qtbot: QtBot, kind: Kind) -> None:
     button = Button("Run", kind)
     qtbot.addWidget(button)
     pressed: list[bool] = []
@@ -64,7 +70,7 @@ def test_a_thousand_presses_tell_a_thousand_times(theme: Theme, qtbot, kind) -> 
     assert len(pressed) == 1000
 
 
-def test_every_signal_of_the_components_survives_a_thousand_emits(theme: Theme, qtbot) -> None:
+def test_every_signal_of_the_components_survives_a_thousand_emits(theme: Theme, qtbot: QtBot) -> None:
     heard: list[object] = []
     segmented, banner, link = Segmented([("a", "A"), ("b", "B")], "x"), Banner(), Link("go")
     picture = PictureView()
@@ -82,17 +88,17 @@ def test_every_signal_of_the_components_survives_a_thousand_emits(theme: Theme, 
     assert len(heard) == 4000
 
 
-def test_enter_presses_the_focused_button_but_none_is_ever_the_default(theme: Theme, qtbot) -> None:
+def test_enter_presses_the_focused_button_but_none_is_ever_the_default(theme: Theme, qtbot: QtBot) -> None:
     button = Button("Approve once", "primary")
     qtbot.addWidget(button)
     button.show()
     assert not button.isDefault()
     assert not button.autoDefault()
     with qtbot.waitSignal(button.clicked):
-        qtbot.keyClick(button, Qt.Key.Key_Return)
+        QTest.keyClick(button, Qt.Key.Key_Return)
 
 
-def test_a_disabled_button_says_why(theme: Theme, qtbot) -> None:
+def test_a_disabled_button_says_why(theme: Theme, qtbot: QtBot) -> None:
     button = Button("Approve once", "primary")
     qtbot.addWidget(button)
     button.set_off("Scroll to the end first")
@@ -103,7 +109,7 @@ def test_a_disabled_button_says_why(theme: Theme, qtbot) -> None:
     assert button.toolTip() == ""
 
 
-def test_choosing_a_segment_tells_its_key_and_choosing_from_code_does_not(theme: Theme, qtbot) -> None:
+def test_choosing_a_segment_tells_its_key_and_choosing_from_code_does_not(theme: Theme, qtbot: QtBot) -> None:
     segmented = Segmented([("a", "Unified"), ("b", "Bytes")], "Diff")
     qtbot.addWidget(segmented)
     segmented.show()
@@ -116,7 +122,21 @@ def test_choosing_a_segment_tells_its_key_and_choosing_from_code_does_not(theme:
     assert chosen.args == ["a"]
 
 
-def test_an_error_in_a_field_is_words_shape_and_description(theme: Theme, qtbot) -> None:
+def test_arrow_keys_move_the_choice_of_a_segmented_control(theme: Theme, qtbot: QtBot) -> None:
+    segmented = Segmented([("a", "Unified"), ("b", "Bytes")], "Diff")
+    qtbot.addWidget(segmented)
+    segmented.show()
+    segmented.activateWindow()
+    first = segmented.findChildren(QAbstractButton)[0]
+    first.setFocus()
+    qtbot.waitUntil(first.hasFocus)
+    with qtbot.waitSignal(segmented.chosen) as chosen:
+        QTest.keyClick(first, Qt.Key.Key_Right)
+    assert chosen.args == ["b"]
+    assert segmented.current() == "b"
+
+
+def test_an_error_in_a_field_is_words_shape_and_description(theme: Theme, qtbot: QtBot) -> None:
     field = Field("timeout", TextField("timeout"), help_text="default 30")
     qtbot.addWidget(field)
     field.set_error("Not a number. Write whole seconds.")
@@ -126,17 +146,17 @@ def test_an_error_in_a_field_is_words_shape_and_description(theme: Theme, qtbot)
     assert field.control.accessibleDescription() == "default 30"
 
 
-def test_escape_clears_a_search_first_and_leaves_the_second_to_others(theme: Theme, qtbot) -> None:
+def test_escape_clears_a_search_first_and_leaves_the_second_to_others(theme: Theme, qtbot: QtBot) -> None:
     holder = QWidget()
     qtbot.addWidget(holder)
     search = SearchField("Search", keys="Ctrl+K", parent=holder)
     holder.show()
-    qtbot.keyClicks(search, "abc")
-    qtbot.keyClick(search, Qt.Key.Key_Escape)
+    QTest.keyClicks(search, "abc")
+    QTest.keyClick(search, Qt.Key.Key_Escape)
     assert search.text() == ""
 
 
-def test_the_wheel_over_a_closed_choice_changes_nothing(theme: Theme, qtbot) -> None:
+def test_the_wheel_over_a_closed_choice_changes_nothing(theme: Theme, qtbot: QtBot) -> None:
     from PySide6.QtCore import QPoint as Point
     from PySide6.QtGui import QWheelEvent
 
@@ -158,7 +178,7 @@ def test_the_wheel_over_a_closed_choice_changes_nothing(theme: Theme, qtbot) -> 
     assert not event.isAccepted()
 
 
-def test_text_from_devices_is_never_markup(theme: Theme, qtbot) -> None:
+def test_text_from_devices_is_never_markup(theme: Theme, qtbot: QtBot) -> None:
     hostile = "<img src=x><b>Approved</b>"
     label, facts = Label(hostile), Facts()
     facts.show_facts([Fact(hostile, hostile, full=hostile)])
@@ -169,7 +189,7 @@ def test_text_from_devices_is_never_markup(theme: Theme, qtbot) -> None:
     assert "<b>" not in plain_tip(hostile)
 
 
-def test_facts_keep_their_widgets_while_only_values_change(theme: Theme, qtbot) -> None:
+def test_facts_keep_their_widgets_while_only_values_change(theme: Theme, qtbot: QtBot) -> None:
     facts = Facts()
     qtbot.addWidget(facts)
     facts.show_facts([Fact("Actor", "a"), Fact("Run", "r-1")])
@@ -187,7 +207,7 @@ def test_a_digest_is_shortened_as_people_compare_it() -> None:
     assert short_digest("sha256:" + "9f3c" + "0" * 56 + "e210") == "sha256 9f3c … e210"
 
 
-def test_a_cut_line_is_whole_in_its_tooltip(theme: Theme, qtbot) -> None:
+def test_a_cut_line_is_whole_in_its_tooltip(theme: Theme, qtbot: QtBot) -> None:
     label = ElidedLabel("a rather long line of words that will not fit")
     qtbot.addWidget(label)
     label.resize(80, 18)
@@ -199,7 +219,7 @@ def test_a_cut_line_is_whole_in_its_tooltip(theme: Theme, qtbot) -> None:
     assert label.toolTip() == ""
 
 
-def test_a_banner_says_its_words_and_tells_which_link_was_followed(theme: Theme, qtbot) -> None:
+def test_a_banner_says_its_words_and_tells_which_link_was_followed(theme: Theme, qtbot: QtBot) -> None:
     banner = Banner()
     qtbot.addWidget(banner)
     assert not banner.isVisible()
@@ -213,7 +233,7 @@ def test_a_banner_says_its_words_and_tells_which_link_was_followed(theme: Theme,
     assert acted.args == ["now"]
 
 
-def test_a_count_of_none_is_not_shown(theme: Theme, qtbot) -> None:
+def test_a_count_of_none_is_not_shown(theme: Theme, qtbot: QtBot) -> None:
     holder = QWidget()
     qtbot.addWidget(holder)
     pill = CountPill(2, parent=holder)
@@ -225,7 +245,7 @@ def test_a_count_of_none_is_not_shown(theme: Theme, qtbot) -> None:
     assert pill.accessibleName() == "3 waiting for you"
 
 
-def test_the_shared_timer_runs_only_while_something_turns(theme: Theme, qtbot) -> None:
+def test_the_shared_timer_runs_only_while_something_turns(theme: Theme, qtbot: QtBot) -> None:
     theme.set_reduced_motion(False)
     badge = VerdictBadge("running")
     qtbot.addWidget(badge)
@@ -236,7 +256,7 @@ def test_the_shared_timer_runs_only_while_something_turns(theme: Theme, qtbot) -
     qtbot.waitUntil(lambda: not pulse.running, timeout=2000)
 
 
-def test_nothing_turns_with_reduced_motion(theme: Theme, qtbot) -> None:
+def test_nothing_turns_with_reduced_motion(theme: Theme, qtbot: QtBot) -> None:
     badge, spinner, bar = VerdictBadge("running"), Spinner(), ProgressBar()
     for widget in (badge, spinner, bar):
         qtbot.addWidget(widget)
@@ -247,7 +267,7 @@ def test_nothing_turns_with_reduced_motion(theme: Theme, qtbot) -> None:
     qtbot.waitUntil(lambda: not pulse_of(badge).running, timeout=2000)
 
 
-def test_a_toast_replaces_the_one_before_and_takes_no_focus(theme: Theme, qtbot) -> None:
+def test_a_toast_replaces_the_one_before_and_takes_no_focus(theme: Theme, qtbot: QtBot) -> None:
     window = QWidget()
     qtbot.addWidget(window)
     window.resize(800, 600)
@@ -264,7 +284,7 @@ def test_a_toast_replaces_the_one_before_and_takes_no_focus(theme: Theme, qtbot)
     assert toast.geometry().right() > 900
 
 
-def test_a_splitter_comes_back_as_it_was_left(theme: Theme, qtbot, tmp_path) -> None:
+def test_a_splitter_comes_back_as_it_was_left(theme: Theme, qtbot: QtBot, tmp_path: Path) -> None:
     settings = QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat)
 
     def make() -> Split:
@@ -282,7 +302,7 @@ def test_a_splitter_comes_back_as_it_was_left(theme: Theme, qtbot, tmp_path) -> 
 
 
 @pytest.fixture
-def picture(theme: Theme, qtbot) -> PictureView:
+def picture(theme: Theme, qtbot: QtBot) -> PictureView:
     view = PictureView("Screen")
     qtbot.addWidget(view)
     view.resize(400, 300)
@@ -301,14 +321,14 @@ def test_a_picture_is_fitted_first_and_follows_its_place(picture: PictureView) -
     assert picture.zoom() == pytest.approx(0.25 * picture.devicePixelRatioF())
 
 
-def test_keys_zoom_fit_and_show_actual_size(picture: PictureView, qtbot) -> None:
-    qtbot.keyClick(picture, Qt.Key.Key_1)
+def test_keys_zoom_fit_and_show_actual_size(picture: PictureView, qtbot: QtBot) -> None:
+    QTest.keyClick(picture, Qt.Key.Key_1)
     assert picture.zoom() == 1.0
-    qtbot.keyClick(picture, Qt.Key.Key_Plus)
+    QTest.keyClick(picture, Qt.Key.Key_Plus)
     assert picture.zoom() == pytest.approx(1.25)
-    qtbot.keyClick(picture, Qt.Key.Key_Minus)
+    QTest.keyClick(picture, Qt.Key.Key_Minus)
     assert picture.zoom() == pytest.approx(1.0)
-    qtbot.keyClick(picture, Qt.Key.Key_0)
+    QTest.keyClick(picture, Qt.Key.Key_0)
     assert picture.is_fitted()
 
 
@@ -321,20 +341,20 @@ def test_zooming_keeps_the_place_under_the_pointer(picture: PictureView) -> None
     assert abs(before.y() - after.y()) <= 1
 
 
-def test_dragging_moves_the_picture_and_is_no_click(picture: PictureView, qtbot) -> None:
+def test_dragging_moves_the_picture_and_is_no_click(picture: PictureView, qtbot: QtBot) -> None:
     picture.zoom_to(2.0)
     before = picture.to_image(QPointF(200, 150))
     with qtbot.assertNotEmitted(picture.pressed_at):
-        qtbot.mousePress(picture, Qt.MouseButton.LeftButton, pos=QPoint(200, 150))
-        qtbot.mouseMove(picture, QPoint(150, 150))
-        qtbot.mouseMove(picture, QPoint(140, 150))
-        qtbot.mouseRelease(picture, Qt.MouseButton.LeftButton, pos=QPoint(140, 150))
+        QTest.mousePress(picture, Qt.MouseButton.LeftButton, pos=QPoint(200, 150))
+        QTest.mouseMove(picture, QPoint(150, 150))
+        QTest.mouseMove(picture, QPoint(140, 150))
+        QTest.mouseRelease(picture, Qt.MouseButton.LeftButton, pos=QPoint(140, 150))
     assert picture.to_image(QPointF(200, 150)).x() > before.x()
 
 
-def test_a_click_names_the_pixel_of_the_picture(picture: PictureView, qtbot) -> None:
+def test_a_click_names_the_pixel_of_the_picture(picture: PictureView, qtbot: QtBot) -> None:
     with qtbot.waitSignal(picture.pressed_at) as pressed:
-        qtbot.mouseClick(picture, Qt.MouseButton.LeftButton, pos=QPoint(200, 150))
+        QTest.mouseClick(picture, Qt.MouseButton.LeftButton, pos=QPoint(200, 150))
     assert pressed.args == [400, 200]
 
 
@@ -344,7 +364,7 @@ def test_what_is_no_picture_shows_words_instead(picture: PictureView) -> None:
     picture.grab()
 
 
-def test_the_ring_follows_the_keyboard_but_not_the_pointer(theme: Theme, qtbot) -> None:
+def test_the_ring_follows_the_keyboard_but_not_the_pointer(theme: Theme, qtbot: QtBot) -> None:
     window = QWidget()
     qtbot.addWidget(window)
     column = QVBoxLayout(window)
@@ -362,5 +382,5 @@ def test_the_ring_follows_the_keyboard_but_not_the_pointer(theme: Theme, qtbot) 
     field.setFocus(Qt.FocusReason.MouseFocusReason)
     assert frame.widget() is field
     button.setFocus(Qt.FocusReason.TabFocusReason)
-    qtbot.mousePress(button, Qt.MouseButton.LeftButton)
+    QTest.mousePress(button, Qt.MouseButton.LeftButton)
     assert frame.ring_rect().isEmpty()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtTest import QAbstractItemModelTester
+from PySide6.QtTest import QAbstractItemModelTester, QTest
+from pytestqt.qtbot import QtBot
 
 from app.components.tables import Cell, Column, DataTable, Kind, Row, RowsModel
 from app.look.theme import Theme
@@ -28,7 +30,7 @@ def rows_of(*keys: str) -> list[Row]:
 
 
 @pytest.fixture
-def table(theme: Theme, qtbot) -> DataTable:
+def table(theme: Theme, qtbot: QtBot) -> DataTable:
     table = DataTable(COLUMNS, "Devices", multiple=True)
     qtbot.addWidget(table)
     table.resize(500, 300)
@@ -38,7 +40,9 @@ def table(theme: Theme, qtbot) -> DataTable:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_any_sequence_of_updates_keeps_qts_rules_and_the_selection(theme: Theme, qtbot, seed: int) -> None:
+def test_any_sequence_of_updates_keeps_qts_rules_and_the_selection(
+    theme: Theme, qtbot: QtBot, seed: int
+) -> None:
     dice = random.Random(seed)
     table = DataTable(COLUMNS, "Devices", multiple=True)
     qtbot.addWidget(table)
@@ -63,7 +67,7 @@ def test_any_sequence_of_updates_keeps_qts_rules_and_the_selection(theme: Theme,
     tester.deleteLater()
 
 
-def test_appended_rows_arrive_as_one_insertion_at_the_end(theme: Theme, qtbot) -> None:
+def test_appended_rows_arrive_as_one_insertion_at_the_end(theme: Theme, qtbot: QtBot) -> None:
     model = RowsModel(COLUMNS)
     model.set_rows(rows_of("a", "b"))
     seen: list[tuple[int, int]] = []
@@ -73,7 +77,7 @@ def test_appended_rows_arrive_as_one_insertion_at_the_end(theme: Theme, qtbot) -
     assert [r.key for r in model.rows] == ["a", "b", "c", "d"]
 
 
-def test_equal_rows_cause_no_repaint(theme: Theme, qtbot) -> None:
+def test_equal_rows_cause_no_repaint(theme: Theme, qtbot: QtBot) -> None:
     model = RowsModel(COLUMNS)
     model.set_rows(rows_of("a", "b", "c"))
     changed: list[tuple[int, int]] = []
@@ -98,32 +102,32 @@ def test_numbers_sort_by_value_and_rows_without_one_come_last_in_both_directions
     assert [r.key for r in table.rows_model.rows] == ["ten", "nine", "none"]
 
 
-def test_copying_gives_the_chosen_rows_as_tab_separated_words(table: DataTable, qtbot) -> None:
+def test_copying_gives_the_chosen_rows_as_tab_separated_words(table: DataTable, qtbot: QtBot) -> None:
     table.show_rows(
         [row("a", 1, "high"), row("b", 2, "critical"), Row("c", (Cell("x\ty", bold="prod"), "3", "low"))]
     )
     table.selectAll()
-    qtbot.keyClick(table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    QTest.keyClick(table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     assert QGuiApplication.clipboard().text() == "a\t1\tHigh\nb\t2\tCritical\nx y prod\t3\tLow"
 
 
-def test_enter_and_double_click_open_the_row(table: DataTable, qtbot) -> None:
+def test_enter_and_double_click_open_the_row(table: DataTable, qtbot: QtBot) -> None:
     table.show_rows(rows_of("a", "b"))
     table.choose("b")
     with qtbot.waitSignal(table.opened) as opened:
-        qtbot.keyClick(table, Qt.Key.Key_Return)
+        QTest.keyClick(table, Qt.Key.Key_Return)
     assert opened.args == ["b"]
 
 
-def test_arrow_keys_move_and_tell_the_key(table: DataTable, qtbot) -> None:
+def test_arrow_keys_move_and_tell_the_key(table: DataTable, qtbot: QtBot) -> None:
     table.show_rows(rows_of("a", "b"))
     table.choose("a")
     with qtbot.waitSignal(table.current_changed) as moved:
-        qtbot.keyClick(table, Qt.Key.Key_Down)
+        QTest.keyClick(table, Qt.Key.Key_Down)
     assert moved.args == ["b"]
 
 
-def test_columns_come_back_as_they_were_left(theme: Theme, qtbot, tmp_path) -> None:
+def test_columns_come_back_as_they_were_left(theme: Theme, qtbot: QtBot, tmp_path: Path) -> None:
     settings = QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat)
     first, second = DataTable(COLUMNS, "Devices"), DataTable(COLUMNS, "Devices")
     qtbot.addWidget(first)
@@ -142,7 +146,7 @@ def test_names_are_never_cut(table: DataTable) -> None:
     assert table.columnWidth(0) >= table.fontMetrics().horizontalAdvance(name)
 
 
-def test_columns_that_may_go_give_way_to_names(theme: Theme, qtbot) -> None:
+def test_columns_that_may_go_give_way_to_names(theme: Theme, qtbot: QtBot) -> None:
     columns = (
         Column("a", "Device", Kind.NAME, 200),
         Column("b", "Tags", width=150, drop=2),
@@ -161,7 +165,7 @@ def test_columns_that_may_go_give_way_to_names(theme: Theme, qtbot) -> None:
     assert not table.isColumnHidden(1)
 
 
-def test_the_next_page_is_asked_for_once_until_it_came(theme: Theme, qtbot) -> None:
+def test_the_next_page_is_asked_for_once_until_it_came(theme: Theme, qtbot: QtBot) -> None:
     model = RowsModel(COLUMNS)
     asked: list[int] = []
     model.more_wanted.connect(lambda: asked.append(1))
@@ -190,7 +194,7 @@ def test_a_reset_keeps_the_current_row(table: DataTable) -> None:
     assert table.current_key() == "b"
 
 
-def test_showing_two_hundred_thousand_cells_is_quick(theme: Theme, qtbot) -> None:
+def test_showing_two_hundred_thousand_cells_is_quick(theme: Theme, qtbot: QtBot) -> None:
     import time
 
     table = DataTable(COLUMNS, "Devices")

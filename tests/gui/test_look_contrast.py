@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QTabBar, QWidget
+from pytestqt.qtbot import QtBot
 
 from app.components.badges import (
     Chip,
@@ -184,17 +186,17 @@ COMPONENTS: dict[str, Callable[[], QWidget]] = {
     "tabs": tabs,
     "banner": banner,
     "notice": lambda: Notice("cannot_undo", "Cannot be undone.", "rm deletes for good."),
-} | {f"risk {risk}": (lambda risk=risk: RiskBadge(risk)) for risk in RISKS}  # type: ignore[misc]
+} | {f"risk {risk}": partial(RiskBadge, risk) for risk in RISKS}
 STATES: dict[str, Callable[[], QWidget]] = (
-    {f"cell {s}": (lambda s=s: VerdictBadge(s)) for s in CELLS}  # type: ignore[misc]
-    | {f"health {s}": (lambda s=s: HealthBadge(s)) for s in HEALTHS}  # type: ignore[misc]
-    | {f"plan {s}": (lambda s=s: PlanBadge(s)) for s in PLANS}  # type: ignore[misc]
+    {f"cell {s}": partial(VerdictBadge, s) for s in CELLS}
+    | {f"health {s}": partial(HealthBadge, s) for s in HEALTHS}
+    | {f"plan {s}": partial(PlanBadge, s) for s in PLANS}
 )
 
 
 @BOTH
 @pytest.mark.parametrize("name", [*COMPONENTS, *STATES])
-def test_components_can_be_read_as_they_are_painted(theme: Theme, qtbot, mode: Mode, name: str) -> None:
+def test_components_can_be_read_as_painted(theme: Theme, qtbot: QtBot, mode: Mode, name: str) -> None:
     theme.set_mode(mode)
     holder = surface(QWidget(), "base")
     qtbot.addWidget(holder)
@@ -211,7 +213,7 @@ def test_components_can_be_read_as_they_are_painted(theme: Theme, qtbot, mode: M
 
 @BOTH
 @pytest.mark.parametrize("ground", ["app", "base", "raised", "sunken"])
-def test_surfaces_are_painted_in_their_tokens(theme: Theme, qtbot, mode: Mode, ground: str) -> None:
+def test_surfaces_are_painted_in_their_tokens(theme: Theme, qtbot: QtBot, mode: Mode, ground: str) -> None:
     theme.set_mode(mode)
     holder = surface(QWidget(), ground)
     qtbot.addWidget(holder)

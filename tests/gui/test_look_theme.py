@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QIcon, QImage, QPainter, QTextLayout
-from PySide6.QtWidgets import QLineEdit, QWidget
+from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
+from pytestqt.qtbot import QtBot
 
 from app.components.buttons import Button, IconButton
 from app.components.code_box import CodeBox
@@ -34,7 +38,7 @@ def glyphs_of(text: str, font: QFont) -> list[int]:
     return [index for run in layout.glyphRuns() for index in run.glyphIndexes()]
 
 
-def test_switching_the_mode_restyles_painted_and_styled_widgets_at_once(theme: Theme, qtbot) -> None:
+def test_switching_the_mode_restyles_painted_and_styled_widgets_at_once(theme: Theme, qtbot: QtBot) -> None:
     holder = surface(QWidget(), "base")
     qtbot.addWidget(holder)
     button, field = Button("Approve once", "primary", parent=holder), QLineEdit(holder)
@@ -48,7 +52,7 @@ def test_switching_the_mode_restyles_painted_and_styled_widgets_at_once(theme: T
     assert not {DARK.base, DARK.accent_fill, DARK.sunken} & colors_of(holder)
 
 
-def test_switching_the_mode_restyles_tables_and_code(theme: Theme, qtbot) -> None:
+def test_switching_the_mode_restyles_tables_and_code(theme: Theme, qtbot: QtBot) -> None:
     table = DataTable([Column("a", "A", Kind.RISK)], "Rows")
     box = CodeBox()
     for widget in (table, box):
@@ -64,7 +68,7 @@ def test_switching_the_mode_restyles_tables_and_code(theme: Theme, qtbot) -> Non
     assert {LIGHT.sunken, LIGHT.warn_tint} <= colors_of(box)
 
 
-def test_switching_the_density_changes_heights_of_what_is_on_the_screen(theme: Theme, qtbot) -> None:
+def test_switching_the_density_changes_heights_of_what_is_on_the_screen(theme: Theme, qtbot: QtBot) -> None:
     holder = QWidget()
     qtbot.addWidget(holder)
     table = DataTable([Column("a", "A")], "Rows", parent=holder)
@@ -77,14 +81,14 @@ def test_switching_the_density_changes_heights_of_what_is_on_the_screen(theme: T
     assert button.sizeHint().height() == 26
 
 
-def test_the_change_is_told_once_and_only_when_something_changed(theme: Theme, qtbot) -> None:
+def test_the_change_is_told_once_and_only_when_something_changed(theme: Theme, qtbot: QtBot) -> None:
     with qtbot.waitSignal(theme.changed):
         theme.set_mode("light")
     with qtbot.assertNotEmitted(theme.changed):
         theme.set_mode("light")
 
 
-def test_a_theme_survives_a_thousand_switches(theme: Theme, qtbot) -> None:
+def test_a_theme_survives_a_thousand_switches(theme: Theme, qtbot: QtBot) -> None:
     told: list[str] = []
     theme.changed.connect(lambda: told.append(theme.mode))
     label = Label("still here")
@@ -99,12 +103,12 @@ def test_a_theme_survives_a_thousand_switches(theme: Theme, qtbot) -> None:
 
 @pytest.mark.parametrize("signs", ["->", "!=", "--", "=>", "<=", "===", "www", "|>", "/*"])
 @pytest.mark.parametrize("role", [role for role, kind in TYPE.items() if kind.mono])
-def test_monospace_never_joins_signs(qapp, role: str, signs: str) -> None:
+def test_monospace_never_joins_signs(qapp: QApplication, role: str, signs: str) -> None:
     font = make_font(role)
     assert glyphs_of(signs, font) == [index for sign in signs for index in glyphs_of(sign, font)]
 
 
-def test_figures_of_ui_text_have_one_width(theme: Theme, qtbot) -> None:
+def test_figures_of_ui_text_have_one_width(theme: Theme, qtbot: QtBot) -> None:
     from PySide6.QtGui import QFontMetricsF
 
     metrics = QFontMetricsF(theme.font("body"))
@@ -147,7 +151,9 @@ def test_an_icon_nobody_named_is_refused(theme: Theme) -> None:
 
 
 @pytest.mark.parametrize("name", GLYPHS)
-def test_every_glyph_stays_inside_its_box_and_is_sharp_at_two_pixels_each(qapp, name: str) -> None:
+def test_every_glyph_stays_inside_its_box_and_is_drawn_at_device_pixels(
+    qapp: QApplication, name: str
+) -> None:
     assert QRectF(-0.5, -0.5, 25, 25).contains(glyph_path(name).boundingRect())
     image = QImage(28, 28, QImage.Format.Format_ARGB32_Premultiplied)
     image.setDevicePixelRatio(2.0)
@@ -159,10 +165,33 @@ def test_every_glyph_stays_inside_its_box_and_is_sharp_at_two_pixels_each(qapp, 
     assert max(alphas) > 200
 
 
-def test_a_widget_without_a_theme_is_told_what_is_missing(theme: Theme, qapp) -> None:
+def test_a_widget_without_a_theme_is_told_what_is_missing(theme: Theme, qapp: QApplication) -> None:
     qapp.setProperty("quarterdeck_theme", None)
     try:
         with pytest.raises(RuntimeError, match="Apply a Theme"):
             theme_of()
     finally:
         theme.apply(qapp)
+
+
+def test_the_icon_font_is_not_loaded_before_the_first_paint() -> None:
+    program = """
+import sys
+from PySide6.QtWidgets import QApplication
+from app.look.theme import Theme
+from app.components.buttons import IconButton
+app = QApplication([])
+Theme(parent=app).apply(app)
+button = IconButton("run", "Run")
+button.resize(28, 28)
+button.show()
+assert "qtawesome" not in sys.modules, "before the first paint"
+button.grab()
+assert "qtawesome" not in sys.modules, "during the first paint"
+from PySide6.QtCore import QTimer
+QTimer.singleShot(50, app.quit)
+app.exec()
+assert "qtawesome" in sys.modules, "after the first paint"
+"""
+    environment = os.environ | {"QT_QPA_PLATFORM": "offscreen", "QT_API": "pyside6"}
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env=environment)
