@@ -146,7 +146,7 @@ class JsonEditor(QPlainTextEdit):
         cursor.setPosition(min(place, max(0, self.document().characterCount() - 1)))
         self.setTextCursor(cursor)
 
-    def mask(self, names: Iterable[str]) -> None:
+    def mask_values(self, names: Iterable[str]) -> None:
         """Draw the values of these names as flat blocks: secrets."""
         masked = frozenset(json.dumps(name, ensure_ascii=False) for name in names)
         if masked != self._colours.masked:

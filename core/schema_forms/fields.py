@@ -258,12 +258,19 @@ def _build(schema: Any, resolver: Any, path: Path, required: bool, depth: int) -
         return Field(path, FieldKind.JSON, required, empty, depth, "it is nested too deeply for a form")
     try:
         if resolver is None:
-            resolver = resolver_for(schema if isinstance(schema, dict | bool) else {})
+            resolver = _resolver(schema)
         return _build_normal(normalise(schema, resolver), path, required, depth)
     except NotUnderstood as error:
         return Field(path, FieldKind.JSON, required, empty, depth, str(error))
     except RecursionError:
         return Field(path, FieldKind.JSON, required, empty, depth, "its schema is nested too deeply")
+
+
+def _resolver(schema: Any) -> Any:
+    try:
+        return resolver_for(schema if isinstance(schema, dict | bool) else {})
+    except (AttributeError, TypeError, ValueError):  # an `$id` that is no text, for example
+        return resolver_for({})
 
 
 def _build_normal(normal: Normal, path: Path, required: bool, depth: int) -> Field:

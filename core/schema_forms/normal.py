@@ -20,6 +20,9 @@ MAX_HOPS = 64
 MAX_PARTS = 2_000
 """Parts that one place may be put together from: allOf of references can double with every level."""
 
+# What the library raises for references that lead nowhere, and into parts that are no schemas.
+_LOOKUP_FAILS = (NoSuchResource, Unresolvable, ValueError, RecursionError, AttributeError, TypeError, KeyError)
+
 _SPECIFICATIONS = {
     "draft-04": referencing.jsonschema.DRAFT4,
     "draft-06": referencing.jsonschema.DRAFT6,
@@ -95,7 +98,7 @@ def _follow(schema: dict[str, Any], resolver: Any, hops: int, steps: _Steps) -> 
         raise NotUnderstood("its reference is not text")
     try:
         found = resolver.lookup(ref)
-    except (NoSuchResource, Unresolvable, ValueError, RecursionError) as error:
+    except _LOOKUP_FAILS as error:
         where = "elsewhere and is never fetched" if "://" in ref else "to a part that does not exist"
         raise NotUnderstood(f"it refers {where}: {ref[:80]}") from error
     target = normalise(found.contents, found.resolver, hops + 1, steps)

@@ -33,6 +33,11 @@ MAX_CACHED = 512
 _MAX_CACHED_CHARACTERS = 32 * 1024 * 1024
 
 
+# What the library raises when a schema is so malformed that even its meta-schema does not see it: a
+# reference into a title, an `$id` that is a number.
+_LIBRARY_STUMBLES = (AttributeError, TypeError, KeyError, ValueError)
+
+
 @dataclass(frozen=True, slots=True)
 class FieldError:
     """One thing that is wrong with one argument; `path` is empty for the whole."""
@@ -201,23 +206,25 @@ class Validator:
             self.broken = "it is not an object"
             return
         cls: Any = _DRAFTS[dialect_of(schema)]
-        # A registry with the official meta-schemas and nothing that could fetch: the library's default
-        # registry would open any address that a `$ref` names.
-        self._checker: JsonSchemaValidator = cls(schema, registry=META_SCHEMAS)
-        self._compile(cls)
+        self._checker: JsonSchemaValidator = cls({})
+        self.broken = self._compile(cls)
 
-    def _compile(self, cls: Any) -> None:
+    def _compile(self, cls: Any) -> str:
+        """Set up the checker; gives what is wrong with the schema itself, or nothing."""
         try:
             # Without a format checker: what is a regular expression is decided by `patterns`, not by `re`.
             cls.check_schema(self.schema, format_checker=jsonschema.FormatChecker(formats=()))
+            # A registry with the official meta-schemas and nothing that could fetch: the library's default
+            # registry would open any address that a `$ref` names.
+            self._checker = cls(self.schema, registry=META_SCHEMAS)
         except SchemaError as error:
             at = path_text(tuple(error.absolute_path))
-            self.broken = f"{error.message[:160]}{f' (at {at})' if at else ''}"
-            return
+            return f"{error.message[:160]}{f' (at {at})' if at else ''}"
         except RecursionError:
-            self.broken = "it is nested too deeply"
-            return
-        self.broken = self._broken_part()
+            return "it is nested too deeply"
+        except _LIBRARY_STUMBLES as error:
+            return f"{type(error).__name__}: {str(error)[:120]}"
+        return self._broken_part()
 
     def _broken_part(self) -> str:
         for one in _subschemas(self.schema):
@@ -246,10 +253,12 @@ class Validator:
                     break
         except Unresolvable as error:
             return [FieldError((), _unresolved(str(error.ref)))]
-        except (RecursionError, _TooManyReferences):
-            return [FieldError((), "The tool's schema or the arguments are nested too deeply to be checked.")]
         except PatternTooCostly:
             return [FieldError((), "A field name is too long for the tool's pattern to be checked.")]
+        except _LIBRARY_STUMBLES:
+            return [FieldError((), "The tool's own schema is broken: a part of it that is used is no schema.")]
+        except (RecursionError, _TooManyReferences):
+            return [FieldError((), "The tool's schema or the arguments are nested too deeply to be checked.")]
         return found
 
     def is_valid(self, value: Any) -> bool:

@@ -125,7 +125,7 @@ class FormWithJson(QWidget):
     def set_schema(self, schema: Any, value: Any = None) -> None:
         """Show a tool's form, and its arguments in both views."""
         self.form.set_schema(schema, value)
-        self.json.editor.mask(self.form.secret_names())
+        self.json.editor.mask_values(self.form.secret_names())
         self.json.editor.show_value(self.form.value())
 
     def set_value(self, value: Any) -> None:
@@ -146,7 +146,7 @@ class FormWithJson(QWidget):
         return [FieldError((), f"The JSON cannot be read, line {problem.line}: {problem.message}."), *own]
 
     def _form_changed(self) -> None:
-        self.json.editor.mask(self.form.secret_names())
+        self.json.editor.mask_values(self.form.secret_names())
         self.json.editor.show_value(self.form.value())
         self.changed.emit()
 

@@ -1,0 +1,94 @@
+"""The JSON editor says at every moment whether its text is JSON, and where it stops being so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from app.components.json_editor import JsonEditor
+from core.schema_forms.json_text import NotJson, json_text, parse_json
+from core.schema_forms.json_values import UNSET
+
+pytestmark = pytest.mark.usefixtures("theme")
+
+
+@pytest.fixture
+def editor(qtbot: QtBot) -> JsonEditor:
+    editor = JsonEditor()
+    qtbot.addWidget(editor)
+    return editor
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ('{\n "a": 1\n "b": 2}', 3, "a comma"),
+        ('{"a": }', 1, "a value"),
+        ('{"a": 1, "a": 2}', 1, "twice"),
+        ("[1, NaN]", 1, "NaN"),
+        ("[1] 2", 1, "after the end"),
+        ("1" * 5_000, 1, "too many digits"),
+        ("[" * 100_000, 1, "nested too deeply"),
+    ],
+)
+def test_a_problem_has_a_line_and_words(editor: JsonEditor, text: str, line: int, words: str) -> None:
+    with pytest.raises(NotJson):
+        parse_json(text)
+    if len(text) < 10_000:
+        editor.set_text(text)
+        assert editor.problem is not None
+        assert editor.problem.line == line
+        assert words in editor.problem.message
+
+
+def test_invalid_text_keeps_the_last_value_and_no_text_is_no_value(editor: JsonEditor) -> None:
+    editor.set_text('{"a": 1}')
+    editor.set_text('{"a": ')
+    assert editor.value == {"a": 1}
+    editor.set_text("  ")
+    assert editor.value is UNSET
+    assert editor.problem is None
+
+
+@pytest.mark.parametrize(
+    "value", [{}, [], None, "\u202e\u0000\u2028", 10**40, 1e5, {"ü": ["\n", {"": True}]}]
+)
+def test_what_is_shown_reads_back_exactly(editor: JsonEditor, value: Any) -> None:
+    editor.show_value(value)
+    assert parse_json(editor.text()) == value
+    assert "\u202e" not in json_text(value)
+
+
+def test_the_cursor_stays_when_the_same_value_is_shown(editor: JsonEditor) -> None:
+    editor.set_text('{"a":   1}')
+    cursor = editor.textCursor()
+    cursor.setPosition(5)
+    editor.setTextCursor(cursor)
+    editor.show_value({"a": 1})
+    assert editor.textCursor().position() == 5
+    assert editor.text() == '{"a":   1}'
+
+
+def test_enter_keeps_the_indentation_and_goes_deeper_after_a_brace(editor: JsonEditor) -> None:
+    QTest.keyClicks(editor, "{")
+    QTest.keyClick(editor, Qt.Key.Key_Return)
+    QTest.keyClicks(editor, '"a": 1')
+    assert editor.text() == '{\n  "a": 1'
+
+
+def test_typing_emits_only_for_another_value(editor: JsonEditor, qtbot: QtBot) -> None:
+    editor.set_text('{"a": 1}')
+    heard: list[Any] = []
+    editor.value_edited.connect(lambda: heard.append(editor.value))
+    editor.moveCursor(editor.textCursor().MoveOperation.End)
+    QTest.keyClicks(editor, "  ")
+    assert heard == []
+    editor.moveCursor(editor.textCursor().MoveOperation.Start)
+    QTest.keyClicks(editor, "[")
+    QTest.keyClick(editor, Qt.Key.Key_End)
+    QTest.keyClicks(editor, "]")
+    assert heard == [[{"a": 1}]]
