@@ -138,6 +138,8 @@ class Fleet:
         if record.arrival is not None:
             self._note(Kind.DEVICE_LOST, name, {"reason": reason})
         record.arrival = None
+        if record.health is Health.RECONNECTING and health is Health.RECONNECTING:
+            reason = record.reason  # how its process ended says more than that its link did
         self._set_health(record, health, reason)
 
     def restarting(self, name: str, restarts: int, reason: str) -> None:

@@ -1,0 +1,47 @@
+# Two commands are enough: `make run` and `make test`. Both install what they need.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := packaging/requirements-dev.lock
+export QT_API := pyside6
+
+.PHONY: run test check format lint types boundary bench tour setup clean lock
+
+run: $(VENV)/ready
+	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; then exec $(BIN)/python -m app; else $(MAKE) --no-print-directory tour; fi
+
+test: $(VENV)/ready
+	$(BIN)/python -m pytest
+
+check: format lint types boundary test
+
+format: $(VENV)/ready
+	$(BIN)/ruff format --check .
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check .
+
+types: $(VENV)/ready
+	$(BIN)/mypy app core
+
+boundary: $(VENV)/ready
+	$(BIN)/lint-imports
+
+bench: $(VENV)/ready
+	$(BIN)/python -m tests.bench
+
+tour: $(VENV)/ready
+	$(BIN)/python -m app.tour --out build/tour
+
+setup: $(VENV)/ready
+
+$(VENV)/ready: $(LOCK) packaging/debian-packages.txt packaging/setup.sh
+	sh packaging/setup.sh "$(PYTHON)" "$(VENV)" "$(LOCK)"
+	@touch $@
+
+# Locks carry hashes and no download addresses.
+lock: $(VENV)/ready
+	sh packaging/lock.sh "$(VENV)"
+
+clean:
+	rm -rf build .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

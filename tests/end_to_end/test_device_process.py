@@ -1,0 +1,108 @@
+"""The device client's process: killed, restarted, and never asked the same thing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from core.audit.entries import Kind
+from core.batch.models import CellState, RunState
+from core.dispatch.models import Verdict
+from core.errors import ErrorCode
+from core.fleet.models import Health
+from core.home import Home
+from core.policy.operator_keys import OperatorKey
+from core.service.console import Console
+from core.service.service import Service
+from tests.fakes.desk import PATIENCE, approve, next_approval, online, open_service
+
+
+async def appears(path: Path) -> None:
+    """Wait until another process has made a file; there is no event to await across processes."""
+    async with asyncio.timeout(PATIENCE):
+        while not path.exists():
+            await asyncio.sleep(0.01)
+
+
+async def run_shell(console: Console, key: OperatorKey, command: str) -> str:
+    run = await console.call("this-computer", "shell_execute", {"command": command})
+    await approve(console, await next_approval(console), key)
+    return run.summary.id
+
+
+async def test_a_device_killed_in_the_middle_of_an_action_leaves_it_unknown_and_is_restarted(
+    home: Home, operator: OperatorKey, tmp_path: Path
+):
+    began, count = tmp_path / "began", tmp_path / "count"
+    async with open_service(home) as service:
+        console = service.console("operator:anna")
+        await console.register_operator(operator.operator)
+        run = await run_shell(console, operator, f"echo x >> '{count}'; touch '{began}'; sleep 60")
+        await appears(began)
+        first = service.this_computer.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        ended = await console.wait_run(run, PATIENCE)
+        [cell] = ended.cells
+        assert cell.state is CellState.UNKNOWN
+        assert cell.result
+        assert cell.result.verdict is Verdict.UNKNOWN
+        assert cell.result.error
+        assert cell.result.error.code is ErrorCode.OUTCOME_UNKNOWN
+        assert ended.summary.state is RunState.UNKNOWN
+        await online(service)
+        assert service.this_computer.pid != first
+        device = (await console.state()).devices[0]
+        assert device.restarts == 1
+        again = await console.call("this-computer", "get_system_info", {"info_type": "os"})
+        assert (await console.wait_run(again.summary.id, PATIENCE)).summary.state is RunState.DONE
+        assert count.read_text() == "x\n"
+        kinds = [entry.kind for entry in (await console.command(cell.call_id or "")).entries]
+        assert kinds.count(Kind.COMMAND_SENT) == 1
+        journal = [entry.kind for entry in (await console.entries()).entries]
+        assert Kind.DEVICE_LOST in journal
+
+
+async def test_the_screen_is_told_why_the_device_is_away(home: Home):
+    async with open_service(home) as service:
+        events = service.console("operator:anna").events()
+        pid = service.this_computer.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        async with asyncio.timeout(PATIENCE):
+            async for event in events:
+                if event.event == "device" and "killed by SIGKILL" in event.device.reason:
+                    assert event.device.health is Health.RECONNECTING
+                    break
+        await online(service)
+
+
+async def test_closing_the_service_leaves_no_process_and_records_what_is_unknown(
+    home: Home, operator: OperatorKey, tmp_path: Path
+):
+    began, late = tmp_path / "began", tmp_path / "late"
+    async with open_service(home) as service:
+        console = service.console("operator:anna")
+        await console.register_operator(operator.operator)
+        run = await run_shell(console, operator, f"touch '{began}'; sleep 3; touch '{late}'")
+        await appears(began)
+        pid = service.this_computer.pid
+        assert pid is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    assert not late.exists()
+    async with open_service(home) as service:
+        [cell] = (await service.console("operator:anna").run(run)).cells
+        assert cell.state in (CellState.UNKNOWN, CellState.FAILED)
+
+
+async def test_a_second_service_on_the_same_home_is_refused_and_told_who_has_it(home: Home):
+    async with open_service(home):
+        with pytest.raises(Exception, match=str(os.getpid())) as refusal:
+            await Service.open(home)
+        assert refusal.value.code is ErrorCode.HOME_BUSY

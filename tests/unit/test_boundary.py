@@ -1,0 +1,37 @@
+"""The core runs where there is no Qt."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NO_QT = "import sys; sys.modules.update(dict.fromkeys(('PySide6', 'shiboken6', 'qasync', 'qtawesome')))"
+
+
+def modules_under(package: str) -> list[str]:
+    """Every module of a package; `__main__` modules are programs, importing them is running them."""
+    paths = sorted((ROOT / package).rglob("*.py"))
+    dotted = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
+    return [name.removesuffix(".__init__") for name in dotted]
+
+
+def test_every_core_module_imports_where_qt_is_missing():
+    # One process for all: a hundred interpreters would take a minute.
+    lines = "; ".join(f"import {name}" for name in modules_under("core"))
+    done = subprocess.run(
+        [sys.executable, "-c", f"{NO_QT}; {lines}"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("heavy", ["core.audit", "core.dispatch", "core.service", "jsonschema.cli", "typer"])
+def test_the_device_client_does_not_load_the_console(heavy: str):
+    code = f"import sys, core.device.client, core.device.router; print({heavy!r} in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout.strip() == "False"
