@@ -12,6 +12,7 @@ import pytest
 
 from core.home import Home
 from core.policy.operator_keys import OperatorKey, create_operator_key
+from tests.fakes.desk import Whistle
 
 
 @pytest.fixture(scope="session")
@@ -53,3 +54,11 @@ def home(tmp_path: Path) -> Home:
 async def operator(home: Home) -> OperatorKey:
     """The key of the operator `anna`, not yet registered."""
     return create_operator_key(home, "anna", None)
+
+
+@pytest.fixture
+def whistle(tmp_path: Path) -> Iterator[Whistle]:
+    """A named pipe for one signal of another process."""
+    pipe = Whistle(tmp_path / "whistle")
+    yield pipe
+    pipe.close()

@@ -18,14 +18,7 @@ from core.home import Home
 from core.policy.operator_keys import OperatorKey
 from core.service.console import Console
 from core.service.service import Service
-from tests.fakes.desk import PATIENCE, approve, next_approval, online, open_service
-
-
-async def appears(path: Path) -> None:
-    """Wait until another process has made a file; there is no event to await across processes."""
-    async with asyncio.timeout(PATIENCE):
-        while not path.exists():
-            await asyncio.sleep(0.01)
+from tests.fakes.desk import PATIENCE, Whistle, approve, next_approval, online, open_service
 
 
 async def run_shell(console: Console, key: OperatorKey, command: str) -> str:
@@ -35,14 +28,14 @@ async def run_shell(console: Console, key: OperatorKey, command: str) -> str:
 
 
 async def test_a_device_killed_in_the_middle_of_an_action_leaves_it_unknown_and_is_restarted(
-    home: Home, operator: OperatorKey, tmp_path: Path
+    home: Home, operator: OperatorKey, tmp_path: Path, whistle: Whistle
 ):
-    began, count = tmp_path / "began", tmp_path / "count"
+    count = tmp_path / "count"
     async with open_service(home) as service:
         console = service.console("operator:anna")
         await console.register_operator(operator.operator)
-        run = await run_shell(console, operator, f"echo x >> '{count}'; touch '{began}'; sleep 60")
-        await appears(began)
+        run = await run_shell(console, operator, f"echo x >> '{count}'; echo x > '{whistle.path}'; sleep 60")
+        await whistle.blown()
         first = service.this_computer.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
@@ -82,14 +75,14 @@ async def test_the_screen_is_told_why_the_device_is_away(home: Home):
 
 
 async def test_closing_the_service_leaves_no_process_and_records_what_is_unknown(
-    home: Home, operator: OperatorKey, tmp_path: Path
+    home: Home, operator: OperatorKey, tmp_path: Path, whistle: Whistle
 ):
-    began, late = tmp_path / "began", tmp_path / "late"
+    late = tmp_path / "late"
     async with open_service(home) as service:
         console = service.console("operator:anna")
         await console.register_operator(operator.operator)
-        run = await run_shell(console, operator, f"touch '{began}'; sleep 3; touch '{late}'")
-        await appears(began)
+        run = await run_shell(console, operator, f"echo x > '{whistle.path}'; sleep 3; touch '{late}'")
+        await whistle.blown()
         pid = service.this_computer.pid
         assert pid is not None
     with pytest.raises(ProcessLookupError):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from core.fleet.models import Health
 from core.home import Home
@@ -64,3 +66,27 @@ async def approve(console: Console, approval: Approval, key: OperatorKey) -> App
 async def deny(console: Console, approval: Approval, key: OperatorKey, reason: str) -> Approval:
     """Sign and send a denial."""
     return await console.decide(key.sign(statement_for(approval, "deny", key.name, reason)))
+
+
+class Whistle:
+    """A named pipe that another process writes to when it has come to a point: something to await."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        os.mkfifo(path)
+        # Opened for both, so that no writer ever waits for us and we never see an end of file.
+        self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+
+    async def blown(self) -> None:
+        """Wait until somebody has written to it."""
+        loop, heard = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._descriptor, heard.set)
+        try:
+            await asyncio.wait_for(heard.wait(), PATIENCE)
+        finally:
+            loop.remove_reader(self._descriptor)
+        os.read(self._descriptor, 65536)
+
+    def close(self) -> None:
+        """Give the pipe back."""
+        os.close(self._descriptor)
