@@ -16,7 +16,10 @@ from hypothesis import strategies as st
 from core.batch.document import resolve
 from core.batch.file import LARGEST, batch_to_yaml, read_batch
 from core.batch.models import Batch, Parallel, Rollout, Step, flatten
+from core.device.config import DeviceConfig
+from core.device.router import build_router
 from core.errors import BadInput, ErrorCode
+from core.schema_forms.validate import validate_arguments
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "resources" / "batches").glob("*.yaml"))
 HEAD = "name: x\nsteps:\n  - {id: a, tool: t}\n"
@@ -38,6 +41,18 @@ def test_each_example_is_a_batch_that_survives_being_written(path: Path) -> None
     batch = read_batch(path.read_text(encoding="utf-8"), path.name)
     assert read_batch(batch_to_yaml(batch), "again") == batch
     assert batch.description
+
+
+async def test_the_examples_call_real_tools_with_arguments_that_these_accept(tmp_path: Path) -> None:
+    router = build_router(DeviceConfig(), tmp_path, "this-computer")
+    schemas = {tool.tool_name: tool.input_schema for tool in router.tools()}
+    missing = {one.tool for one in router.unavailable}
+    await router.close()
+    for path in EXAMPLES:
+        for step in flatten(read_batch(path.read_text(encoding="utf-8"), path.name).steps):
+            if step.tool in missing:
+                continue  # this machine has no screen; what the tool accepts is tested where it has one
+            assert validate_arguments(schemas[step.tool], step.parameters) == [], f"{path.name}: {step.id}"
 
 
 def test_the_first_steps_are_a_reading_a_picture_and_a_shell_line() -> None:
