@@ -169,8 +169,8 @@ async def test_content_beyond_the_undo_quota_is_not_overwritten(root: Path, tmp_
     config = DeviceConfig(roots=(root,), undo=Undo(max_bytes=10))
     router = build_router(config, tmp_path / "state", "files")
     (root / "big").write_text("x" * 11)
-    with open(root / "sparse", "wb") as sparse:
-        sparse.truncate(10**12)
+    (root / "sparse").touch()
+    os.truncate(root / "sparse", 10**12)
     for name in ("big", "sparse"):
         for mode in ("overwrite", "append"):
             error = await refused(router, "write_file", file_path=str(root / name), content="", mode=mode)
