@@ -21,7 +21,7 @@ MAX_PARTS = 2_000
 """Parts that one place may be put together from: allOf of references can double with every level."""
 
 # What the library raises for references that lead nowhere, and into parts that are no schemas.
-_LOOKUP_FAILS = (NoSuchResource, Unresolvable, ValueError, RecursionError, AttributeError, TypeError, KeyError)
+_LOOKUP_FAILS = (NoSuchResource, Unresolvable, ValueError, RecursionError, AttributeError, TypeError)
 
 _SPECIFICATIONS = {
     "draft-04": referencing.jsonschema.DRAFT4,

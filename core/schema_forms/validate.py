@@ -256,7 +256,7 @@ class Validator:
         except PatternTooCostly:
             return [FieldError((), "A field name is too long for the tool's pattern to be checked.")]
         except _LIBRARY_STUMBLES:
-            return [FieldError((), "The tool's own schema is broken: a part of it that is used is no schema.")]
+            return [FieldError((), "The tool's own schema is broken: a part that is used is no schema.")]
         except (RecursionError, _TooManyReferences):
             return [FieldError((), "The tool's schema or the arguments are nested too deeply to be checked.")]
         return found

@@ -9,13 +9,21 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from PySide6.QtWidgets import QScrollArea
+from PySide6.QtWidgets import QApplication, QScrollArea
 from pytestqt.qtbot import QtBot
 
 from app.components.forms import SchemaForm
+from app.look.theme import Theme
 from core.schema_forms.json_values import same_json
 
-pytestmark = pytest.mark.usefixtures("theme")
+
+@pytest.fixture(scope="module", autouse=True)
+def _themed(qapp: QApplication) -> Theme:
+    """One theme for this file: nothing in it switches."""
+    theme = Theme("dark", "comfortable", reduced_motion=True, parent=qapp)
+    theme.apply(qapp)
+    return theme
+
 
 FOLDER = Path(__file__).parents[1] / "fakes" / "schemas"
 CASES = [case for file in sorted(FOLDER.glob("*.json")) for case in json.loads(file.read_text())]

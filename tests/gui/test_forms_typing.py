@@ -15,9 +15,17 @@ from app.components.forms import FormOptions, FormWithJson, SchemaForm
 from app.components.forms.any_of import AnyOfEditor
 from app.components.forms.arrays import ArrayEditor
 from app.components.forms.inputs import ChoiceBox, GrowingText, LineInput
+from app.look.theme import Theme
 from core.schema_forms.validate import FieldError
 
-pytestmark = pytest.mark.usefixtures("theme")
+
+@pytest.fixture(scope="module", autouse=True)
+def _themed(qapp: QApplication) -> Theme:
+    """One theme for this file: nothing in it switches."""
+    theme = Theme("dark", "comfortable", reduced_motion=True, parent=qapp)
+    theme.apply(qapp)
+    return theme
+
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

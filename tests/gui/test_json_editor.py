@@ -7,13 +7,21 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.components.json_editor import JsonEditor
+from app.look.theme import Theme
 from core.schema_forms.json_text import NotJson, json_text, parse_json
 from core.schema_forms.json_values import UNSET
 
-pytestmark = pytest.mark.usefixtures("theme")
+
+@pytest.fixture(scope="module", autouse=True)
+def _themed(qapp: QApplication) -> Theme:
+    """One theme for this file: nothing in it switches."""
+    theme = Theme("dark", "comfortable", reduced_motion=True, parent=qapp)
+    theme.apply(qapp)
+    return theme
 
 
 @pytest.fixture
