@@ -258,6 +258,14 @@ class Chip(QAbstractButton):
         painter.end()
 
 
+class SecretChip(Chip):
+    """Stands where a secret was; not even its length is told."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("••• secret", tone="text3", parent=parent)
+        self.setAccessibleName("Secret, not shown")
+
+
 class ProductionTag(_Mark):
     """ "Production", or how many of several devices are production."""
 

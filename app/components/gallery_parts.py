@@ -17,6 +17,7 @@ from app.components.badges import (
     ProductionStrip,
     ProductionTag,
     RiskBadge,
+    SecretChip,
     VerdictBadge,
 )
 from app.components.banner import Banner, Notice
@@ -124,6 +125,7 @@ def badges() -> QWidget:
             Chip("All 42", checkable=True),
             chosen,
             Chip("tag:lab"),
+            SecretChip(),
             ProductionTag(),
             ProductionTag(2),
             ProductionBand(),

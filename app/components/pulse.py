@@ -7,6 +7,7 @@ from weakref import WeakSet
 
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication, QWidget
+from shiboken6 import isValid
 
 from app.look.theme import theme_of
 from app.look.tokens import TURN_INTERVAL_MS, TURN_STEPS
@@ -50,7 +51,9 @@ class Pulse(QObject):
     def _tick(self) -> None:
         self.step = (self.step + 1) % TURN_STEPS
         for widget in list(self._widgets):
-            if cast("Turning", widget).still_turns() and not theme_of(widget).reduced_motion:
+            # Python may keep a widget that Qt has deleted with its window.
+            alive = isValid(widget) and not theme_of(widget).reduced_motion
+            if alive and cast("Turning", widget).still_turns():
                 if widget.isVisible():
                     widget.update()
             else:

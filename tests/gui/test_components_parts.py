@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import shiboken6
 from PySide6.QtCore import QPoint, QPointF, QSettings, Qt
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtTest import QTest
@@ -253,6 +254,16 @@ def test_the_shared_timer_runs_only_while_something_turns(theme: Theme, qtbot: Q
     pulse = pulse_of(badge)
     qtbot.waitUntil(lambda: pulse.running)
     badge.set_verdict("confirmed")
+    qtbot.waitUntil(lambda: not pulse.running, timeout=2000)
+
+
+def test_the_shared_timer_survives_widgets_that_were_deleted(theme: Theme, qtbot: QtBot) -> None:
+    theme.set_reduced_motion(False)
+    kept = VerdictBadge("running")
+    kept.show()
+    pulse = pulse_of(kept)
+    qtbot.waitUntil(lambda: pulse.running)
+    shiboken6.delete(kept)
     qtbot.waitUntil(lambda: not pulse.running, timeout=2000)
 
 

@@ -11,6 +11,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 from pytestqt.qtbot import QtBot
 
+from app.components.pulse import pulse_of
 from app.components.tables import Cell, Column, DataTable, Kind, Row, RowsModel
 from app.look.theme import Theme
 
@@ -184,6 +185,18 @@ def test_assistive_technology_reads_title_and_word_of_a_painted_state(table: Dat
     table.show_rows([row("a", 1, "critical")])
     role = Qt.ItemDataRole.AccessibleTextRole
     assert table.rows_model.index(0, 2).data(role) == "Risk: Critical"
+
+
+def test_a_running_cell_turns_while_it_is_in_sight(theme: Theme, qtbot: QtBot) -> None:
+    theme.set_reduced_motion(False)
+    table = DataTable([Column("v", "Outcome", Kind.VERDICT)], "Cells")
+    qtbot.addWidget(table)
+    table.show_rows([Row("1", ("running",))])
+    table.show()
+    pulse = pulse_of(table)
+    qtbot.waitUntil(lambda: pulse.running)
+    table.show_rows([Row("1", ("confirmed",))])
+    qtbot.waitUntil(lambda: not pulse.running, timeout=2000)
 
 
 def test_a_reset_keeps_the_current_row(table: DataTable) -> None:
