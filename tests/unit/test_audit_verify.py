@@ -15,6 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.audit import store
+from core.audit.encode import encode_parts
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
 from core.audit.merkle import leaf_hash
@@ -165,13 +166,42 @@ def test_a_changed_blob_that_no_entry_names_is_found_too(home):
     assert sha in (report.problem or "")
 
 
+def exchange(home: Path, seq: int) -> None:
+    """What somebody does who knows how leaf hashes are made, but has no key."""
+    connection = sqlite3.connect(home / "journal.db")
+    (data,) = connection.execute("SELECT entry FROM entries WHERE seq = ?", (seq,)).fetchone()
+    connection.close()
+    changed = data.replace(b"line 12", b"line 99")
+    assert changed != data
+    change(home, "UPDATE entries SET entry = ?, leaf = ? WHERE seq = ?", changed, leaf_hash(changed), seq)
+
+
 def test_an_entry_exchanged_together_with_its_hash_is_found_by_the_signature(home):
-    data = b'{"actor":"nobody","blobs":[],"seq":12,"time":"2999-01-01T00:00:00.000000Z","tool":null}'
-    change(home, "UPDATE entries SET entry = ?, leaf = ? WHERE seq = 12", data, leaf_hash(data))
+    exchange(home, 12)
     report = verify_folder(home, KEY.public_key())
-    assert not report.ok
-    assert report.first_bad is not None
-    assert report.first_bad <= 13
+    assert (report.ok, report.first_bad) == (False, 1)
+    assert "Entries 1 to 30 do not lead to the signed root" in (report.problem or "")
+
+
+async def test_entries_after_the_last_kept_checkpoint_are_covered_by_the_head(tmp_path):
+    journal = await Journal.open(tmp_path / "live", KEY, "desk")
+    await journal.append_many([entry(number, []) for number in range(1, 1011)])
+    await journal.append_many([entry(12, [])])
+    shutil.copytree(tmp_path / "live", tmp_path / "home")
+    await journal.close()
+    exchange(tmp_path / "home", 1011)
+    report = verify_folder(tmp_path / "home", KEY.public_key())
+    assert (report.ok, report.first_bad, report.checkpoints) == (False, 1001, 1)
+
+
+def test_an_entry_older_than_the_one_before_it_is_noticed_even_when_it_was_signed(tmp_path):
+    written = store.Store(tmp_path / "journal.db", KEY, "desk")
+    times = [f"2026-11-0{day}T00:00:00.000000Z" for day in (1, 3, 2)]
+    written.commit([encode_parts(entry(1, []), time) for time in times], 0)
+    written.close()
+    report = verify_folder(tmp_path, KEY.public_key())
+    assert (report.ok, report.first_bad) == (False, 3)
+    assert "older" in (report.problem or "")
 
 
 @pytest.mark.parametrize(
