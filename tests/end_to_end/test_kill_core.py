@@ -1,0 +1,21 @@
+"""After kill -9 at a random moment, each command that the device saw is in the journal."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from core.home import Home
+from tests.fakes.kills import kill_once
+
+KILLS = 12
+
+
+async def test_nothing_that_reached_a_device_is_missing_after_kill_9(tmp_path: Path):
+    rng = random.Random(20261120)
+    for number in range(KILLS):
+        outcome = await kill_once(Home(tmp_path / str(number)), rng)
+        assert outcome.seen > 0
+        assert outcome.missing == []
+        assert outcome.without_result == []
+        assert outcome.verifies

@@ -1,0 +1,46 @@
+"""A core that is meant to be killed: dispatches reads and changes to one device as fast as it can.
+
+`python -m tests.fakes.kill_victim HOME` prints `PORT TOKEN` and runs until something kills it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from itertools import count
+from pathlib import Path
+
+from core.aip.console_end import DeviceLinkServer, LinkEvents
+from core.aip.link import DeviceLink
+from core.dispatch.channel import WebSocketCommandDispatcher
+from core.dispatch.dispatcher import Order
+from core.fleet.fleet import Arrival
+from core.home import Home
+from tests.fakes.rig import DEVICE, open_rig
+
+
+async def run(home: Home) -> None:
+    token = secrets.token_hex(8)
+    async with open_rig(home) as rig:
+        arrived: asyncio.Queue[DeviceLink] = asyncio.Queue()
+        server = DeviceLinkServer(
+            lambda given: DEVICE if given == token else None, LinkEvents(on_connected=arrived.put_nowait)
+        )
+        await server.start()
+        print(server.port, token, flush=True)
+        channel = WebSocketCommandDispatcher(DEVICE, await arrived.get(), rig.dispatcher.gate)
+        await rig.fleet.arrived(DEVICE, Arrival(channel, "process", "linux", "test", "test", [], None))
+
+        async def worker(number: int) -> None:
+            for turn in count():
+                path = f"/tmp/{number}-{turn}"
+                change = Order(DEVICE, "write_file", {"file_path": path, "content": "x"}, "operator:anna")
+                read = Order(DEVICE, "read_file", {"file_path": path}, "operator:anna")
+                await rig.dispatcher.dispatch(change if turn % 2 else read)
+
+        await asyncio.gather(*(worker(number) for number in range(8)))
+
+
+if __name__ == "__main__":
+    asyncio.run(run(Home(Path(sys.argv[1])).create()))
