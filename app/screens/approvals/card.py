@@ -1,0 +1,238 @@
+"""The card of one request: its head, what would be sent and do, why it asks, what an approval binds."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+
+from app.components.banner import Banner
+from app.components.facts import Fact, Facts, short_digest
+from app.components.label import Label, Link, rule, surface
+from app.components.section import Section
+from app.look.tokens import SPACE
+from app.screens.approvals.card_header import CardHeader
+from app.screens.approvals.card_parts import BytesPart, FindingsPart, ReasonsPart, SaidBox, UndoBox
+from app.screens.approvals.what_is_sent import DigestCheck, WhatIsSent, what_is_sent
+from app.screens.approvals.words import one_line
+from core.fleet.models import Contract
+from core.policy.models import Approval
+
+RIGHT = 296
+RIGHT_NARROW = 272
+_DIGEST_NOTES = {
+    DigestCheck.FITS: "digest fits the bytes",
+    DigestCheck.DIFFERS: "digest does not fit the bytes",
+    DigestCheck.MASKED: "not possible, a secret is masked",
+}
+
+
+class RequestCard(QWidget):
+    """Everything above the bar. `approval` is exactly what is shown, and what would be signed.
+
+    Signals:
+        end_seen: every byte box was seen to its end.
+        copied: bytes are on the clipboard.
+        run_wanted(run): the operator followed the link to the run.
+    """
+
+    end_seen = Signal()
+    copied = Signal()
+    run_wanted = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        surface(self, "base")
+        self.setAccessibleName("Request")
+        self.approval: Approval | None = None
+        self.sent: WhatIsSent | None = None
+        self._run_link: Label | Link | None = None
+        self._finding = 0
+        self._stacked = False
+        self._side = RIGHT
+        self.header = CardHeader()
+        self.banner = Banner()
+        self.end_banner = Banner()
+        self._make_parts()
+        self.middle = QScrollArea()
+        self.middle.setWidgetResizable(True)
+        self.middle.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.middle.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._body_widget = self._body()
+        self.middle.setWidget(self._body_widget)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for widget in (self.header, rule(), self.end_banner, self.banner):
+            column.addWidget(widget)
+        column.addWidget(self.middle, 1)
+
+    def _make_parts(self) -> None:
+        self.bytes = BytesPart("Exactly what will be sent")
+        self.findings = FindingsPart()
+        self.others = BytesPart("Other arguments", numbers=False)
+        self.undo = UndoBox()
+        self.reasons = ReasonsPart()
+        self.said = SaidBox()
+        self.facts = Facts(84, "Request")
+        for part in (self.bytes, self.others):
+            part.end_seen.connect(self._part_seen)
+            part.copied.connect(self.copied)
+        self.findings.pressed.connect(self.reveal)
+
+    def _body(self) -> QWidget:
+        left = QWidget()
+        column = QVBoxLayout(left)
+        column.setContentsMargins(SPACE.pane, SPACE.section, SPACE.pane, SPACE.pane)
+        column.setSpacing(SPACE.section)
+        for part in (self.bytes, self.findings, self.others, self.undo):
+            column.addWidget(part)
+        column.addStretch(1)
+        self._right = QWidget()
+        side = QVBoxLayout(self._right)
+        side.setContentsMargins(SPACE.side_panel, SPACE.section, SPACE.side_panel, SPACE.pane)
+        side.setSpacing(SPACE.section)
+        request = Section("Request")
+        request.add(self.facts)
+        for widget in (self.reasons, self.said, request):
+            side.addWidget(widget)
+        side.addStretch(1)
+        body = QWidget()
+        surface(body, "base")
+        self._line = rule(Qt.Orientation.Vertical)
+        self._columns = QBoxLayout(QBoxLayout.Direction.LeftToRight, body)
+        self._columns.setContentsMargins(0, 0, 0, 0)
+        self._columns.setSpacing(0)
+        self._columns.addWidget(left, 1)
+        self._columns.addWidget(self._line)
+        self._columns.addWidget(self._right)
+        self._right.setFixedWidth(RIGHT)
+        return body
+
+    # What it shows
+
+    def show_request(self, approval: Approval, platform: str, contract: Contract | None) -> None:
+        """Show a request from its beginning."""
+        self.approval = approval
+        self.sent = sent = what_is_sent(approval.request, approval.decision.findings)
+        self._finding = 0
+        self.header.show_request(approval, platform)
+        self.bytes.show_part(sent.main, sent.masked if sent.others is None else 0)
+        self.others.setVisible(sent.others is not None)
+        if sent.others is not None:
+            self.others.show_part(sent.others, sent.masked)
+        placed = {place.number for part in (sent.main, sent.others) if part for place in part.places}
+        self.findings.show_findings(approval.decision.findings, placed)
+        self.undo.show_undo(approval.decision)
+        self.reasons.show_reasons(approval.decision.reasons)
+        self.said.show_said(approval)
+        self.show_facts(contract, "")
+        self.middle.verticalScrollBar().setValue(0)
+        self.end_banner.hide()
+        if sent.digest is DigestCheck.DIFFERS:
+            self.banner.say(
+                "fail",
+                "This is not what an approval would be about.",
+                "The digest does not fit the bytes shown; nothing will be signed. Stop all, then look at "
+                "the service and its log.",
+            )
+        else:
+            self.banner.hide()
+
+    def update_request(self, approval: Approval) -> None:
+        """Take over the newest state of the request that is shown already."""
+        self.approval = approval
+
+    def show_facts(self, contract: Contract | None, signer: str) -> None:
+        """Show what the approval binds; the contract's source is known once it has been read."""
+        approval, sent = self.approval, self.sent
+        if approval is None or sent is None:
+            return
+        request = approval.request
+        effect = approval.decision.effect.value
+        source = f" ({contract.effect.source.value})" if contract is not None else ""
+        rows = [Fact("Actor", one_line(approval.actor))]
+        if approval.run:
+            step = f", step {one_line(approval.step)}" if approval.step else ""
+            rows.append(Fact("Run", f"{one_line(approval.run)}{step}", link="run"))
+        tool = f"{one_line(request.tool_name)}@{request.contract[:4]}"
+        tone = "fail" if sent.digest is DigestCheck.DIFFERS else "text"
+        rows += [
+            Fact("Contract", tool, mono=True, full=request.contract),
+            Fact("Effect", f"{effect}{source}"),
+            Fact("Digest", short_digest(request.digest), mono=True, tone=tone, full=request.digest),
+            Fact("Checked", _DIGEST_NOTES[sent.digest], tone="fail" if tone == "fail" else "text3"),
+            Fact("Signs with", signer or "no key is unlocked", tone="text" if signer else "text3"),
+            Fact("Approvers", "1 of 1"),
+        ]
+        self.facts.show_facts(rows)
+        self._connect_run()
+
+    def _connect_run(self) -> None:
+        if self.approval is None or not self.approval.run:
+            return
+        link = self.facts.value("Run")
+        if link is not self._run_link and isinstance(link, Link):
+            link.clicked.connect(lambda *_: self._follow_run())
+            self._run_link = link
+
+    def _follow_run(self) -> None:
+        if self.approval is not None and self.approval.run:
+            self.run_wanted.emit(self.approval.run)
+
+    # Reading
+
+    @property
+    def end_was_seen(self) -> bool:
+        """True when every box of bytes was seen to its end."""
+        if self.sent is None:
+            return False
+        return self.bytes.box.end_was_seen and (self.sent.others is None or self.others.box.end_was_seen)
+
+    def _part_seen(self) -> None:
+        if self.end_was_seen:
+            self.end_seen.emit()
+
+    def reveal(self, number: int) -> None:
+        """Bring one finding into sight, in whichever box it lies."""
+        for part in (self.bytes, self.others):
+            if part.isVisible() and part.box.reveal(number):
+                self.middle.ensureWidgetVisible(part.box)
+
+    def next_finding(self) -> None:
+        """Go to the next finding that has a place in the bytes."""
+        if self.sent is None:
+            return
+        parts = (self.sent.main, self.sent.others)
+        numbers = sorted({place.number for part in parts if part for place in part.places})
+        if numbers:
+            self._finding = next((one for one in numbers if one > self._finding), numbers[0])
+            self.reveal(self._finding)
+
+    # Layout
+
+    def set_side_width(self, narrow: bool) -> None:
+        """The right column is 272 in the compact layout."""
+        self._side = RIGHT_NARROW if narrow else RIGHT
+        self._arrange()
+
+    def set_stacked(self, stacked: bool) -> None:
+        """Below 1200 px the right column goes under the left one."""
+        self._stacked = stacked
+        self._arrange()
+
+    def _arrange(self) -> None:
+        direction = QBoxLayout.Direction
+        self._columns.setDirection(direction.TopToBottom if self._stacked else direction.LeftToRight)
+        self._line.setVisible(not self._stacked)
+        if self._stacked:
+            self._right.setMinimumWidth(0)
+            self._right.setMaximumWidth(16777215)
+            self._right.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        else:
+            self._right.setFixedWidth(self._side)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the body as wide as the view: nothing scrolls sideways."""
+        super().resizeEvent(event)
+        self._body_widget.setMaximumWidth(max(1, self.middle.viewport().width()))

@@ -1,0 +1,101 @@
+"""The head of a card: production, risk, what it would do, where, who asked, and how long it still waits."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+
+from app.components.badges import ProductionStrip, RiskBadge
+from app.components.icon_mark import IconMark
+from app.components.label import ElidedLabel, Label, surface
+from app.look.tokens import SPACE
+from app.screens.approvals.time_left import clock_words, local_time
+from app.screens.approvals.words import is_agent, one_line
+from core.fleet.models import Risk
+from core.policy.models import Approval, ApprovalState
+
+SOON_S = 60.0
+_PLATFORMS = {"linux": "linux", "windows": "windows", "macos": "macos", "darwin": "macos"}
+
+
+class CardHeader(QWidget):
+    """76 px, and more when the sentence needs two lines; it never scrolls away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        surface(self, "base")
+        self.strip = ProductionStrip()
+        self.risk = RiskBadge()
+        self.summary = Label("", "title", wrap=True, selectable=True)
+        self.summary.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._platform = IconMark("device")
+        self.device = Label("", "head")
+        self._tool = ElidedLabel("", "mono_small", "text2")
+        self._asker = IconMark("operator")
+        self.actor = ElidedLabel("", "body", "text2")
+        self._asked = Label("", "body", "text3")
+        self._pause = IconMark("pause", painted=True, size=12)
+        self.time_left = Label("", "name", "text2")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.strip)
+        inner = QVBoxLayout()
+        inner.setContentsMargins(SPACE.pane, 13, SPACE.pane, 12)
+        inner.setSpacing(SPACE.snug)
+        inner.addLayout(self._first())
+        inner.addLayout(self._second())
+        column.addLayout(inner)
+        self.setMinimumHeight(76)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+
+    def _first(self) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(SPACE.small)
+        row.addWidget(self.risk, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(self.summary, 1)
+        return row
+
+    def _second(self) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(SPACE.small)
+        row.addWidget(self._platform)
+        row.addWidget(self.device)
+        row.addWidget(self._tool)
+        row.addWidget(Label("from", "body", "text3"))
+        row.addWidget(self._asker)
+        row.addWidget(self.actor)
+        row.addWidget(self._asked)
+        row.addStretch(1)
+        row.addWidget(self._pause)
+        row.addWidget(self.time_left)
+        return row
+
+    def show_request(self, approval: Approval, platform: str) -> None:
+        """Show another request."""
+        request, decision = approval.request, approval.decision
+        device = one_line(request.device)
+        self.strip.setVisible(approval.production)
+        self.strip.set_detail(device)
+        self.risk.set_risk(decision.risk.value)
+        self.summary.setText(one_line(decision.summary))
+        self.summary.set_tone("critical" if decision.risk is Risk.CRITICAL else "text")
+        self._platform.set_icon(_PLATFORMS.get(platform, "device"))
+        self.device.setText(device)
+        self._tool.set_text(one_line(request.tool_name))
+        self._asker.set_icon("agent" if is_agent(approval.actor) else "operator")
+        self.actor.set_text(one_line(approval.actor))
+        self._asked.setText(f"asked {local_time(approval.asked_at)}")
+
+    def show_time(self, approval: Approval, seconds: float) -> None:
+        """Say how long it still waits, and whether reading has stopped its clock."""
+        waits = approval.state is ApprovalState.WAITING
+        self._pause.setVisible(waits and approval.paused)
+        self.time_left.setVisible(waits)
+        words = f"{clock_words(seconds)} left"
+        if seconds <= 0:
+            words = "running out"
+        elif approval.paused:
+            words += ", paused while you read"
+        self.time_left.setText(words)
+        self.time_left.set_tone("warn" if seconds < SOON_S else "text2")

@@ -1,0 +1,287 @@
+"""The bar that answers a card: deny with a reason, approve once. It asks; the screen signs and sends."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, QVariantAnimation, Signal
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+
+from app.components.banner import Banner
+from app.components.buttons import Button
+from app.components.inputs import TextField
+from app.components.label import ElidedLabel, Label, surface
+from app.look.theme import theme_of
+from app.look.tokens import SPACE
+from app.screens.approvals.gate import Situation, why_not_approve, why_not_deny
+from app.screens.approvals.words import one_line
+from core.errors import QuarterdeckError
+from core.policy.models import ApprovalState
+
+GUARD_MS = 700
+HEIGHT = 62
+_ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+
+
+class ApproveButton(Button):
+    """Approves on a pointer's click or an accessible press. Enter and Space do nothing: the chord does."""
+
+    def __init__(self) -> None:
+        super().__init__("Approve once", "primary", "approve", "Ctrl+Enter", large=True)
+        # A click must not leave the keyboard here, where the next card's approval would be one key away.
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Let Enter and Space pass without effect."""
+        if event.key() not in (*_ENTER, Qt.Key.Key_Space, Qt.Key.Key_Select):
+            super().keyPressEvent(event)
+
+    def keyReleaseEvent(self, event: QKeyEvent) -> None:
+        """As for the press."""
+        if event.key() not in (*_ENTER, Qt.Key.Key_Space, Qt.Key.Key_Select):
+            super().keyReleaseEvent(event)
+
+
+class DecisionBar(QWidget):
+    """62 px at the bottom of a card, always in sight; errors stand above it.
+
+    Signals:
+        approve_asked: the operator wants to approve; `why_not_approve` is empty at this moment.
+        deny_asked(reason): the operator wants to deny, with this reason (perhaps empty).
+        unlock_asked: the operator wants to unlock a key.
+        next_asked: the operator is done with a card that no longer waits.
+        situation_changed: the guard ended, or the typed name changed.
+        focus_to_park: what has the focus is about to be disabled; it belongs somewhere harmless.
+    """
+
+    approve_asked = Signal()
+    deny_asked = Signal(str)
+    unlock_asked = Signal()
+    next_asked = Signal()
+    situation_changed = Signal()
+    focus_to_park = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("Decision")
+        self.situation = Situation()
+        self._filled = 0.0
+        self.error = Banner(closable=True)
+        self._stack = QStackedWidget()
+        self._stack.setFixedHeight(HEIGHT)
+        surface(self._stack, "raised")
+        self._stack.addWidget(self._answers())
+        self._stack.addWidget(self._reason_row())
+        self._line = _GuardLine(self)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.error)
+        column.addWidget(self._line)
+        column.addWidget(self._stack)
+        self._guard = QTimer(self)
+        self._guard.setSingleShot(True)
+        self._guard.setTimerType(Qt.TimerType.PreciseTimer)
+        self._guard.setInterval(GUARD_MS)
+        self._guard.timeout.connect(self._guard_ended)
+        self._fill = QVariantAnimation(self)
+        self._fill.setStartValue(0.0)
+        self._fill.setEndValue(1.0)
+        self._fill.setDuration(GUARD_MS)
+        self._fill.valueChanged.connect(self._line.fill)
+
+    def _answers(self) -> QWidget:
+        row = QWidget()
+        self.deny = Button("Deny…", "danger", "deny", "D", large=True)
+        self.hint = ElidedLabel("", "body", "text3", Qt.TextElideMode.ElideRight)
+        self.name_label = Label("", "body", "text2")
+        self.name_field = TextField("Name of the device, to approve", mono=True)
+        self.name_field.setFixedWidth(180)
+        self.approve = ApproveButton()
+        self.unlock = Button("Unlock…", "normal", "key", large=True)
+        self.next = Button("Next request", "normal", "down", "J", large=True)
+        line = QHBoxLayout(row)
+        line.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
+        line.setSpacing(SPACE.small)
+        line.addWidget(self.deny)
+        line.addStretch(1)
+        for widget in (self.hint, self.name_label, self.name_field, self.approve, self.unlock, self.next):
+            line.addWidget(widget)
+        self.deny.clicked.connect(lambda *_: self.open_reason())
+        self.approve.clicked.connect(lambda *_: self.press_approve())
+        self.unlock.clicked.connect(lambda *_: self.unlock_asked.emit())
+        self.next.clicked.connect(lambda *_: self.next_asked.emit())
+        self.name_field.textChanged.connect(lambda *_: self.situation_changed.emit())
+        return row
+
+    def _reason_row(self) -> QWidget:
+        row = QWidget()
+        self.reason = TextField("Reason for denying", "Why not? The asker reads this (optional)")
+        self.back = Button("Back", "ghost", "", "Esc", large=True)
+        self.deny_now = Button("Deny", "danger", "deny", "Enter", large=True)
+        line = QHBoxLayout(row)
+        line.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
+        line.setSpacing(SPACE.small)
+        label = Label("Reason", "name")
+        label.setBuddy(self.reason)
+        line.addWidget(label)
+        line.addWidget(self.reason, 1)
+        line.addWidget(self.back)
+        line.addWidget(self.deny_now)
+        self.reason.installEventFilter(self)
+        self.back.clicked.connect(lambda *_: self.close_reason())
+        self.deny_now.clicked.connect(lambda *_: self._deny())
+        return row
+
+    # The guard of a newly shown card
+
+    @property
+    def guarded(self) -> bool:
+        """True for the first 700 ms of a card."""
+        return self._guard.isActive()
+
+    def start_guard(self) -> None:
+        """A card has newly appeared: nothing answers it yet."""
+        self.error.hide()
+        self._close_reason_quietly()
+        self.name_field.clear()
+        self._guard.start()
+        if theme_of(self).reduced_motion:
+            self._line.fill(1.0)
+        else:
+            self._fill.stop()
+            self._fill.start()
+
+    def stop_guard(self) -> None:
+        """No card is shown."""
+        self._guard.stop()
+        self._fill.stop()
+        self._line.fill(0.0)
+
+    def _guard_ended(self) -> None:
+        self._fill.stop()
+        self._line.fill(0.0)
+        self.situation_changed.emit()
+
+    # What it shows
+
+    def show_situation(self, now: Situation, key_words: str) -> None:
+        """Enable what is possible now, and say why the rest is not. `key_words` are on the unlock button."""
+        self.situation = now
+        approval = now.approval
+        final = approval is not None and approval.state is not ApprovalState.WAITING
+        deny_why, approve_why = why_not_deny(now), why_not_approve(now)
+        if final or now.busy:
+            self._close_reason_quietly()
+        self._park((self.deny, bool(deny_why)), (self.approve, bool(approve_why)), (self.name_field, final))
+        self.deny.set_off(deny_why)
+        self.approve.set_off(approve_why)
+        self.approve.set_kind("normal" if now.needs_name else "primary")
+        self.approve.set_words(
+            "Sending…" if now.busy else "Approve once", key="" if now.busy else "Ctrl+Enter"
+        )
+        locked = not now.key and not final
+        self.approve.setVisible(not locked and not final)
+        self.unlock.setVisible(locked)
+        self.unlock.set_words(key_words)
+        self.next.setVisible(final)
+        self.deny.setVisible(not final)
+        self._show_name(now, locked or final)
+        self._say_hint(now, approve_why)
+
+    def _show_name(self, now: Situation, hidden: bool) -> None:
+        asks = now.needs_name and not hidden
+        device = one_line(now.approval.request.device) if now.approval is not None else ""
+        self.name_label.setText(f"Type {device}")
+        self.name_label.setVisible(asks)
+        self.name_field.setVisible(asks)
+        self.name_field.setPlaceholderText("the device's name")
+
+    def _say_hint(self, now: Situation, why: str) -> None:
+        quiet = now.guarded and not now.busy
+        named = now.needs_name and now.end_seen and not why.endswith(".")
+        words = "" if quiet or named else why
+        self.hint.set_text(words)
+        self.hint.setVisible(bool(words))
+
+    def _park(self, *soon: tuple[QWidget, bool]) -> None:
+        """Qt hands the focus of a disabled widget to its neighbour; it must not land on an answer."""
+        if any(widget.hasFocus() and off for widget, off in soon):
+            self.focus_to_park.emit()
+
+    def say_error(self, fact: str, error: QuarterdeckError) -> None:
+        """Say above the bar what went wrong and what to do."""
+        self.error.say("fail", fact, f"{one_line(error.message)} {error.info.next}".strip())
+
+    # What the operator wants
+
+    def press_approve(self) -> None:
+        """Ctrl+Enter or a click; does nothing while anything stands against it."""
+        if not why_not_approve(self.situation):
+            self.approve_asked.emit()
+
+    def open_reason(self) -> None:
+        """D or a click: ask for a reason; Enter denies, Esc goes back."""
+        if why_not_deny(self.situation):
+            return
+        self.reason.clear()
+        self._stack.setCurrentIndex(1)
+        self.reason.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    @property
+    def asks_reason(self) -> bool:
+        """True while the reason is asked for."""
+        return self._stack.currentIndex() == 1
+
+    def close_reason(self) -> bool:
+        """Go back without denying; False when no reason was asked for."""
+        if not self.asks_reason:
+            return False
+        self._close_reason_quietly()
+        return True
+
+    def _close_reason_quietly(self) -> None:
+        if self.asks_reason:
+            self.focus_to_park.emit()
+            self._stack.setCurrentIndex(0)
+
+    def _deny(self) -> None:
+        if self.asks_reason and not why_not_deny(self.situation):
+            self.deny_asked.emit(self.reason.text().strip())
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Enter in the reason denies, but not a key that is still held down from before."""
+        key = event if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress else None
+        if watched is self.reason and key is not None and _plain_enter(key):
+            if not key.isAutoRepeat():
+                self._deny()
+            return True
+        return super().eventFilter(watched, event)
+
+
+def _plain_enter(event: QKeyEvent) -> bool:
+    plain = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
+    return event.key() in _ENTER and event.modifiers() in plain
+
+
+class _GuardLine(QWidget):
+    """Two pixels at the bar's top: a border, filling with accent while the card is new."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._part = 0.0
+        self.setFixedHeight(2)
+
+    def fill(self, part: float) -> None:
+        """Fill this part of the width, 0 to 1."""
+        self._part = float(part)
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the line."""
+        theme = theme_of(self)
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), theme.color("raised"))
+        painter.fillRect(0, 0, self.width(), 1, theme.color("border"))
+        if self._part > 0:
+            painter.fillRect(0, 0, round(self.width() * self._part), 2, theme.color("accent"))
+        painter.end()

@@ -1,0 +1,150 @@
+"""The queue as a list model: requests in the order of risk and age, changed row by row and never reset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+
+from app.look.states import risk_look
+from app.screens.approvals.gate import STATE_WORDS
+from app.screens.approvals.words import one_line
+from core.policy.models import Approval, ApprovalState
+
+Index = QModelIndex | QPersistentModelIndex
+_NO_PARENT = QModelIndex()
+APPROVAL_ROLE = Qt.ItemDataRole.UserRole + 1
+SUMMARY_ROLE = Qt.ItemDataRole.UserRole + 2
+
+
+class QueueModel(QAbstractListModel):
+    """Requests by id. While `frozen`, no row moves: what is new above waits, what is gone stays as gone."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._ids: list[str] = []
+        self._shown: dict[str, Approval] = {}
+        self._summaries: dict[str, str] = {}
+        self._places: dict[str, int] = {}
+        self.held_back = 0
+
+    # what Qt asks
+
+    def rowCount(self, parent: Index = _NO_PARENT) -> int:
+        """Number of cards."""
+        return 0 if parent.isValid() else len(self._ids)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """The request for the delegate; one spoken line for everybody else."""
+        if not index.isValid() or index.row() >= len(self._ids):
+            return None
+        one = self._shown[self._ids[index.row()]]
+        if role == APPROVAL_ROLE:
+            return one
+        if role == SUMMARY_ROLE:
+            return self._summaries[one.id]
+        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
+            return self._spoken(one)
+        return None
+
+    def _spoken(self, one: Approval) -> str:
+        parts = [risk_look(one.decision.risk.value).word, one.request.device, self._summaries[one.id]]
+        if one.production:
+            parts.insert(0, "Production")
+        if one.state is not ApprovalState.WAITING:
+            parts.append(STATE_WORDS[one.state])
+        return ", ".join([*parts, one_line(one.request.tool_name), one_line(one.actor)])
+
+    # what the screen asks
+
+    @property
+    def ids(self) -> list[str]:
+        """The cards' ids, top to bottom."""
+        return list(self._ids)
+
+    def approval_at(self, row: int) -> Approval | None:
+        """The request in this row."""
+        return self._shown[self._ids[row]] if 0 <= row < len(self._ids) else None
+
+    def row_of(self, approval: str) -> int:
+        """Where a request is; -1 when it is not in the list."""
+        return self._places.get(approval, -1)
+
+    def show_waiting(self, waiting: list[Approval], keep: Iterable[str] = (), frozen: bool = False) -> None:
+        """Show these requests, already in order. Gone ones stay while named in `keep`, or while `frozen`."""
+        now = {one.id: one for one in waiting}
+        kept = set(self._ids) if frozen else set(keep)
+        self._remove([i for i, known in enumerate(self._ids) if known not in now and known not in kept])
+        last_known = max((i for i, one in enumerate(waiting) if one.id in self._places), default=-1)
+        wanted: list[Approval] = []
+        self.held_back = 0
+        for number, one in enumerate(waiting):
+            if frozen and one.id not in self._places and number < last_known:
+                self.held_back += 1
+            else:
+                wanted.append(one)
+        self._update(now)
+        self._insert(wanted, frozen)
+
+    def replace(self, approval: Approval) -> None:
+        """Show the newest of one request that is still in the list, such as its end."""
+        row = self.row_of(approval.id)
+        if row >= 0:
+            self._shown[approval.id] = approval
+            self.dataChanged.emit(self.index(row), self.index(row))
+
+    def _update(self, now: dict[str, Approval]) -> None:
+        for row, known in enumerate(self._ids):
+            newer = now.get(known)
+            if newer is not None and newer is not self._shown[known]:
+                self._shown[known] = newer
+                self._summaries[known] = one_line(newer.decision.summary)
+                self.dataChanged.emit(self.index(row), self.index(row))
+
+    def _remove(self, rows: list[int]) -> None:
+        for first, last in reversed(list(_runs(rows))):
+            self.beginRemoveRows(QModelIndex(), first, last)
+            for gone in self._ids[first : last + 1]:
+                del self._shown[gone], self._summaries[gone]
+            del self._ids[first : last + 1]
+            self._place()
+            self.endRemoveRows()
+
+    def _insert(self, wanted: list[Approval], frozen: bool) -> None:
+        """Put new requests before the next known one of the order, in as few steps as they have gaps."""
+        at, batch = 0, list[Approval]()
+        for one in wanted:
+            row = self.row_of(one.id)
+            if row < 0:
+                batch.append(one)
+                continue
+            self._insert_at(row, batch)
+            batch = []
+            at = self.row_of(one.id) + 1
+        # Rows that are gone but kept may stand below the last one that waits; they keep their place.
+        self._insert_at(len(self._ids) if frozen else at, batch)
+
+    def _insert_at(self, at: int, batch: list[Approval]) -> None:
+        if batch:
+            self.beginInsertRows(QModelIndex(), at, at + len(batch) - 1)
+            self._ids[at:at] = [one.id for one in batch]
+            for one in batch:
+                self._shown[one.id] = one
+                self._summaries[one.id] = one_line(one.decision.summary)
+            self._place()
+            self.endInsertRows()
+
+    def _place(self) -> None:
+        self._places = {known: row for row, known in enumerate(self._ids)}
+
+
+def _runs(rows: list[int]) -> Iterable[tuple[int, int]]:
+    """Neighbouring numbers as (first, last)."""
+    start = None
+    for i, row in enumerate(rows):
+        if start is None:
+            start = row
+        if i + 1 == len(rows) or rows[i + 1] != row + 1:
+            yield start, row
+            start = None

@@ -1,0 +1,162 @@
+"""The left pane: how many wait, the cards, what is new above them, and what this session has decided."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QModelIndex, Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.components.buttons import Button
+from app.components.key_hint import KeyHint
+from app.components.label import Label, rule, surface
+from app.components.section import ScreenHead
+from app.look.tokens import SPACE
+from app.screens.approvals.queue_model import QueueModel
+from app.screens.approvals.queue_view import QueueView
+from app.screens.approvals.time_left import TimeLeft
+from core.policy.models import Approval, ApprovalState
+
+
+class QueuePane(QWidget):
+    """Shows the queue; the card that is open is its current row and stays where it is.
+
+    Signals:
+        chosen: the operator chose the card with this id.
+        card_wanted: the operator wants the keyboard in the open card.
+    """
+
+    chosen = Signal(str)
+    card_wanted = Signal()
+
+    def __init__(self, clock: TimeLeft) -> None:
+        super().__init__()
+        surface(self, "base")
+        self.setAccessibleName("Queue")
+        self.model = QueueModel(self)
+        self.view = QueueView(self.model, clock)
+        self._waiting: list[Approval] = []
+        self._open = ""
+        self._telling = True
+        self.head = ScreenHead("Approvals")
+        self.head.add(Label("Risk, then age", "meta", "text3"))
+        self.new_above = Button("", "ghost", "up")
+        self.new_above.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.new_above.hide()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.head)
+        column.addWidget(rule())
+        column.addWidget(self.new_above)
+        column.addWidget(self.view, 1)
+        column.addWidget(rule())
+        column.addWidget(self._foot())
+        self.new_above.clicked.connect(lambda *_: self._put_in_order())
+        self.view.pointer_left.connect(self._put_in_order)
+        self.view.opened.connect(self.card_wanted)
+        self.view.selectionModel().currentChanged.connect(self._moved)
+        self.show_decided(0, 0)
+
+    def _foot(self) -> QWidget:
+        foot = QWidget()
+        self._decided = Label("", "meta", "text3")
+        keys = QHBoxLayout()
+        keys.setSpacing(SPACE.snug)
+        for cap, words in (("J", ""), ("K", "move"), ("Ctrl+Enter", "approve"), ("D", "deny")):
+            keys.addWidget(KeyHint(cap, words))
+        keys.addStretch(1)
+        column = QVBoxLayout(foot)
+        column.setContentsMargins(13, 10, 8, 10)
+        column.setSpacing(SPACE.tight)
+        column.addWidget(self._decided)
+        column.addLayout(keys)
+        return foot
+
+    def show_decided(self, count: int, approved: int) -> None:
+        """Say what this window has decided since it was opened."""
+        self._decided.setText(f"This session you decided {count}, approved {approved}")
+
+    # The queue
+
+    def show_waiting(self, waiting: list[Approval]) -> None:
+        """Show what waits, in order; nothing moves under the pointer."""
+        self._waiting = waiting
+        self._show(frozen=self.view.pointer_is_here())
+        count = len(waiting)
+        self.head.set_detail(f"{count:,}".replace(",", "\u2009") if count else "")
+        self.head.setAccessibleName(f"Approvals, {count} waiting")
+
+    def _show(self, frozen: bool) -> None:
+        bar = self.view.verticalScrollBar()
+        anchor = self._anchor() if bar.value() > 0 else None
+        keep = [self._open] if self._open else []
+        self._telling = False
+        self.model.show_waiting(self._waiting, keep, frozen)
+        self._telling = True
+        self._keep_anchor(anchor)
+        new = self.model.held_back
+        self.new_above.setVisible(new > 0)
+        self.new_above.set_words(f"{new} new above" if new else "")
+
+    def _put_in_order(self) -> None:
+        self._show(frozen=False)
+
+    def _anchor(self) -> tuple[str, int] | None:
+        """The first card in sight and how far it is from the top, to find it again there."""
+        index = self.view.indexAt(self.view.viewport().rect().topLeft())
+        one = self.model.approval_at(index.row())
+        return (one.id, self.view.visualRect(index).y()) if one is not None else None
+
+    def _keep_anchor(self, anchor: tuple[str, int] | None) -> None:
+        if anchor is None:
+            return
+        row = self.model.row_of(anchor[0])
+        if row >= 0:
+            self.view.doItemsLayout()
+            bar = self.view.verticalScrollBar()
+            bar.setValue(bar.value() + self.view.visualRect(self.model.index(row)).y() - anchor[1])
+
+    def show_end(self, approval: Approval) -> None:
+        """A card in the list no longer waits; it stays while it is open."""
+        self.model.replace(approval)
+
+    def refresh_times(self) -> None:
+        """Paint the times left anew."""
+        self.view.viewport().update()
+
+    # The open card
+
+    def set_open(self, approval: str) -> None:
+        """Mark the card that is open, without telling; empty marks none. What was kept may go."""
+        if approval == self._open:
+            return
+        self._open = approval
+        self._telling = False
+        row = self.model.row_of(approval)
+        index = self.model.index(row) if row >= 0 else QModelIndex()
+        self.view.setCurrentIndex(index)
+        self._telling = True
+        self._show(frozen=self.view.pointer_is_here())
+        if (row := self.model.row_of(approval)) >= 0:
+            self.view.scrollTo(self.model.index(row))
+
+    def _moved(self, index: QModelIndex) -> None:
+        one = self.model.approval_at(index.row())
+        if self._telling and one is not None and one.id != self._open:
+            self.chosen.emit(one.id)
+
+    def step(self, by: int) -> None:
+        """Choose the next card, or the one before; at an end nothing happens."""
+        row = self.model.row_of(self._open)
+        one = self.model.approval_at(row + by if row >= 0 else 0)
+        if one is not None:
+            self.chosen.emit(one.id)
+
+    def after(self, approval: str) -> str:
+        """The card to open when this one is done: the next that waits, else the first; empty for none."""
+        ids = self.model.ids
+        row = self.model.row_of(approval)
+        for candidate in [*ids[row + 1 :], *ids[: max(0, row)]]:
+            one = self.model.approval_at(self.model.row_of(candidate))
+            if candidate != approval and one is not None and one.state is ApprovalState.WAITING:
+                return candidate
+        return ""

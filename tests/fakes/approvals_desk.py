@@ -1,0 +1,185 @@
+"""The Approvals screen alone, bound to a real link over the fake console, and requests to show on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QEvent, QSettings
+from PySide6.QtWidgets import QApplication
+
+from app.link import ConsoleLink
+from app.screens.approvals.screen import ApprovalsScreen
+from app.screens.base import Target
+from app.shell.operator import OperatorKeys
+from app.state import AppState, Link
+from core.fleet.models import Effect, Risk
+from core.home import Home
+from core.policy.models import Answer, Approval, Decision, Finding, Profile, Reason
+from core.policy.requests import make_request
+from core.service.console import Console
+from tests.fakes.console import FakeConsole
+
+PATIENCE_S = 5.0
+
+
+def stamp(seconds_from_now: float = 0.0) -> str:
+    """A UTC stamp as the service writes it."""
+    return (datetime.now(UTC) + timedelta(seconds=seconds_from_now)).isoformat()
+
+
+def make_approval(number: int = 1, **changes: Any) -> Approval:
+    """A request of medium risk that waits; `tool`, `parameters`, `device`, `risk` and more replace its parts."""
+    tool = changes.pop("tool", "shell_execute")
+    parameters = changes.pop("parameters", {"command": f"echo {number}", "timeout": 20})
+    request = make_request(
+        device=changes.pop("device", "lab-lnx-01"),
+        contract="c0ffee" + "0" * 58,
+        tool_key=f"action::{tool}",
+        tool_name=tool,
+        tool_type="action",
+        namespace="builtin",
+        parameters=parameters,
+        call_id=f"call-{number:04}",
+    )
+    risk = Risk(changes.pop("risk", "medium"))
+    decision = Decision(
+        answer=Answer.ASK,
+        risk=risk,
+        effect=Effect.CHANGE,
+        profile=Profile.GUARDED,
+        summary=changes.pop("summary", f"Runs shell line {number}"),
+        reasons=changes.pop(
+            "reasons", [Reason(text=f"Profile guarded: {risk.value} risk asks", origin="profile")]
+        ),
+        findings=changes.pop("findings", []),
+        reversible=changes.pop("reversible", False),
+        undo=changes.pop("undo", "Cannot be undone: what a shell line changes is not recorded."),
+    )
+    left = changes.pop("left", 600.0)
+    values: dict[str, Any] = {
+        "id": f"a-{number:04}",
+        "request": request,
+        "decision": decision,
+        "actor": "agent:clerk",
+        "asked_at": stamp(number * 0.001 - 60),
+        "expires_at": stamp(left),
+        "remaining_s": left,
+    }
+    return Approval(**{**values, **changes})
+
+
+def find_in(text: str, part: str, risk: str, words: str, **more: Any) -> Finding:
+    """A finding about a part of the argument `command`."""
+    start = text.index(part)
+    return Finding(
+        text=words, risk=Risk(risk), argument="command", start=start, end=start + len(part), **more
+    )
+
+
+@dataclass
+class FakeNav:
+    """The window, as far as a screen sees it."""
+
+    keys: OperatorKeys
+    layout_store: QSettings
+    opened: list[tuple[str, Target | None]] = field(default_factory=list)
+    toasts: list[str] = field(default_factory=list)
+    unlocks: int = 0
+
+    def open(self, screen: str, target: Target | None = None) -> None:
+        self.opened.append((screen, target))
+
+    def toast(self, text: str) -> None:
+        self.toasts.append(text)
+
+    def fail(self, what: str, detail: str) -> None:
+        raise AssertionError(f"{what} {detail}")
+
+    def start_unlock(self) -> None:
+        self.unlocks += 1
+
+
+@dataclass
+class ApprovalsDesk:
+    """One running screen and everything around it."""
+
+    screen: ApprovalsScreen
+    console: FakeConsole
+    state: AppState
+    nav: FakeNav
+
+    async def until(self, true: Callable[[], object], what: str = "") -> None:
+        """Let the loop run until something is so."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while not true():
+                    await asyncio.sleep(0.005)
+        except TimeoutError:
+            raise AssertionError(f"it did not happen: {what or true}") from None
+
+    async def guard_over(self) -> None:
+        """Wait until the open card may be answered."""
+        await self.until(lambda: not self.screen.bar.guarded, "the guard ends")
+
+    async def open(self, approval: Approval) -> None:
+        """Put a request into the queue, open its card and wait until it may be answered."""
+        self.console.request(approval)
+        await self.until(lambda: approval.id in self.screen.queue.model.ids, "the request is in the queue")
+        self.screen.open_card(approval.id)
+        await self.guard_over()
+
+    def shown(self) -> Approval:
+        """The request on the card."""
+        approval = self.screen.card.approval
+        assert approval is not None
+        return approval
+
+
+@asynccontextmanager
+async def open_desk(
+    folder: Path,
+    requests: list[Approval] | None = None,
+    size: tuple[int, int] = (1264, 830),
+    unlocked: bool = True,
+    passphrase: str | None = None,
+) -> AsyncIterator[ApprovalsDesk]:
+    """The screen in a window of its own, attached, with an operator whose key is registered."""
+    home = Home(folder).create()
+    keys = OperatorKeys(home)
+    operator = await keys.create("harbour", passphrase)
+    if not unlocked:
+        keys.lock()
+    console = FakeConsole(operators=[operator])
+    for request in requests or []:
+        console.queue[request.id] = request
+    state = AppState()
+
+    async def open_console() -> Console:
+        return console
+
+    link = ConsoleLink(open_console, state)
+    nav = FakeNav(keys, QSettings(str(folder / "window.ini"), QSettings.Format.IniFormat))
+    screen = ApprovalsScreen()
+    screen.bind(state, link, nav)
+    screen.resize(*size)
+    screen.show()
+    screen.activateWindow()
+    desk = ApprovalsDesk(screen, console, state, nav)
+    link.start()
+    try:
+        await desk.until(lambda: state.service.link is Link.CONNECTED, "the link is up")
+        screen.enter(None)
+        await desk.until(screen.isActiveWindow, "the window is active")
+        yield desk
+    finally:
+        screen.leave()
+        await link.close()
+        screen.close()
+        screen.deleteLater()
+        QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
