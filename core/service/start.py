@@ -162,7 +162,7 @@ async def stop_service(home: Home, actor: str, cancel_work: bool, timeout: float
             f"Process {owner} owns the home {home.path} but does not answer.", ErrorCode.HOME_BUSY
         ) from error
     try:
-        words = await console.shut_down(cancel_work)
+        await console.shut_down(cancel_work)
         async with asyncio.timeout(timeout):
             await console.closed.wait()
             # The socket goes first, the lock last, when the journal is closed.
@@ -175,7 +175,7 @@ async def stop_service(home: Home, actor: str, cancel_work: bool, timeout: float
     finally:
         await console.close()
         _collect()
-    return words or "The service has ended."
+    return "The service has ended."
 
 
 async def _until_free(home: Home) -> None:

@@ -1,0 +1,162 @@
+"""What is typed becomes typed arguments; what devices say becomes text that cannot act."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.aip.messages import ResultStatus
+from core.cli.commands import hoist
+from core.cli.output import result_text, shown_json, table, width
+from core.cli.values import parse_arguments
+from core.dispatch.models import Basis, CommandResult, Verdict
+from core.errors import BadInput
+from core.text import escape_hidden
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "count": {"type": "integer"},
+        "share": {"type": "number"},
+        "deep": {"type": "boolean"},
+        "many": {"type": "array"},
+        "maybe": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "either": {"type": ["integer", "string"]},
+        "choice": {"enum": ["1", "two"]},
+        "level": {"enum": [1, 2]},
+        "linked": {"$ref": "#/$defs/size"},
+        "loop": {"$ref": "#/$defs/loop"},
+        "far": {"$ref": "https://example.org/schema"},
+    },
+    "$defs": {"size": {"type": "integer"}, "loop": {"$ref": "#/$defs/loop"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("text=7", "7"),
+        ("text=", ""),
+        ("text=a=b", "a=b"),
+        ("text=true", "true"),
+        ("count=7", 7),
+        ("count=-7", -7),
+        ("count=7.0", 7),
+        ("share=7", 7),
+        ("share=0.5", 0.5),
+        ("deep=false", False),
+        ("many=[1]", [1]),
+        ("maybe=null", None),
+        ("maybe=3", 3),
+        ("either=3", 3),
+        ("either=three", "three"),
+        ("choice=1", "1"),
+        ("level=1", 1),
+        ("linked=3", 3),
+        ("loop=3", "3"),
+        ("far=3", "3"),
+        ("surplus=3", "3"),
+        ("text:=7", 7),
+        ('many:=["a", {"b": null}]', ["a", {"b": None}]),
+        ('text:="@x"', "@x"),
+    ],
+)
+def test_a_word_is_read_as_its_schema_says(word, value):
+    (found,) = parse_arguments([word], SCHEMA).values()
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["text"], "is not an argument"),
+        (["=7"], "is not an argument"),
+        ([":=7"], "is not an argument"),
+        (["count=seven"], "count must be integer"),
+        (["count=7.5"], "count must be integer"),
+        (["count=true"], "count must be integer"),
+        (["count=NaN"], "count must be integer"),
+        (["share=Infinity"], "share must be number"),
+        (["deep=1"], "deep must be boolean"),
+        (["many=a"], "write many:=JSON"),
+        (["text:=nonsense"], "not JSON"),
+        (["share:=NaN"], "not JSON"),
+        (["many:=" + "[" * 100_000], "not JSON"),
+        (["text=@/no/such/file"], "cannot be read"),
+        (["text=@bad\0name"], "cannot be read"),
+        (["text=a", "text=b"], "given twice"),
+        (["text=a", "text:=1"], "given twice"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_word_that_cannot_be_meant_is_named(words, said):
+    with pytest.raises(BadInput, match=said):
+        parse_arguments(words, SCHEMA)
+
+
+def test_a_file_gives_its_text_as_it_is(tmp_path):
+    path = tmp_path / "line"
+    path.write_bytes("zwei\r\nZeilen ä\n".encode())
+    assert parse_arguments([f"count=@{path}"], SCHEMA)["count"].endswith("Zeilen ä\n")
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(BadInput, match="UTF-8"):
+        parse_arguments([f"text=@{path}"], SCHEMA)
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers() | st.none(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_shown_json_is_the_same_value_and_hides_nothing(value):
+    shown = shown_json(value)
+    assert json.loads(shown) == value
+    assert all(escape_hidden(line, keep_lines=False) == line for line in shown.split("\n"))
+
+
+@given(st.lists(st.tuples(st.text(), st.text()), min_size=1))
+def test_a_table_has_a_line_for_each_row_whatever_stands_in_it(rows):
+    shown = table(("A", "B"), rows)
+    assert len(shown.split("\n")) == len(rows) + 1
+    assert escape_hidden(shown) == shown
+
+
+def test_wide_letters_keep_columns_aligned():
+    lines = table(("NAME", "X"), [("端末", "1"), ("abcd", "2")]).split("\n")
+    assert {width(line) for line in lines} == {7}
+
+
+def test_what_a_device_answers_cannot_move_the_cursor():
+    attack = "\x1b]0;title\x07\x1b[2J\r\u202e\x9b1mrm\x08"
+    result = CommandResult(
+        call_id="c",
+        device=attack,
+        tool_name=attack,
+        status=ResultStatus.SUCCESS,
+        verdict=Verdict.CONFIRMED,
+        basis=Basis.READ_RESPONSE,
+        result=attack,
+    )
+    for shown in (result_text(result), result_text(result.model_copy(update={"result": {attack: attack}}))):
+        assert not set(shown) & set("\x1b\x07\r\u202e\x9b\x08")
+
+
+@pytest.mark.parametrize(
+    ("argv", "hoisted"),
+    [
+        (["call", "d", "t", "--json", "--home", "H"], ["--json", "--home", "H", "call", "d", "t"]),
+        (["--home=H", "devices"], ["--home=H", "devices"]),
+        (["call", "d", "t", "--", "--json"], ["call", "d", "t", "--", "--json"]),
+        (["call", "d", "t", "x=--json"], ["call", "d", "t", "x=--json"]),
+        (["devices", "--home"], ["--home", "devices"]),
+    ],
+)
+def test_home_and_json_may_stand_anywhere(argv, hoisted):
+    assert hoist(argv) == hoisted

@@ -1,0 +1,145 @@
+"""The service as a process: started once, found by all, ended in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.errors import BadInput, ErrorCode, JournalCorrupt, ServiceError
+from core.home import Home, HomeLock
+from core.service.remote import RemoteConsole
+from core.service.start import ensure_service, lock_owner, service_status, stop_service
+
+ACTOR = "operator:anna"
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    home = Home(tmp_path / "h").create()
+    (home.path / "settings.toml").write_text('this_computer = "in-process"\n')
+    yield home
+    await stop_service(home, ACTOR, cancel_work=True)
+
+
+async def test_it_is_started_when_there_is_none_and_found_when_there_is(home):
+    first = await ensure_service(home, "window", ACTOR)
+    second = await ensure_service(home, "window", ACTOR)
+    assert first.welcome.pid == second.welcome.pid != os.getpid()
+    assert (await second.state()).service_pid == first.welcome.pid
+    await first.close()
+    await second.close()
+
+
+async def test_several_that_start_at_once_end_with_one_service(home):
+    consoles = await asyncio.gather(*(ensure_service(home, "window", ACTOR) for _ in range(4)))
+    assert len({console.welcome.pid for console in consoles}) == 1
+    for console in consoles:
+        await console.close()
+
+
+async def test_a_socket_that_a_killed_service_left_behind_does_not_matter(home):
+    console = await ensure_service(home, "window", ACTOR)
+    os.kill(console.welcome.pid, signal.SIGKILL)
+    async with asyncio.timeout(10):
+        await console.closed.wait()
+    assert home.socket.exists()
+    with pytest.raises(ServiceError) as gone:
+        await console.state()
+    assert gone.value.code is ErrorCode.SERVICE_UNAVAILABLE
+    again = await ensure_service(home, "window", ACTOR)
+    assert again.welcome.pid != console.welcome.pid
+    await again.close()
+
+
+async def test_an_owner_that_does_not_answer_is_named_and_its_socket_left_alone(home):
+    with HomeLock(home), socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(home.socket))
+        with pytest.raises(ServiceError, match=str(os.getpid())) as busy:
+            await ensure_service(home, "window", ACTOR, timeout=1.5)
+        assert busy.value.code is ErrorCode.HOME_BUSY
+        assert home.socket.exists()
+        assert (await service_status(home, ACTOR)).owner == str(os.getpid())
+        with pytest.raises(ServiceError) as unstoppable:
+            await stop_service(home, ACTOR, cancel_work=True)
+        assert unstoppable.value.code is ErrorCode.HOME_BUSY
+
+
+async def test_why_it_could_not_start_reaches_whoever_started_it(home):
+    (home.path / "settings.toml").write_text("approval_expiry = -1\n")
+    with pytest.raises(BadInput, match="approval_expiry"):
+        await ensure_service(home, "window", ACTOR)
+    (home.path / "settings.toml").unlink()
+    (home.path / "journal.db").write_bytes(b"nonsense" * 1000)
+    with pytest.raises(JournalCorrupt):
+        await ensure_service(home, "window", ACTOR)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_it_in_order_and_leaves_no_process(tmp_path, how):
+    # With the device in a process of its own: it must go too.
+    home = Home(tmp_path / "own").create()
+    console = await ensure_service(home, "window", ACTOR, stay=True)
+    service = psutil.Process(console.welcome.pid)
+    events = console.events()
+    async with asyncio.timeout(15):
+        while not any(device.health == "online" for device in (await console.state()).devices):
+            await anext(events)
+    family = [service, *service.children(recursive=True)]
+    assert len(family) == 2
+    os.kill(console.welcome.pid, how)
+    async with asyncio.timeout(15):
+        await console.closed.wait()
+    assert console.closed_reason == "The service has ended."
+    _, alive = await asyncio.to_thread(psutil.wait_procs, family, 15)
+    assert alive == []
+    assert lock_owner(home) is None
+    assert not home.socket.exists()
+    assert "Traceback" not in home.log.read_text()
+
+
+async def test_without_anybody_it_ends_by_itself(home):
+    console = await ensure_service(home, "window", ACTOR)
+    service = psutil.Process(console.welcome.pid)
+    await console.close()
+    _, alive = await asyncio.to_thread(psutil.wait_procs, [service], 20)
+    assert alive == []
+    assert "nobody is attached" in home.log.read_text()
+
+
+async def test_told_to_stop_it_stops_and_nothing_is_left_to_stop(home):
+    console = await ensure_service(home, "window", ACTOR, stay=True)
+    assert (await service_status(home, ACTOR)).running
+    assert await stop_service(home, ACTOR, cancel_work=False) == "The service has ended."
+    async with asyncio.timeout(5):
+        await console.closed.wait()
+    assert not (await service_status(home, ACTOR)).running
+    assert await stop_service(home, ACTOR, cancel_work=False) == "No service was running."
+
+
+async def test_the_current_folder_cannot_offer_another_core(home, tmp_path, monkeypatch):
+    trap = tmp_path / "trap"
+    (trap / "core" / "service").mkdir(parents=True)
+    for name in ("core/__init__.py", "core/service/__init__.py", "core/service/__main__.py"):
+        (trap / name).write_text(f"open({str(tmp_path / 'sprung')!r}, 'w').close()\n")
+    monkeypatch.chdir(trap)
+    console = await ensure_service(home, "window", ACTOR)
+    await console.close()
+    assert not (tmp_path / "sprung").exists()
+
+
+async def test_a_service_that_was_started_outlives_a_client_that_is_dropped(home):
+    first = await ensure_service(home, "window", ACTOR)
+    run = await first.call("this-computer", "get_system_info", {"info_type": "memory"})
+    first._connection.transport.abort()
+    second = await RemoteConsole.connect(home, "window", ACTOR)
+    assert second.welcome.pid == first.welcome.pid
+    ended = await second.wait_run(run.summary.id, 10)
+    assert ended.summary.state == "done"
+    await second.close()
