@@ -37,6 +37,7 @@ from app.shell.status_bar import StatusBar
 from app.shell.top_bar import TopBar
 from app.state import AppState
 from core.errors import QuarterdeckError
+from core.policy.models import Profile
 
 STOP_KEYS = "Ctrl+Shift+X"
 
@@ -101,7 +102,7 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         self.navigation.chosen.connect(self.open)
-        self.top_bar.palette_asked.connect(self.open_palette)
+        self.top_bar.palette_asked.connect(self._open_palette)
         self.top_bar.key_asked.connect(self.control.toggle_key)
         self.top_bar.profile_asked.connect(self.control.choose_profile)
         self.top_bar.stop_asked.connect(self.control.stop_all)
@@ -117,7 +118,7 @@ class MainWindow(QMainWindow):
     def _bind_keys(self) -> None:
         for number, name in enumerate(self._entries, 1):
             self._key(f"Alt+{number}", partial(self.open, name))
-        self._key("Ctrl+K", self.open_palette)
+        self._key("Ctrl+K", self._open_palette)
         self._key("Ctrl+B", self._toggle_nav)
         self._key("Ctrl+F", self._focus_filter)
         self._key("F6", lambda: self._next_pane(1))
@@ -192,6 +193,10 @@ class MainWindow(QMainWindow):
         """Show the window's fail banner, with the details to copy."""
         self.notices.fail(what, detail)
 
+    def choose_profile(self, profile: Profile) -> None:
+        """Set the profile; `trusted` is asked about first."""
+        self.control.choose_profile(profile)
+
     def start_unlock(self) -> None:
         """Ask the operator to unlock a key, or to make one."""
         self.control.start_unlock()
@@ -206,11 +211,15 @@ class MainWindow(QMainWindow):
 
     # Keys that hold everywhere
 
-    def open_palette(self) -> None:
+    def open_palette(self, query: str = "") -> None:
         """Open the palette; it finds and opens, and never sends."""
         from app.shell.palette import Palette  # with rapidfuzz, so not at start-up
 
-        Palette.open_in(self, self._state, self._link)
+        Palette.open_in(self, self, self._state, self._link, query)
+
+    def _open_palette(self) -> None:
+        # A signal's own argument must not become the query.
+        self.open_palette()
 
     def _toggle_nav(self) -> None:
         self._nav_wanted = not self.navigation.narrow

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import QHeaderView, QSplitter, QWidget
 
 from app.link import ConsoleLink
 from app.state import AppState
+from core.policy.models import Profile
 
 if TYPE_CHECKING:
     from app.shell.operator import OperatorKeys
@@ -146,6 +147,12 @@ class Navigator(Protocol):
 
     def fail(self, what: str, detail: str) -> None:
         """Show the window's fail banner: for what has no place of its own on a screen."""
+
+    def choose_profile(self, profile: Profile) -> None:
+        """Set the profile, after a question where more would run without one."""
+
+    def apply_density(self) -> None:
+        """Take over the density that `layout_store` has now."""
 
     def start_unlock(self) -> None:
         """Ask the operator to unlock a key (or to make one); `keys.changed` tells when it happened."""

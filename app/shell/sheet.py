@@ -32,7 +32,7 @@ class SheetCard(QFrame):
 
 
 class Overlay(QWidget):
-    """Covers a window below its top bar with the scrim and keeps the keyboard focus inside.
+    """Covers a window between top bar and status bar with the scrim; keeps the keyboard focus inside.
 
     Signals:
         dismissed: the operator clicked beside the card or pressed Esc.
@@ -69,7 +69,8 @@ class Overlay(QWidget):
 
     def _fit(self) -> None:
         top = FRAME.top_bar
-        self.setGeometry(0, top, self._window.width(), self._window.height() - top)
+        height = self._window.height() - top - FRAME.status_bar
+        self.setGeometry(0, top, self._window.width(), height)
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         """Tab goes round inside."""

@@ -80,8 +80,11 @@ class FakeConsole(Console):
         first_seq: int = 1,
     ) -> None:
         chosen = make_devices() if devices is None else devices
-        self.devices = {device.name: device for device in chosen}
         self.tools_of: dict[str, list[Tool]] = {device.name: make_tools(device) for device in chosen}
+        self.devices = {
+            device.name: device.model_copy(update={"tool_count": len(self.tools_of[device.name])})
+            for device in chosen
+        }
         self.operators = list(operators or [])
         self.policy = PolicyStatus(profile=profile, path="/home/harbour/.local/share/quarterdeck/policy.toml")
         self.stopped, self.stopped_note = False, ""

@@ -56,7 +56,7 @@ def _trips(name: str, middle: float | None) -> list[float]:
     if middle is None:
         return []
     seed = sum(map(ord, name))
-    return [round(middle * (0.7 + ((seed * (i + 5) * 31) % 61) / 100), 1) for i in range(24)]
+    return [round(middle * (0.9 + ((seed * (i + 5) * 31) % 17) / 85), 1) for i in range(12)]
 
 
 def make_devices() -> list[Device]:

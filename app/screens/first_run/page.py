@@ -41,6 +41,7 @@ class FirstRunPage(QScrollArea):
     def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         super().__init__()
         self.setWidgetResizable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._state, self._link, self._nav = state, link, nav
         self._busy = False
@@ -64,6 +65,16 @@ class FirstRunPage(QScrollArea):
             return True
         # Homes that had an operator before this window ever saw them need no introduction.
         return str(store.value("first_run/begun", "false")).lower() == "true"
+
+    def focus_first(self) -> None:
+        """Put the focus where the current step wants something."""
+        if self._key_form.isVisibleTo(self):
+            field = self.secret_field if self.name_field.text() else self.name_field
+            field.setFocus(Qt.FocusReason.OtherFocusReason)
+        else:
+            (self.take if self.take.isVisibleTo(self) else self.go_on).setFocus(
+                Qt.FocusReason.OtherFocusReason
+            )
 
     def dismiss(self) -> None:
         """Do not show it again."""
@@ -109,12 +120,13 @@ class FirstRunPage(QScrollArea):
         self.setWidget(outer)
 
     def _build_device_step(self) -> Step:
-        step = Step(1, f"{THIS_COMPUTER} is starting")
+        step = Step(1, f"{THIS_COMPUTER} is starting", wrap=False)
         self._reasons = Label("", "meta", "text2", wrap=True, selectable=True)
         self._reasons.hide()
         self._why = Link("Say why")
         self._why.clicked.connect(lambda: self._reasons.setVisible(not self._reasons.isVisible()))
-        step.body.addWidget(self._why, 0, Qt.AlignmentFlag.AlignLeft)
+        step.words_row.addWidget(self._why)
+        step.words_row.addStretch(1)
         step.body.addWidget(self._reasons)
         return step
 

@@ -58,11 +58,12 @@ class StepNumber(QWidget):
 class Step(QWidget):
     """Number, title, words, and what the step needs below them."""
 
-    def __init__(self, number: int, title: str, parent: QWidget | None = None) -> None:
+    def __init__(self, number: int, title: str, wrap: bool = True, parent: QWidget | None = None) -> None:
+        """`wrap` off keeps the words in one line, so that something can stand right after them."""
         super().__init__(parent)
         self.number = StepNumber(number)
         self.title = Label(title, "step")
-        self.words = Label("", tone="text2", wrap=True)
+        self.words = Label("", tone="text2", wrap=wrap)
         self.state: StepState = "later"
         self.body = QVBoxLayout()
         self.body.setContentsMargins(0, 6, 0, 0)
@@ -70,7 +71,10 @@ class Step(QWidget):
         column = QVBoxLayout()
         column.setSpacing(1)
         column.addWidget(self.title)
-        column.addWidget(self.words)
+        self.words_row = QHBoxLayout()
+        self.words_row.setSpacing(6)
+        self.words_row.addWidget(self.words)
+        column.addLayout(self.words_row)
         column.addLayout(self.body)
         row = QHBoxLayout(self)
         row.setContentsMargins(20, 16, 20, 16)

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout,
 from app.components.badges import HealthBadge, ProductionStrip
 from app.components.buttons import Button, IconButton
 from app.components.icon_mark import IconMark
-from app.components.label import Label, surface
+from app.components.label import Label, rule, surface
 from app.link import ConsoleLink
 from app.look.theme import theme_of
 from app.look.tokens import SPACE
@@ -67,6 +67,7 @@ class DevicePanel(QWidget):
         whole.addWidget(self._problem)
         whole.addWidget(self.tabs)
         whole.addWidget(self.stack, 1)
+        whole.addWidget(rule())
         whole.addWidget(self._actions)
         self.show_device(None)
 
@@ -312,13 +313,11 @@ class DevicePanel(QWidget):
             self._nav.open("journal", OpenQuery(f"device:{self._device.name}"))
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Hairlines to the table and above the actions."""
+        """A hairline to the table."""
         super().paintEvent(event)
         painter = QPainter(self)
         border = theme_of(self).color("border")
         painter.fillRect(0, 0, 1, self.height(), border)
-        if self._actions.isVisible():
-            painter.fillRect(0, self._actions.y() - 1, self.width(), 1, border)
         painter.end()
 
 

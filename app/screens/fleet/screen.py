@@ -39,8 +39,7 @@ class FleetScreen(Screen):
         self._wanted = ""
         self.head = ScreenHead("Fleet")
         self.filter_field = SearchField("Filter devices", "os:linux tag:lab !name:db-*", "filter")
-        self.filter_field.setMinimumWidth(220)
-        self.filter_field.setMaximumWidth(320)
+        self.filter_field.setFixedWidth(320)
         self.run_button = Button("Run on all…", icon="run")
         self.run_button.setToolTip("Make a batch for the devices that are shown; nothing is sent")
         self.run_button.clicked.connect(self._run_on_shown)
@@ -163,6 +162,7 @@ class FleetScreen(Screen):
         """The panel gives way a little."""
         del low
         self.panel.setFixedWidth(360 if narrow else 424)
+        self.filter_field.setFixedWidth(240 if narrow else 320)
 
     def save_layout(self) -> None:
         """Keep the columns."""
@@ -221,6 +221,8 @@ class FleetScreen(Screen):
         first = self.state.loaded and self.first_run.needed()
         if self.pages.currentIndex() != int(first):
             self.pages.setCurrentIndex(int(first))
+            if first and self.isVisible():
+                self.first_run.focus_first()
         self.filter_field.setVisible(not first)
         self.run_button.setVisible(not first)
 
