@@ -18,6 +18,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
 
 from core.aip.error_text import error_text, read_error_text
+from core.aip.extras import CANCEL_COMMAND, FEATURE_CANCEL, features_of
 from core.aip.messages import (
     ClientMessage,
     Command,
@@ -48,6 +49,7 @@ class LinkLimits:
     ping_s: float = 20.0
     pong_s: float = 20.0
     close_s: float = 2.0
+    cancel_s: float = 5.0
     max_incoming_bytes: int = 32 * _MEBIBYTE
     max_outgoing_bytes: int = 60 * _MEBIBYTE
     flood_burst: float = 100.0
@@ -95,6 +97,7 @@ class DeviceLink:
     ) -> None:
         self.name = name
         self.metadata = metadata
+        self.features = features_of(metadata)
         self.session_id = str(uuid4())
         self.connected_at = datetime.now(UTC)
         self.last_heard = self.connected_at
@@ -167,6 +170,22 @@ class DeviceLink:
             if pending.answer.done() and not pending.answer.cancelled():
                 # Retrieved here too, so that an error which nobody awaited is not reported as lost.
                 pending.answer.exception()
+
+    async def cancel(self, call_id: str) -> bool:
+        """Ask the device to stop the command with this call id; its own answer then says `cancelled`.
+
+        False when the device cannot be asked, does not answer, or could not stop it.
+        """
+        asked = any(call_id in pending.call_ids for pending in self._pending.values())
+        if not asked or FEATURE_CANCEL not in self.features:
+            return False
+        ask = Command(tool_name=CANCEL_COMMAND, tool_type="data_collection", parameters={"call_id": call_id})
+        try:
+            [answer] = await self.send_commands([ask], self._limits.cancel_s)
+        except DeviceError as error:
+            log.warning("cancel not answered", device=self.name, reason=error.message)
+            return False
+        return isinstance(answer.result, dict) and answer.result.get("cancelled") is True
 
     def _frame(self, commands: Sequence[Command], response_id: str) -> bytes:
         frame = (

@@ -19,6 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from core import __version__
 from core.aip.error_text import error_text, read_error_text
+from core.aip.extras import FEATURE_CANCEL
 from core.aip.messages import (
     ClientMessage,
     FrameStatus,
@@ -37,7 +38,7 @@ from core.tasks import TaskGroupOwner
 
 log = structlog.get_logger(__name__)
 
-FEATURES = ("typed_errors", "parallel_observations", "observation_refs", "undo")
+FEATURES = (FEATURE_CANCEL, "typed_errors", "parallel_observations", "observation_refs", "undo")
 _LAST_WORDS_S = 2.0
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 

@@ -6,12 +6,14 @@ import asyncio
 import concurrent.futures
 import contextlib
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from core.aip.error_text import error_text
+from core.aip.extras import CANCEL_COMMAND
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.device.config import DeviceConfig
 from core.device.guard import Guard
@@ -28,6 +30,16 @@ _CLOSE_S = 5.0
 PLATFORM = {"linux": "linux", "win32": "windows", "darwin": "macos"}.get(sys.platform, sys.platform)
 
 
+@dataclass(slots=True)
+class _Run:
+    """One run. Its `end` comes with the run's; its task may go on with other things of its own."""
+
+    tool: Tool
+    call_id: str | None
+    end: asyncio.Future[None]
+    started: bool = False
+
+
 class Router:
     """This device's tools by key. Actions run one at a time; observations may run beside them."""
 
@@ -39,8 +51,8 @@ class Router:
         self._tools: dict[str, Tool] = {}
         self._by_name: dict[str, Tool] = {}
         self._one_action = asyncio.Lock()
-        # A run's future ends with the run; its task may go on with other things of its own.
-        self._running: dict[asyncio.Task[Any], asyncio.Future[None]] = {}
+        self._running: dict[asyncio.Task[Any], _Run] = {}
+        self._cancelled: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     def offer(self, tool: Tool) -> None:
@@ -83,13 +95,19 @@ class Router:
             return Result(
                 status=ResultStatus.SUCCESS, error="", result="No action taken.", call_id=command.call_id
             )
+        if command.tool_name == CANCEL_COMMAND:
+            wanted = (command.parameters or {}).get("call_id")
+            answer = {"cancelled": isinstance(wanted, str) and self.cancel(wanted)}
+            return Result(
+                status=ResultStatus.SUCCESS, result=answer, namespace=NAMESPACE, call_id=command.call_id
+            )
         try:
             tool = self._find(command)
             arguments = self._guard.check(tool, command.parameters)
             if tool.is_instant(arguments):
                 value = await tool.run(ToolCall(arguments))
             else:
-                value = await self._within(tool, arguments, min(deadline_s, self._longest))
+                value = await self._within(tool, command, arguments, min(deadline_s, self._longest))
             value, _ = self._guard.bound(value, max_result_bytes)
         except FailedWithResult as error:
             value, _ = self._guard.bound(error.result, max_result_bytes)
@@ -98,20 +116,42 @@ class Router:
             return failure(error, command.call_id)
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if not self._closed or task is None:
+            if task is None or not (self._closed or task in self._cancelled):
                 raise
+            self._cancelled.discard(task)
             task.uncancel()
-            return failure(DeviceError("The device client ended", ErrorCode.CANCELLED), command.call_id)
+            told = DeviceError(
+                f"{command.tool_name} was stopped; part of it may have happened", ErrorCode.CANCELLED
+            )
+            return failure(told, command.call_id)
         except Exception as error:  # the edge: a tool's fault is an answer, not silence
             log.exception("tool failed", tool=command.tool_name)
-            told = DeviceError(f"{command.tool_name}: {type(error).__name__}: {error}", ErrorCode.TOOL_FAILED)
-            return failure(told, command.call_id)
+            fault = DeviceError(
+                f"{command.tool_name}: {type(error).__name__}: {error}", ErrorCode.TOOL_FAILED
+            )
+            return failure(fault, command.call_id)
         return Result(status=ResultStatus.SUCCESS, result=value, namespace=NAMESPACE, call_id=command.call_id)
+
+    def cancel(self, call_id: str) -> bool:
+        """Stop a running command, child processes included; it answers with the error `cancelled`.
+
+        False when it does not run (any more), or is in the middle of something that cannot be stopped.
+        """
+        for task, run in self._running.items():
+            if run.call_id == call_id:
+                stoppable = (
+                    not run.started or run.tool.stops_with_task or run.tool.tool_type == "data_collection"
+                )
+                if stoppable and task not in self._cancelled:
+                    self._cancelled.add(task)
+                    task.cancel()
+                return stoppable
+        return False
 
     async def close(self) -> None:
         """Stop what is running, child processes included, and wait until it has ended."""
         self._closed = True
-        ends = list(self._running.values())
+        ends = [run.end for run in self._running.values()]
         for task in list(self._running):
             task.cancel()
         if ends:
@@ -148,23 +188,23 @@ class Router:
             f"This device has no tool {command.tool_name[:120]!r}. It has: {offered}", ErrorCode.UNKNOWN_TOOL
         )
 
-    async def _within(self, tool: Tool, arguments: dict[str, Any], seconds: float) -> Any:
+    async def _within(self, tool: Tool, command: Command, arguments: dict[str, Any], seconds: float) -> Any:
         task = asyncio.current_task()
         assert task is not None, "Router.run is awaited inside a task"
-        end = self._running[task] = asyncio.get_running_loop().create_future()
-        started = False
+        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        run = self._running[task] = _Run(tool, command.call_id, end)
         try:
             async with asyncio.timeout(max(seconds, 0.0)) as deadline:
                 async with self._one_action if tool.tool_type == "action" else contextlib.nullcontext():
                     call = ToolCall(arguments)
                     if tool.path_arguments:
                         call = await self._workshop.in_thread(self._guard.hold_paths, tool, arguments)
-                    started = True
+                    run.started = True
                     return await tool.run(call)
         except TimeoutError:
             if not deadline.expired():
                 raise
-            raise _too_late(tool, seconds, started) from None
+            raise _too_late(tool, seconds, run.started) from None
         finally:
             del self._running[task]
             end.set_result(None)

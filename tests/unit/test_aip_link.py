@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from core.aip.extras import features_of
 from core.errors import BadInput, ErrorCode
 from tests.fakes.aip_house import (
     House,
@@ -169,6 +170,21 @@ async def test_a_device_error_about_a_frame_ends_the_wait_for_it(house: House) -
     await say(socket, type="error", status="error", error="cannot", prev_response_id=response_id)
     assert "cannot" in await fails(sending, ErrorCode.BAD_RESULT)
     await still_works(house, socket, link)
+
+
+async def test_a_stock_device_is_never_asked_to_cancel(house: House) -> None:
+    socket, link = await house.joined()
+    sending = house.send(link, look("c1"))
+    command = await hear(socket)
+    assert await link.cancel("c1") is False
+    await answer(socket, command, success("c1"))
+    await soon(sending)
+
+
+@pytest.mark.parametrize("nonsense", [{}, {"quarterdeck": 1}, {"quarterdeck": {"features": {"cancel": 1}}}])
+def test_features_are_read_from_what_is_a_list_of_words_only(nonsense: dict[str, Any]) -> None:
+    assert features_of(nonsense) == frozenset()
+    assert features_of({"quarterdeck": {"features": ["cancel", 7]}}) == {"cancel"}
 
 
 # Heartbeats and frames nobody asked for

@@ -159,6 +159,24 @@ async def test_sigterm_ends_it_orderly_and_kills_its_process_groups(console: Con
         assert read_error_text((await sending).error or "").code is ErrorCode.CANCELLED
 
 
+async def test_a_running_command_is_cancelled_over_the_link_and_says_so(
+    console: Console, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    async with device(console.server.url, tmp_path):
+        link = await console.link()
+        command = act("shell_execute", command=f"sleep 60 & echo $! > {tmp_path}/fifo; wait")
+        assert command.call_id is not None
+        sending = console.tasks.spawn("send", one(link, command))
+        left = psutil.Process(int(await asyncio.to_thread((tmp_path / "fifo").read_text)))
+        assert await link.cancel("somebody else's") is False
+        assert await link.cancel(command.call_id) is True
+        assert read_error_text((await sending).error or "").code is ErrorCode.CANCELLED
+        await asyncio.to_thread(left.wait, 5)
+        assert await link.cancel(command.call_id) is False
+        assert (await one(link, act("shell_execute", command="echo on"))).result["stdout"] == "on\n"
+
+
 async def test_it_comes_back_by_itself_when_the_link_breaks(console: Console, tmp_path: Path) -> None:
     async with device(console.server.url, tmp_path):
         link = await console.link()

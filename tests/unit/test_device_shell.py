@@ -166,6 +166,25 @@ async def test_closing_the_router_kills_what_runs_and_answers(router: Router, tm
     assert (await shell(router, "true")).status is ResultStatus.FAILURE
 
 
+async def test_a_command_that_waits_for_its_turn_can_be_cancelled_and_a_past_one_cannot(
+    router: Router, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    tasks = TaskGroupOwner("test")
+    holding = tasks.spawn("first", shell(router, f"echo > {tmp_path}/fifo; read x < {tmp_path}/fifo"))
+    await line_of(tmp_path / "fifo")
+    turn = command("shell_execute", f"touch {tmp_path}/ran").model_copy(update={"call_id": "turn"})
+    waiting = tasks.spawn("second", router.run(turn, 30))
+    async with asyncio.timeout(5):
+        while not router.cancel("turn"):
+            await asyncio.sleep(0)
+    assert ((await waiting).error or "").startswith("cancelled: ")
+    assert router.cancel("turn") is False
+    await asyncio.to_thread((tmp_path / "fifo").write_text, "\n")
+    assert (await holding).status is ResultStatus.SUCCESS
+    assert not (tmp_path / "ran").exists()
+
+
 async def test_a_deadline_kills_the_group_and_is_called_a_time_out(router: Router, tmp_path: Path) -> None:
     line = f"sleep 60 & echo $$ $! > {tmp_path}/pids; wait"
     result = await router.run(command("shell_execute", line), deadline_s=0.5)
