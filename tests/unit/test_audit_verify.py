@@ -15,7 +15,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.audit import store
-from core.audit.encode import encode_parts
+from core.audit.checkpoint import Signer
+from core.audit.encode import Parts, encode_parts
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
 from core.audit.merkle import leaf_hash
@@ -237,6 +238,24 @@ def test_a_journal_cut_back_to_an_older_head_row_is_noticed(home):
     connection.close()
     report = verify_folder(home, KEY.public_key())
     assert (report.ok, report.first_bad) == (False, 21)
+
+
+def test_an_entry_that_carries_another_number_is_noticed_even_when_it_was_signed(tmp_path):
+    written = store.Store(tmp_path / "journal.db", KEY, "desk")
+    good = encode_parts(entry(1, []), "2026-11-01T00:00:00.000000Z")
+    written.commit([good, Parts(good.head + b"9", good.tail)], 0)
+    written.close()
+    report = verify_folder(tmp_path, KEY.public_key())
+    assert (report.ok, report.first_bad) == (False, 2)
+    assert "another number" in (report.problem or "")
+
+
+def test_a_checkpoint_of_another_journal_is_noticed_even_when_the_same_key_signed_it(home):
+    root = bytes.fromhex(verify_folder(home, KEY.public_key()).root)
+    change(home, "UPDATE checkpoints SET note = ?", Signer(KEY, "other/journal").sign(30, root))
+    report = verify_folder(home, KEY.public_key())
+    assert not report.ok
+    assert "another journal" in (report.problem or "")
 
 
 def test_an_index_that_hides_an_entry_is_noticed(home):
