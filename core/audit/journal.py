@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from core.audit.blobs import Blobs
 from core.audit.encode import decode
@@ -78,6 +78,11 @@ class Journal:
                 spool.close()
             raise
         return cls(folder, key, *opened[0])
+
+    @property
+    def public_key(self) -> Ed25519PublicKey:
+        """The key that checks this journal's checkpoints."""
+        return self._public_key
 
     @property
     def state(self) -> JournalState:

@@ -31,6 +31,7 @@ class Basis(StrEnum):
     POSTCONDITION = "postcondition"
     DEVICE_CLAIM = "device_claim"
     DEVICE_REPORTED_FAILURE = "device_reported_failure"
+    DEVICE_REFUSED = "device_refused"
     NOTHING_SENT = "nothing_sent"
     NO_ANSWER = "no_answer"
     UNUSABLE_ANSWER = "unusable_answer"
@@ -46,6 +47,7 @@ LISTED_PAIRS: frozenset[tuple[Verdict, Basis]] = frozenset(
         (Verdict.UNVERIFIED, Basis.DEVICE_REPORTED_FAILURE),
         (Verdict.NO_EFFECT, Basis.POSTCONDITION),
         (Verdict.REFUSED, Basis.NOTHING_SENT),
+        (Verdict.REFUSED, Basis.DEVICE_REFUSED),
         (Verdict.CANCELLED, Basis.NOTHING_SENT),
         (Verdict.CANCELLED, Basis.DEVICE_CONFIRMED_CANCEL),
         (Verdict.UNKNOWN, Basis.NO_ANSWER),

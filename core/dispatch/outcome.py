@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.aip.error_text import read_error_text
 from core.aip.messages import Result, ResultStatus
 from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.policy.models import Decision, Request
+
+# With these a device's guard says that it did not even begin.
+GUARD_CODES = frozenset(
+    {
+        ErrorCode.INVALID_ARGUMENTS,
+        ErrorCode.UNKNOWN_TOOL,
+        ErrorCode.PATH_NOT_ALLOWED,
+        ErrorCode.TOO_LARGE,
+        ErrorCode.DENIED_BY_DEVICE,
+    }
+)
 
 
 def make_result(
@@ -56,19 +68,21 @@ def conclude(
     """
     reads = request.tool_type == "data_collection"
     problem = _problem(answer, clean)
+    error: ErrorInfo | None = None
     if problem is None:
         verdict, basis = (
             (Verdict.CONFIRMED, Basis.READ_RESPONSE) if reads else (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM)
         )
-        status, error = ResultStatus.SUCCESS, None
-    elif _confirmed_cancel(clean):
-        verdict, basis = Verdict.CANCELLED, Basis.DEVICE_CONFIRMED_CANCEL
-        status = ResultStatus.FAILURE
-        error = ErrorInfo.of(ErrorCode.CANCELLED, "The device cancelled it when asked.")
+        status = ResultStatus.SUCCESS
     else:
-        verdict, basis = Verdict.UNVERIFIED, Basis.DEVICE_REPORTED_FAILURE
+        error = _reported(problem)
         status = ResultStatus.SKIPPED if answer.status is ResultStatus.SKIPPED else ResultStatus.FAILURE
-        error = ErrorInfo.of(ErrorCode.TOOL_FAILED, problem)
+        if error.code is ErrorCode.CANCELLED:
+            verdict, basis = Verdict.CANCELLED, Basis.DEVICE_CONFIRMED_CANCEL
+        elif error.code in GUARD_CODES:
+            verdict, basis = Verdict.REFUSED, Basis.DEVICE_REFUSED
+        else:
+            verdict, basis = Verdict.UNVERIFIED, Basis.DEVICE_REPORTED_FAILURE
     return make_result(
         request,
         decision,
@@ -156,8 +170,11 @@ def _problem(answer: Result, clean: Any) -> str | None:
     return None
 
 
-def _confirmed_cancel(clean: Any) -> bool:
-    return isinstance(clean, dict) and clean.get("cancelled") is True
+def _reported(problem: str) -> ErrorInfo:
+    """What a device says went wrong; only codes that a device can know of count."""
+    error = read_error_text(problem)
+    known = error.code in GUARD_CODES or error.code in (ErrorCode.CANCELLED, ErrorCode.TIMEOUT)
+    return error if known else ErrorInfo.of(ErrorCode.TOOL_FAILED, error.message)
 
 
 def _first_line(text: Any) -> str:

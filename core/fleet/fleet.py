@@ -87,7 +87,7 @@ class Fleet:
         self._records[name] = _Record(name, tags)
         self._changed(name)
 
-    def list(self) -> list[Device]:
+    def devices(self) -> list[Device]:
         """Every device, by name."""
         return [self._shown(self._records[name]) for name in sorted(self._records)]
 

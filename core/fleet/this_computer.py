@@ -44,19 +44,27 @@ class ThisComputer:
     """Keeps the device `this-computer` online."""
 
     def __init__(
-        self, fleet: Fleet, gate: Gate, journal: Recorder, state_dir: Path, tasks: TaskGroupOwner
+        self,
+        fleet: Fleet,
+        gate: Gate,
+        journal: Recorder,
+        state_dir: Path,
+        closed_paths: list[Path],
+        tasks: TaskGroupOwner,
     ) -> None:
+        """`closed_paths`: what the device's file tools may never touch, such as the home itself."""
         self._fleet = fleet
         self._gate = gate
         self._journal = journal
         self._state_dir = state_dir
+        self._closed_paths = closed_paths
         self._tasks = tasks
         self._server: DeviceLinkServer | None = None
         self._token = ""
         self._process: asyncio.subprocess.Process | None = None
         self._channels: dict[DeviceLink, WebSocketCommandDispatcher] = {}
         self._router: Any = None
-        self._closing = False
+        self._ending = asyncio.Event()
 
     @property
     def pid(self) -> int | None:
@@ -74,7 +82,7 @@ class ThisComputer:
         from core.device.router import build_router
 
         config_file = self._config_file()
-        config = load_config(config_file)
+        config = load_config(config_file).closing(*self._closed_paths)
         self._router = build_router(config, self._state_dir, NAME)
         arrival = Arrival(
             channel=LocalCommandDispatcher(NAME, self._router, self._gate),
@@ -98,7 +106,7 @@ class ThisComputer:
 
     async def close(self) -> None:
         """End the process, or the tools in here; nothing of theirs stays behind."""
-        self._closing = True
+        self._ending.set()
         await self._end_process()
         if self._server is not None:
             await self._server.close()
@@ -119,10 +127,10 @@ class ThisComputer:
 
     async def _keep_alive(self) -> None:
         restarts, delay = 0, FIRST_DELAY
-        while not self._closing:
+        while not self._ending.is_set():
             started = time.monotonic()
             ended = await self._run_once()
-            if self._closing:
+            if self._ending.is_set():
                 return
             if time.monotonic() - started > WELL_AFTER:
                 delay = FIRST_DELAY
@@ -137,6 +145,8 @@ class ThisComputer:
         self._token = secrets.token_urlsafe(32)
         command = [sys.executable, "-m", "core.device", "--connect", self._server.url, "--name", NAME]
         command += ["--token-stdin", "--state", str(self._state_dir)]
+        for path in self._closed_paths:
+            command += ["--closed", str(path)]
         if config := self._config_file():
             command += ["--config", str(config)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -195,7 +205,7 @@ class ThisComputer:
 
     def _lost(self, link: DeviceLink, reason: str) -> None:
         channel = self._channels.pop(link, None)
-        health = Health.OFFLINE if self._closing else Health.RECONNECTING
+        health = Health.OFFLINE if self._ending.is_set() else Health.RECONNECTING
         self._fleet.lost(NAME, channel, reason, health)
 
     def _refused(self, reason: str, peer: str) -> None:

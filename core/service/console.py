@@ -104,14 +104,20 @@ class VerifyReport(Plain):
 
 
 class Proof(Plain):
-    """An inclusion proof (RFC 6962): `path` holds the sibling hashes from the leaf up. Hexadecimal."""
+    """An inclusion proof (RFC 6962): `path` holds the sibling hashes from the leaf up. Hexadecimal.
+
+    `entry` is the canonical text whose leaf hash is `leaf`; `checkpoint` is a C2SP signed note over root and
+    size; `public_key` is the raw Ed25519 key of this home's journal.
+    """
 
     seq: int
+    entry: str = ""
     leaf: str
     path: list[str]
     root: str
     size: int
     checkpoint: str = ""
+    public_key: str = ""
 
 
 class CommandRecord(Plain):

@@ -66,7 +66,7 @@ class LocalConsole(Console):
             policy=service.policy_status(),
             journal=service.journal_status(),
             operators=service.operators.list(),
-            devices=service.fleet.list(),
+            devices=service.fleet.devices(),
             approvals=service.approvals.list(),
             runs=await self.runs(limit=RUNS_IN_STATE),
         )
@@ -79,7 +79,7 @@ class LocalConsole(Console):
 
     async def match_devices(self, targets: str) -> list[Device]:
         wanted = parse_filter(targets)
-        return [device for device in self._service.fleet.list() if wanted.matches(device)]
+        return [device for device in self._service.fleet.devices() if wanted.matches(device)]
 
     async def review_contract(self, device: str, tool_key: str, digest: str) -> Tool:
         self._only_people("review a tool")
@@ -268,11 +268,13 @@ class LocalConsole(Console):
         found = await self._service.journal.prove(seq)
         return Proof(
             seq=found.seq,
+            entry=found.entry,
             leaf=found.leaf,
             path=found.path,
             root=found.root,
             size=found.size,
             checkpoint=found.checkpoint,
+            public_key=self._service.journal.public_key.public_bytes_raw().hex(),
         )
 
     async def command(self, call_id: str) -> CommandRecord:

@@ -86,7 +86,13 @@ class Service:
         )
         self.runner = Runner(self.dispatcher, journal, self.tasks, self._tell_run, self._tell_cell)
         self.this_computer = ThisComputer(
-            self.fleet, self.dispatcher.gate, journal, home.device_state, self.tasks
+            self.fleet,
+            self.dispatcher.gate,
+            journal,
+            home.device_state,
+            # The home lies below the default root; no tool may reach the journal, the keys or the socket.
+            [home.path, home.socket],
+            self.tasks,
         )
         self._unsubscribe = journal.subscribe(self._committed)
 

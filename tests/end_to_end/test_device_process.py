@@ -11,14 +11,14 @@ import pytest
 
 from core.audit.entries import Kind
 from core.batch.models import CellState, RunState
-from core.dispatch.models import Verdict
+from core.dispatch.models import Basis, Verdict
 from core.errors import ErrorCode
 from core.fleet.models import Health
 from core.home import Home
 from core.policy.operator_keys import OperatorKey
 from core.service.console import Console
 from core.service.service import Service
-from tests.fakes.desk import PATIENCE, Whistle, approve, next_approval, online, open_service
+from tests.fakes.desk import PATIENCE, Whistle, approve, choose_channel, next_approval, online, open_service
 
 
 async def run_shell(console: Console, key: OperatorKey, command: str) -> str:
@@ -91,7 +91,9 @@ async def test_closing_the_service_leaves_no_process_and_records_what_is_unknown
     assert not late.exists()
     async with open_service(home) as service:
         [cell] = (await service.console("operator:anna").run(run)).cells
-        assert cell.state in (CellState.UNKNOWN, CellState.FAILED)
+        assert cell.state is CellState.CANCELLED
+        assert cell.result
+        assert cell.result.basis is Basis.DEVICE_CONFIRMED_CANCEL
 
 
 async def test_a_second_service_on_the_same_home_is_refused_and_told_who_has_it(home: Home):
@@ -99,3 +101,16 @@ async def test_a_second_service_on_the_same_home_is_refused_and_told_who_has_it(
         with pytest.raises(Exception, match=str(os.getpid())) as refusal:
             await Service.open(home)
         assert refusal.value.code is ErrorCode.HOME_BUSY
+
+
+@pytest.mark.parametrize("channel", ["process", "in-process"])
+async def test_the_device_s_tools_cannot_reach_the_home_of_the_console(home: Home, channel: str):
+    choose_channel(home, channel)
+    async with open_service(home) as service:
+        console = service.console("operator:anna")
+        for path in (home.path / "journal.db", home.keys / "journal.key", home.operators):
+            run = await console.call("this-computer", "read_file", {"file_path": str(path)})
+            [cell] = (await console.wait_run(run.summary.id, PATIENCE)).cells
+            assert cell.result
+            assert cell.result.error
+            assert cell.result.error.code is ErrorCode.PATH_NOT_ALLOWED
