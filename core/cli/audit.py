@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 
 from core.cli.output import as_json, facts, say
-from core.cli.session import CONNECT_WITHIN, actor
+from core.cli.session import actor
 from core.errors import BadInput, ErrorCode, ErrorInfo, ServiceError
 from core.home import Home, HomeLock
 from core.service import exit_codes
@@ -23,7 +23,7 @@ async def verify(home: Home, json_wanted: bool) -> int:
         BadInput: there is no journal.
     """
     try:
-        console = await RemoteConsole.connect(home, "cli", actor(), CONNECT_WITHIN)
+        console = await RemoteConsole.connect(home, "cli", actor())
     except ServiceError as error:
         if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
             raise

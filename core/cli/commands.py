@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import os
+import signal
+import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +18,7 @@ from core import __version__
 from core.cli import audit as audit_commands
 from core.cli import call as call_command
 from core.cli import show
-from core.cli.output import as_json, facts, note, print_error, say
+from core.cli.output import ReaderGone, as_json, facts, note, print_error, say
 from core.cli.session import Session, actor, open_session
 from core.cli.signing import Unlocking, decide, unlock
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
@@ -83,10 +87,21 @@ def _in_session(context: typer.Context, work: Work, wait_for_devices: bool = Fal
     given: Given = context.obj
 
     async def whole() -> int:
+        _end_on_signals()
         async with open_session(given.home, wait_for_devices) as session:
             return await work(session) or exit_codes.DONE
 
     raise typer.Exit(asyncio.run(whole()))
+
+
+def _end_on_signals() -> None:
+    """SIGTERM and SIGHUP end a command in order, as Ctrl+C does: what it hosts must not be left behind."""
+    this = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    for name in ("SIGTERM", "SIGHUP"):
+        # Windows has neither in its loop.
+        if this is not None and sys.platform != "win32":
+            loop.add_signal_handler(getattr(signal, name), this.cancel)
 
 
 @app.command(epilog=EVERYWHERE)
@@ -247,10 +262,10 @@ def service_start(
     """Start the service; it stays until it is stopped."""
 
     async def work() -> int:
-        before = await service_status(context.obj.home, actor())
+        before = await service_status(context.obj.home)
         console = await ensure_service(context.obj.home, "cli", actor(), stay=True, timeout=wait)
         await console.close()
-        status = await service_status(context.obj.home, actor())
+        status = await service_status(context.obj.home)
         if context.obj.json:
             say(as_json({**status.model_dump(mode="json"), "started": not before.running}))
         else:
@@ -270,14 +285,14 @@ def service_stop(
     wait: Annotated[float, typer.Option(min=1, help="Seconds to wait for its end.")] = 30,
 ) -> None:
     """End the service in order; it waits for running work unless --cancel-work is given."""
-    words = asyncio.run(stop_service(context.obj.home, actor(), cancel_work, wait))
+    words = asyncio.run(stop_service(context.obj.home, cancel_work, timeout=wait))
     say(as_json({"stopped": True, "message": words}) if context.obj.json else words)
 
 
 @service_app.command("status", epilog=EVERYWHERE)
 def service_status_command(context: typer.Context) -> None:
     """Say whether a service owns the home."""
-    status = asyncio.run(service_status(context.obj.home, actor()))
+    status = asyncio.run(service_status(context.obj.home))
     if context.obj.json:
         say(as_json(status.model_dump(mode="json")))
         return
@@ -325,6 +340,10 @@ def hoist(argv: list[str]) -> list[str]:
 def run(argv: list[str]) -> int:
     """Run one command and return its exit code. Errors are printed: what happened, then what to do."""
     argv = hoist(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a letter gets its code, not a traceback.
+            stream.reconfigure(errors="backslashreplace")
     json_wanted = "--json" in argv[: argv.index("--") if "--" in argv else None]
     try:
         with logging_nowhere():
@@ -332,7 +351,7 @@ def run(argv: list[str]) -> int:
         return code if isinstance(code, int) else exit_codes.DONE
     except typer.Exit as end:
         return end.exit_code
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
         note("Interrupted.")
         return exit_codes.INTERRUPTED
     except UsageProblem as problem:
@@ -346,6 +365,7 @@ def run(argv: list[str]) -> int:
     except QuarterdeckError as error:
         print_error(error.info, json_wanted)
         return exit_codes.exit_code_of(error.code)
-    except BrokenPipeError:
-        # Whoever read the output has had enough of it.
+    except ReaderGone:
+        # The interpreter's last flush must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_codes.DONE

@@ -16,9 +16,20 @@ from core.text import escape_hidden
 GAP = "  "
 
 
+class ReaderGone(Exception):
+    """Whoever read standard output has had enough of it; no fault of anybody."""
+
+
 def say(text: str = "") -> None:
-    """One or more lines on standard output."""
-    print(text, flush=True)
+    """One or more lines on standard output.
+
+    Raises:
+        ReaderGone: nobody reads it any more.
+    """
+    try:
+        print(text, flush=True)
+    except BrokenPipeError as error:
+        raise ReaderGone from error
 
 
 def note(text: str) -> None:

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from core.cli.output import note
+from core.cli.output import note, one_line
 from core.errors import ErrorCode, QuarterdeckError, ServiceError
 from core.fleet.models import Health
 from core.home import Home
@@ -16,7 +17,6 @@ from core.service.console import Console, DeviceChanged
 from core.service.logfile import logging_to
 from core.service.remote import RemoteConsole
 
-CONNECT_WITHIN = 5.0
 BUSY_FOR = 3.0
 LOOK_AGAIN = 0.1
 DEVICES_WITHIN = 15.0
@@ -54,8 +54,10 @@ async def _begin(ends: contextlib.AsyncExitStack, home: Home, wait_for_devices: 
     deadline = asyncio.get_running_loop().time() + BUSY_FOR
     while True:
         try:
-            remote = await RemoteConsole.connect(home, "cli", actor(), CONNECT_WITHIN)
+            remote = await RemoteConsole.connect(home, "cli", actor())
             ends.push_async_callback(remote.close)
+            if wait_for_devices:
+                await _until_devices_are_here(remote)
             return Session(home, remote, hosted=False)
         except ServiceError as error:
             if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
@@ -89,15 +91,20 @@ async def _host(ends: contextlib.AsyncExitStack, home: Home) -> Console:
 async def _until_devices_are_here(console: Console) -> None:
     """A core that has just been opened has no device yet: give those that are starting a moment."""
     events = console.events()
-    missing = {device.name for device in (await console.state()).devices if device.health not in _HERE}
+    state = await console.state()
+    age = (datetime.now(UTC) - datetime.fromisoformat(state.service_started_at)).total_seconds()
+    missing = {device.name for device in state.devices if device.health not in _HERE}
     try:
-        async with asyncio.timeout(DEVICES_WITHIN):
+        if age >= DEVICES_WITHIN:
+            # Long after the start, whoever is away is away.
+            return
+        async with asyncio.timeout(DEVICES_WITHIN - age):
             while missing:
                 event = await anext(events)
                 if isinstance(event, DeviceChanged) and event.device.health in _HERE:
                     missing.discard(event.device.name)
     except TimeoutError:
-        note(f"Not online after {DEVICES_WITHIN:g} s: {', '.join(sorted(missing))}.")
+        note(f"Not online: {', '.join(map(one_line, sorted(missing)))}.")
     except (StopAsyncIteration, QuarterdeckError):
         return
     finally:

@@ -33,7 +33,8 @@ from core.tasks import TaskGroupOwner
 
 log = structlog.get_logger(__name__)
 
-DEFAULT_TIMEOUT = 30.0
+CONNECT_TIMEOUT = 5.0
+REQUEST_TIMEOUT = 30.0
 SLOW = {"verify": 600.0}
 WAIT_SLACK = 5.0
 
@@ -118,9 +119,16 @@ class RemoteConsole(Console):
 
     @classmethod
     async def connect(
-        cls, home: Home, client: wire.Client, actor: str, timeout: float = DEFAULT_TIMEOUT
+        cls,
+        home: Home,
+        client: wire.Client,
+        actor: str,
+        timeout: float = CONNECT_TIMEOUT,
+        request_timeout: float = REQUEST_TIMEOUT,
     ) -> RemoteConsole:
-        """Attach to the service that owns `home`. `timeout`, in seconds, also bounds each later call.
+        """Attach to the service that owns `home` within `timeout` seconds.
+
+        `request_timeout`, in seconds, bounds each later call but for `wait_run` and `verify`.
 
         Raises:
             ServiceError: nothing answers (`service_unavailable`), or it cannot be talked to (`home_busy`).
@@ -140,7 +148,7 @@ class RemoteConsole(Console):
             raise ServiceError(
                 f"The service of {home.path} refused this program: {error}", ErrorCode.HOME_BUSY
             ) from error
-        console = cls(connection, welcome, timeout)
+        console = cls(connection, welcome, request_timeout)
         console._tasks.spawn("read the socket", console._read())
         return console
 

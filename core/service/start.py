@@ -13,16 +13,16 @@ import core
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError, error_from
 from core.fleet.models import Plain
 from core.home import Home, HomeLock
+from core.policy.operator_keys import login_name
 from core.service import exit_codes
 from core.service.remote import RemoteConsole
 from core.service.wire import Client
 
 POLL = 0.02
 POLL_AT_MOST = 0.2
-ONE_TRY = 5.0
 STOP_WITHIN = 30.0
 
-# Services that this process has started, so that their ends are collected.
+# Services that this process has started: only whoever started a process can collect its end.
 _started: list[subprocess.Popen[bytes]] = []
 
 
@@ -58,7 +58,7 @@ async def ensure_service(
     pause = POLL
     while True:
         try:
-            return await RemoteConsole.connect(home, client, actor, ONE_TRY)
+            return await RemoteConsole.connect(home, client, actor)
         except ServiceError as error:
             if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
                 raise
@@ -129,6 +129,10 @@ def _not_reached(home: Home, timeout: float) -> ServiceError:
     return ServiceError(f"The service of {home.path} did not start within {timeout:g} s; see {home.log}.")
 
 
+def _actor() -> str:
+    return f"cli:{login_name()}"
+
+
 def lock_owner(home: Home) -> str | None:
     """The number of the process that owns the home; None when nobody does."""
     if not home.path.is_dir():
@@ -142,7 +146,9 @@ def lock_owner(home: Home) -> str | None:
         raise BadInput(f"The home {home.path} cannot be used: {error.strerror}.") from error
 
 
-async def stop_service(home: Home, actor: str, cancel_work: bool, timeout: float = STOP_WITHIN) -> str:
+async def stop_service(
+    home: Home, cancel_work: bool, *, actor: str | None = None, timeout: float = STOP_WITHIN
+) -> str:
     """End the service in order and wait until it has let go of the home; says what happened, in words.
 
     Without `cancel_work` it ends when running work has ended; this waits at most `timeout` seconds for it.
@@ -152,7 +158,7 @@ async def stop_service(home: Home, actor: str, cancel_work: bool, timeout: float
             (`timeout`).
     """
     try:
-        console = await RemoteConsole.connect(home, "cli", actor, ONE_TRY)
+        console = await RemoteConsole.connect(home, "cli", actor or _actor())
     except ServiceError as error:
         if error.code is not ErrorCode.SERVICE_UNAVAILABLE or (owner := lock_owner(home)) is None:
             if error.code is ErrorCode.SERVICE_UNAVAILABLE:
@@ -194,14 +200,14 @@ async def _until_free(home: Home) -> None:
     await free
 
 
-async def service_status(home: Home, actor: str) -> ServiceStatus:
+async def service_status(home: Home, *, actor: str | None = None) -> ServiceStatus:
     """What can be known of a home's service from outside.
 
     Raises:
         ServiceError: it speaks another version of its interface.
     """
     try:
-        console = await RemoteConsole.connect(home, "cli", actor, ONE_TRY)
+        console = await RemoteConsole.connect(home, "cli", actor or _actor())
     except ServiceError as error:
         if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
             raise

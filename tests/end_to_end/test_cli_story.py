@@ -285,3 +285,30 @@ class TestWindow:
             )
             assert done.returncode == code, done
         assert done.stdout.startswith("quarterdeck ")
+
+
+class TestEnds:
+    def test_a_reader_that_goes_away_early_is_no_error(self, served):
+        listing = subprocess.Popen(
+            program(served, "audit", "find", "--limit", "1000", "--json"),
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert listing.stdout is not None
+        listing.stdout.close()
+        _, err = listing.communicate(timeout=30)
+        assert (listing.returncode, err) == (0, "")
+
+    def test_a_terminal_without_the_letters_gets_their_codes(self, served):
+        done = subprocess.run(
+            program(served, "audit", "find", "zähl"),
+            env={**environment(), "PYTHONIOENCODING": "ascii"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=30,
+            check=False,
+        )
+        assert b"Traceback" not in done.stderr

@@ -98,3 +98,12 @@ class TestTerminal:
         assert terminal.ends() == 130
         assert "was cancelled" in terminal.seen
         assert "command_sent" not in run(home, "audit", "find", "tool:shell_execute").out
+
+    def test_a_command_that_is_terminated_while_it_hosts_the_core_ends_in_order(self, home, on_terminal):
+        hosting = on_terminal(*CALL)
+        hosting.sees('Type "approve"')
+        hosting.process.send_signal(signal.SIGTERM)
+        assert hosting.ends() == 130
+        assert "was cancelled" in hosting.seen
+        found = run(home, "audit", "find", "kind:service_stopped", "--json").json["entries"]
+        assert len(found) == 1

@@ -58,8 +58,8 @@ Attach = Callable[..., Any]
 async def attach(home: Home, server: ControlServer) -> AsyncIterator[Attach]:
     consoles = []
 
-    async def one(client: wire.Client = "test", actor: str = "operator:anna", timeout: float = 10) -> Any:
-        console = await RemoteConsole.connect(home, client, actor, timeout)
+    async def one(client: wire.Client = "test", actor: str = "operator:anna", timeout: float = 30) -> Any:
+        console = await RemoteConsole.connect(home, client, actor, request_timeout=timeout)
         consoles.append(console)
         return console
 
@@ -309,7 +309,7 @@ class TestWhoComesIn:
 
     async def test_nobody_home_is_said_so(self, home):
         with pytest.raises(ServiceError) as nobody:
-            await RemoteConsole.connect(home, "cli", "cli:x", timeout=1)
+            await RemoteConsole.connect(home, "cli", "cli:x")
         assert nobody.value.code is ErrorCode.SERVICE_UNAVAILABLE
 
     async def test_a_stale_socket_file_is_replaced(self, home, server, host):

@@ -25,7 +25,7 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
     home = Home(tmp_path / "h").create()
     (home.path / "settings.toml").write_text('this_computer = "in-process"\n')
     yield home
-    await stop_service(home, ACTOR, cancel_work=True)
+    await stop_service(home, cancel_work=True)
 
 
 async def test_it_is_started_when_there_is_none_and_found_when_there_is(home):
@@ -65,9 +65,9 @@ async def test_an_owner_that_does_not_answer_is_named_and_its_socket_left_alone(
             await ensure_service(home, "window", ACTOR, timeout=1.5)
         assert busy.value.code is ErrorCode.HOME_BUSY
         assert home.socket.exists()
-        assert (await service_status(home, ACTOR)).owner == str(os.getpid())
+        assert (await service_status(home)).owner == str(os.getpid())
         with pytest.raises(ServiceError) as unstoppable:
-            await stop_service(home, ACTOR, cancel_work=True)
+            await stop_service(home, cancel_work=True)
         assert unstoppable.value.code is ErrorCode.HOME_BUSY
 
 
@@ -115,12 +115,12 @@ async def test_without_anybody_it_ends_by_itself(home):
 
 async def test_told_to_stop_it_stops_and_nothing_is_left_to_stop(home):
     console = await ensure_service(home, "window", ACTOR, stay=True)
-    assert (await service_status(home, ACTOR)).running
-    assert await stop_service(home, ACTOR, cancel_work=False) == "The service has ended."
+    assert (await service_status(home)).running
+    assert await stop_service(home, cancel_work=False) == "The service has ended."
     async with asyncio.timeout(5):
         await console.closed.wait()
-    assert not (await service_status(home, ACTOR)).running
-    assert await stop_service(home, ACTOR, cancel_work=False) == "No service was running."
+    assert not (await service_status(home)).running
+    assert await stop_service(home, cancel_work=False) == "No service was running."
 
 
 async def test_the_current_folder_cannot_offer_another_core(home, tmp_path, monkeypatch):
