@@ -7,6 +7,7 @@ Show dialogs with `open()` and await their end with `ended`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import threading
@@ -72,7 +73,9 @@ async def ended(finished: SignalInstance) -> Any:
     try:
         return await future
     finally:
-        finished.disconnect(take)
+        # Sheets delete themselves when they end: then there is nothing left to disconnect from.
+        with contextlib.suppress(RuntimeError):
+            finished.disconnect(take)
 
 
 class ErrorReporter(QObject):

@@ -33,6 +33,7 @@ from app.shell.nav import Nav
 from app.shell.notices import Notices
 from app.shell.operator import OperatorKeys
 from app.shell.registry import SCREENS, ScreenEntry
+from app.shell.sheet import Overlay
 from app.shell.status_bar import StatusBar
 from app.shell.top_bar import TopBar
 from app.state import AppState
@@ -172,7 +173,9 @@ class MainWindow(QMainWindow):
         return self._made[self._current]
 
     def open(self, screen: str, target: Target | None = None) -> None:
-        """Bring a screen to the front and let it show `target`."""
+        """Bring a screen to the front and let it show `target`; what covers the window gives way."""
+        for cover in self._covers():
+            cover.dismiss()
         if screen != self._current and self._current:
             leaving = self._made[self._current]
             leaving.leave()
@@ -246,10 +249,11 @@ class MainWindow(QMainWindow):
         if inner is not None:
             inner.setFocus(Qt.FocusReason.TabFocusReason)
 
-    def _escape(self) -> None:
-        from app.shell.sheet import Overlay
+    def _covers(self) -> list[Overlay]:
+        return [one for one in self.findChildren(Overlay) if one.isVisible()]
 
-        covers = [one for one in self.findChildren(Overlay) if one.isVisible()]
+    def _escape(self) -> None:
+        covers = self._covers()
         if covers:
             covers[-1].dismissed.emit()
         elif not self.current.escape():

@@ -61,6 +61,10 @@ class Overlay(QWidget):
             self._focus_before.setFocus(Qt.FocusReason.OtherFocusReason)
         self._focus_before = None
 
+    def dismiss(self) -> None:
+        """Give way to another screen, as if the operator had put it away."""
+        self.uncover()
+
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Stay as large as the window."""
         if watched is self._window and event.type() == QEvent.Type.Resize and self.isVisible():
@@ -165,6 +169,13 @@ class Sheet(Overlay):
         """Show what is wrong, above the answers; empty takes it back."""
         self._problem.setText(problem)
         self._problem.setVisible(bool(problem))
+        self._fit()
+
+    def _fit(self) -> None:
+        super()._fit()
+        # Wrapped words need more height the narrower they are; a plain size hint does not know the width.
+        wanted = self.body.totalHeightForWidth(self.card.width())
+        self.card.setFixedHeight(min(max(wanted, 80), max(80, self.height() - 72)))
 
     def open(self, focus: QWidget | None = None) -> None:
         """Come up and return at once; `finished` brings the answer."""
@@ -172,9 +183,14 @@ class Sheet(Overlay):
         self.body.addSpacing(8)
         self.body.addLayout(self._row)
         self.cover()
+        self._fit()
         first = focus or next(iter(self._buttons.values()), None)
         if first is not None:
             first.setFocus(Qt.FocusReason.TabFocusReason)
+
+    def dismiss(self) -> None:
+        """Another screen was opened: no answer."""
+        self.finish(CANCELLED)
 
     def finish(self, answer: str) -> None:
         """Go away with an answer; only the first one counts."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QSizePolicy, QVBoxLayout, QWidget
 
 from app.components import paint
 from app.components.label import Label
@@ -91,6 +91,11 @@ class Step(QWidget):
             self.title.setText(title)
         self.words.setText(words)
         self.words.setVisible(bool(words))
+        # The style sheet gives fields another background on the tint; polishing is what makes it look again.
+        self.setProperty("surface", "accent_tint" if state == "current" else "base")
+        for field in self.findChildren(QLineEdit):
+            field.style().unpolish(field)
+            field.style().polish(field)
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -15,7 +15,7 @@ from core.service.console import EntryPage
 
 ROWS = 50
 COLUMNS = (
-    Column("time", "Time", Kind.TIME, 76),
+    Column("time", "Time", Kind.TIME, 84),
     Column("what", "What", Kind.TEXT, 140, stretch=True, tone="text"),
     Column("tool", "Tool", Kind.MONO, 110),
     Column("verdict", "Verdict", Kind.VERDICT, 104),

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.components.buttons import Button
 from app.components.inputs import SearchField, mark_failed
-from app.components.label import Label, surface
+from app.components.label import Label, rule, surface
 from app.components.section import ScreenHead
 from app.components.tables import DataTable
 from app.link import ConsoleLink
@@ -102,6 +102,7 @@ class FleetScreen(Screen):
         whole.setContentsMargins(0, 0, 0, 0)
         whole.setSpacing(0)
         whole.addWidget(self.head)
+        whole.addWidget(rule())
         whole.addWidget(self.pages, 1)
 
     # What the window asks

@@ -87,8 +87,8 @@ class Operators(SettingsSection):
     def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         super().__init__(
             "Operators",
-            "An approval is a signature by an operator's key. Keys lie in this home; the unlocked one is held "
-            "in this window only, and the service never sees it.",
+            "An approval is a signature by an operator's key. Keys lie in this home; the unlocked one is "
+            "held in this window only, and the service never sees it.",
         )
         self._state, self._link, self._nav = state, link, nav
         self.column.addWidget(SectionHead("Known to the service"))
