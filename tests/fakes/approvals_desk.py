@@ -34,7 +34,7 @@ def stamp(seconds_from_now: float = 0.0) -> str:
 
 
 def make_approval(number: int = 1, **changes: Any) -> Approval:
-    """A request of medium risk that waits; `tool`, `parameters`, `device`, `risk` and more replace its parts."""
+    """A request of medium risk that waits; `tool`, `parameters`, `risk` and others replace its parts."""
     tool = changes.pop("tool", "shell_execute")
     parameters = changes.pop("parameters", {"command": f"echo {number}", "timeout": 20})
     request = make_request(
@@ -118,7 +118,7 @@ class ApprovalsDesk:
         """Let the loop run until something is so."""
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while not true():
+                while not true():  # noqa: ASYNC110  # widgets have no event for each thing a test looks at
                     await asyncio.sleep(0.005)
         except TimeoutError:
             raise AssertionError(f"it did not happen: {what or true}") from None

@@ -16,7 +16,7 @@ from app.screens.approvals.card_parts import BytesPart, FindingsPart, ReasonsPar
 from app.screens.approvals.what_is_sent import DigestCheck, WhatIsSent, what_is_sent
 from app.screens.approvals.words import one_line
 from core.fleet.models import Contract
-from core.policy.models import Approval
+from core.policy.models import Approval, ApprovalState
 
 RIGHT = 296
 RIGHT_NARROW = 272
@@ -54,12 +54,7 @@ class RequestCard(QWidget):
         self.banner = Banner()
         self.end_banner = Banner()
         self._make_parts()
-        self.middle = QScrollArea()
-        self.middle.setWidgetResizable(True)
-        self.middle.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.middle.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._body_widget = self._body()
-        self.middle.setWidget(self._body_widget)
+        self.middle = _Middle(self._body())
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -70,7 +65,7 @@ class RequestCard(QWidget):
     def _make_parts(self) -> None:
         self.bytes = BytesPart("Exactly what will be sent")
         self.findings = FindingsPart()
-        self.others = BytesPart("Other arguments", numbers=False)
+        self.others = BytesPart("Other arguments", exact=False)
         self.undo = UndoBox()
         self.reasons = ReasonsPart()
         self.said = SaidBox()
@@ -129,6 +124,7 @@ class RequestCard(QWidget):
         self.show_facts(contract, "")
         self.middle.verticalScrollBar().setValue(0)
         self.end_banner.hide()
+        self.bytes.head.title.setText("Exactly what will be sent")
         if sent.digest is DigestCheck.DIFFERS:
             self.banner.say(
                 "fail",
@@ -142,6 +138,8 @@ class RequestCard(QWidget):
     def update_request(self, approval: Approval) -> None:
         """Take over the newest state of the request that is shown already."""
         self.approval = approval
+        if approval.state is not ApprovalState.WAITING:
+            self.bytes.head.title.setText("Exactly what was asked for")
 
     def show_facts(self, contract: Contract | None, signer: str) -> None:
         """Show what the approval binds; the contract's source is known once it has been read."""
@@ -232,7 +230,18 @@ class RequestCard(QWidget):
         else:
             self._right.setFixedWidth(self._side)
 
+
+class _Middle(QScrollArea):
+    """What scrolls between head and bar; its body is always as wide as the view, so never sideways."""
+
+    def __init__(self, body: QWidget) -> None:
+        super().__init__()
+        self._body = body
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setWidget(body)
+
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keep the body as wide as the view: nothing scrolls sideways."""
         super().resizeEvent(event)
-        self._body_widget.setMaximumWidth(max(1, self.middle.viewport().width()))
+        self._body.setMaximumWidth(max(1, self.viewport().width()))

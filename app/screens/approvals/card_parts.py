@@ -9,12 +9,11 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 from app.components import paint
 from app.components.badges import RiskBadge
 from app.components.banner import Notice
-from app.components.buttons import Button
 from app.components.code_box import CodeBox, Highlight
 from app.components.code_paint import paint_finding_number
 from app.components.facts import short_digest
 from app.components.icon_mark import IconMark
-from app.components.label import ElidedLabel, Label
+from app.components.label import ElidedLabel, Label, Link, rule
 from app.components.section import Card, Section
 from app.look.theme import theme_of
 from app.look.tokens import SPACE
@@ -38,22 +37,26 @@ class BytesPart(Section):
     end_seen = Signal()
     copied = Signal()
 
-    def __init__(self, title: str, numbers: bool = True) -> None:
+    def __init__(self, title: str, exact: bool = True) -> None:
+        """`exact`: the box holds the very bytes; else a list made for reading, which nobody would copy."""
         super().__init__(title)
-        self.box = CodeBox(title, numbers=numbers)
+        self._exact = exact
+        self.box = CodeBox(title, numbers=exact)
         self.add(self.box)
         self.facts = ElidedLabel("", "meta", "text3")
         self.alike = Label("", "meta", "warn")
         self._seen_mark = IconMark("check", "text3", painted=True, size=12)
         self.seen = Label("", "meta", "text2")
-        self.copy = Button("Copy bytes", "ghost", "copy")
-        self.copy.set_icon_role("accent")
+        self._copy_mark = IconMark("copy", "accent", 14)
+        self.copy = Link("Copy bytes", "meta_strong")
         row = QHBoxLayout()
         row.setSpacing(SPACE.small)
         row.addWidget(self.facts, 1)
         row.addWidget(self.alike)
         row.addWidget(self._seen_mark)
         row.addWidget(self.seen)
+        row.addSpacing(SPACE.tight)
+        row.addWidget(self._copy_mark)
         row.addWidget(self.copy)
         self.body.addLayout(row)
         self.body.setSpacing(2)
@@ -66,12 +69,17 @@ class BytesPart(Section):
         highlights = [Highlight(one.start, one.end, one.risk, one.number) for one in part.places]
         self.box.show_bytes(part.data, highlights)
         text = part.data.decode("utf-8", "replace")
+        # A masked secret is not here: what is shown is then not the bytes, and has no digest worth comparing.
+        whole = self._exact and not masked
         lines = self.box.shown.lines
-        words = [
-            f"{size_words(len(part.data))}, {lines} {'line' if lines == 1 else 'lines'}",
-            short_digest(sha256_hex(part.data)),
-            self.box.shown.describe_hidden(),
-        ]
+        words = (
+            [f"{size_words(len(part.data))}, {lines} {'line' if lines == 1 else 'lines'}"] if whole else []
+        )
+        if whole:
+            words.append(short_digest(sha256_hex(part.data)))
+        words.append(self.box.shown.describe_hidden())
+        self.copy.setVisible(whole)
+        self._copy_mark.setVisible(whole)
         if masked:
             words.append(f"{masked} {'secret' if masked == 1 else 'secrets'} masked")
         self.facts.set_text("   ".join(words))
@@ -116,11 +124,11 @@ class FindingRow(QWidget):
         risk = RiskBadge(finding.risk.value, boxed=False)
         risk.setFixedWidth(76)
         row.addWidget(risk, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(Label(words, "body", wrap=True), 3)
+        row.addWidget(Label(words, "body", wrap=True), 1)
         if detail:
             side = ElidedLabel(detail, "body", "text3")
             side.setMaximumWidth(280)
-            row.addWidget(side, 1, Qt.AlignmentFlag.AlignRight)
+            row.addWidget(side)
         self.setAccessibleName(f"Finding {number}, {self._risk}: {words} {detail}".strip())
         if placed:
             self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -191,6 +199,8 @@ class FindingsPart(Section):
             line = FindingRow(number, finding, number in placed)
             line.pressed.connect(self.pressed)
             self._rows.append(line)
+        if findings:
+            self._rows.insert(0, rule())
         for row in self._rows:
             self.add(row)
 

@@ -289,6 +289,7 @@ class ApprovalsScreen(Screen):
 
     def _show_end(self, one: Approval) -> None:
         self.card.update_request(one)
+        self.bar.stop_guard()
         self.queue.show_end(one)
         fact, detail = final_words(one)
         self.card.end_banner.say(_END_KINDS.get(one.state, "info"), fact, detail)
@@ -448,7 +449,7 @@ class ApprovalsScreen(Screen):
 
     def _key_changed(self) -> None:
         keys = self.nav.keys
-        signer = f"{keys.unlocked}  ed25519 …{keys.fingerprint}" if keys.unlocked else ""
+        signer = f"{keys.unlocked}  …{keys.fingerprint}" if keys.unlocked else ""
         self.card.show_facts(self._contract, signer)
         self._show_situation()
 

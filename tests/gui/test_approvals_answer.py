@@ -1,0 +1,411 @@
+"""Answering a request: nothing by accident, exactly what is shown, signed, and errors where the wish was made."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.event_loop import run_on_qt
+from app.look.theme import Theme
+from core.errors import ErrorCode, JournalUnavailable, Refused
+from core.policy.models import ApprovalState
+from core.policy.requests import request_digest
+from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk
+
+Story = Callable[[ApprovalsDesk], Awaitable[None]]
+Play = Callable[..., None]
+KEYS = Qt.Key
+CTRL = Qt.KeyboardModifier.ControlModifier
+LONG = "\n".join(f"echo line {number}" for number in range(60))
+
+
+@pytest.fixture
+def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
+    """Plays a story on a screen of its own."""
+
+    def run(story: Story, **how: Any) -> None:
+        async def whole() -> None:
+            async with open_desk(tmp_path / "home", **how) as desk:
+                await story(desk)
+
+        run_on_qt(qapp, whole())
+
+    return run
+
+
+def state_of(desk: ApprovalsDesk, number: int = 1) -> ApprovalState:
+    return desk.console.queue[f"a-{number:04}"].state
+
+
+def press(desk: ApprovalsDesk, key: Qt.Key, modifier: Qt.KeyboardModifier | None = None) -> None:
+    """A key to whatever has the focus in the window."""
+    target = desk.screen.focusWidget() or desk.screen
+    QTest.keyClick(target, key, modifier or Qt.KeyboardModifier.NoModifier)
+
+
+def test_ctrl_enter_signs_exactly_the_request_that_is_shown(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        press(desk, KEYS.Key_Return, CTRL)
+        await desk.until(lambda: state_of(desk) is ApprovalState.APPROVED)
+        assert desk.console.queue["a-0001"].decided_by == "harbour"
+        assert desk.screen.queue.model.row_of("a-0001") < 0 or desk.shown().id == "a-0002"
+
+    play(story, requests=[make_approval(1), make_approval(2)])
+
+
+def test_a_click_on_approve_leaves_the_keyboard_where_it_was(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.screen.queue.view.setFocus()
+        QTest.mouseClick(desk.screen.bar.approve, Qt.MouseButton.LeftButton)
+        await desk.until(lambda: state_of(desk) is ApprovalState.APPROVED)
+        assert desk.screen.queue.view.hasFocus()
+
+    play(story, requests=[make_approval(1), make_approval(2)])
+
+
+def test_a_new_card_takes_no_answer_for_700_ms(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.screen.open_card("a-0002")
+        bar = desk.screen.bar
+        assert bar.guarded
+        assert not bar.approve.isEnabled()
+        assert not bar.deny.isEnabled()
+        press(desk, KEYS.Key_Return, CTRL)
+        press(desk, KEYS.Key_D)
+        QTest.mouseClick(bar.approve, Qt.MouseButton.LeftButton)
+        bar.approve_asked.emit()
+        bar.deny_asked.emit("")
+        assert not bar.asks_reason
+        await desk.guard_over()
+        assert "decide" not in desk.console.asked
+        assert bar.approve.isEnabled()
+
+    play(story, requests=[make_approval(1), make_approval(2)])
+
+
+def test_the_guard_lasts_at_least_700_ms(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        assert desk.screen.bar._guard.interval() == 700
+        assert desk.screen.bar._guard.timerType() is Qt.TimerType.PreciseTimer
+
+    play(story, requests=[make_approval(1)])
+
+
+@pytest.mark.parametrize("key", [KEYS.Key_Return, KEYS.Key_Enter, KEYS.Key_Space])
+@pytest.mark.parametrize("place", ["queue.view", "bar.approve", "card.bytes.box", "bar.name_field", ""])
+def test_a_stray_key_never_approves(play: Play, key: Qt.Key, place: str) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        target: Any = desk.screen
+        for part in place.split(".") if place else ():
+            target = getattr(target, part)
+        target.setFocus()
+        QTest.keyClick(target, key)
+        QTest.keyClick(target, key)
+        await desk.until(lambda: not desk.screen.bar.guarded)
+        assert "decide" not in desk.console.asked
+        assert not desk.screen.bar.approve.isDefault()
+        assert not desk.screen.bar.approve.autoDefault()
+        assert not desk.screen.bar.deny.isDefault()
+
+    play(story, requests=[make_approval(1)])
+
+
+@pytest.mark.parametrize("risk", ["high", "critical"])
+def test_high_risk_is_approved_only_after_its_end_was_seen(play: Play, risk: str) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        bar, box = desk.screen.bar, desk.screen.card.bytes.box
+        bar.name_field.setText("lab-lnx-01")
+        assert not bar.approve.isEnabled()
+        assert bar.hint.text() == "scroll to the end first"
+        press(desk, KEYS.Key_Return, CTRL)
+        box.verticalScrollBar().setValue(box.verticalScrollBar().maximum())
+        await desk.until(bar.approve.isEnabled, "approve is possible")
+        assert "decide" not in desk.console.asked
+        bar.press_approve()
+        await desk.until(lambda: state_of(desk) is ApprovalState.APPROVED)
+
+    play(story, requests=[make_approval(1, risk=risk, parameters={"command": LONG})])
+
+
+def test_a_long_second_argument_has_to_be_seen_too(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        card, bar = desk.screen.card, desk.screen.bar
+        assert card.bytes.box.end_was_seen
+        assert not card.end_was_seen
+        assert not bar.approve.isEnabled()
+
+    hiding = {"command": "true", "script": "x" * 5000 + "rm -rf /"}
+    play(story, requests=[make_approval(1, risk="high", parameters=hiding)])
+
+
+def test_medium_risk_does_not_ask_for_the_end(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        assert not desk.screen.card.end_was_seen
+        assert desk.screen.bar.approve.isEnabled()
+
+    play(story, requests=[make_approval(1, parameters={"command": LONG})])
+
+
+def test_critical_asks_for_the_devices_name_and_is_not_primary(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        bar = desk.screen.bar
+        await desk.until(lambda: desk.screen.card.end_was_seen)
+        assert bar.approve.kind == "normal"
+        assert bar.name_field.isVisible()
+        for wrong in ("", "db-primar", "DB-PRIMARY", "db-primary ", "db-prіmary"):
+            bar.name_field.setText(wrong)
+            assert not bar.approve.isEnabled(), wrong
+            bar.press_approve()
+        assert "decide" not in desk.console.asked
+        bar.name_field.setFocus()
+        bar.name_field.clear()
+        QTest.keyClicks(bar.name_field, "db-primary")
+        assert bar.approve.isEnabled()
+        QTest.keyClick(bar.name_field, KEYS.Key_Return)
+        assert "decide" not in desk.console.asked
+        QTest.keyClick(bar.name_field, KEYS.Key_Return, CTRL)
+        await desk.until(lambda: state_of(desk) is ApprovalState.APPROVED)
+
+    play(
+        story, requests=[make_approval(1, risk="critical", device="db-primary", parameters={"command": "x"})]
+    )
+
+
+def test_the_typed_name_is_gone_with_the_card(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.screen.bar.name_field.setText("lab-lnx-01")
+        desk.screen.open_card("a-0002")
+        assert desk.screen.bar.name_field.text() == ""
+
+    both = [make_approval(n, risk="critical", parameters={"command": "x"}) for n in (1, 2)]
+    play(story, requests=both)
+
+
+def test_denying_carries_the_reason_to_the_console(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        press(desk, KEYS.Key_D)
+        bar = desk.screen.bar
+        assert bar.asks_reason
+        assert bar.reason.hasFocus()
+        QTest.keyClicks(bar.reason, "Not during jkd hours")
+        QTest.keyClick(bar.reason, KEYS.Key_Return)
+        await desk.until(lambda: state_of(desk) is ApprovalState.DENIED)
+        assert desk.console.queue["a-0001"].reason == "Not during jkd hours"
+        assert state_of(desk, 2) is ApprovalState.WAITING
+
+    play(story, requests=[make_approval(1), make_approval(2)])
+
+
+def test_denying_without_a_reason_works_and_escape_goes_back(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        bar = desk.screen.bar
+        bar.open_reason()
+        assert desk.screen.escape()
+        assert not bar.asks_reason
+        assert not desk.screen.escape()
+        assert "decide" not in desk.console.asked
+        bar.open_reason()
+        QTest.keyClick(bar.reason, KEYS.Key_Return)
+        await desk.until(lambda: state_of(desk) is ApprovalState.DENIED)
+        assert desk.console.queue["a-0001"].reason == ""
+
+    play(story, requests=[make_approval(1)])
+
+
+def test_a_digest_that_does_not_fit_the_bytes_is_never_signed(play: Play) -> None:
+    honest = make_approval(1, parameters={"command": "ls /tmp"})
+    evil = make_approval(1, parameters={"command": "rm -rf /"})
+    swapped = honest.model_copy(
+        update={"request": honest.request.model_copy(update={"digest": evil.request.digest})}
+    )
+
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        bar, card = desk.screen.bar, desk.screen.card
+        assert card.banner.kind == "fail"
+        assert card.banner.isVisible()
+        assert "digest does not fit" in card.banner.words().lower()
+        assert not bar.approve.isEnabled()
+        assert not bar.deny.isEnabled()
+        press(desk, KEYS.Key_Return, CTRL)
+        bar.approve_asked.emit()
+        bar.deny_asked.emit("no")
+        desk.screen._answer(approve=True, reason="")
+        desk.screen._answer(approve=False, reason="")
+        assert "decide" not in desk.console.asked
+
+    play(story, requests=[swapped])
+
+
+def test_a_request_swapped_under_its_id_is_shown_anew_and_guarded(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        other = make_approval(1, parameters={"command": "rm -rf /"})
+        desk.console.request(other)
+        await desk.until(lambda: b"rm -rf" in desk.screen.card.bytes.box.exact_bytes)
+        assert desk.screen.bar.guarded
+        assert not desk.screen.bar.approve.isEnabled()
+        assert "another one" in desk.screen.card.banner.words()
+
+    play(story, requests=[make_approval(1, parameters={"command": "ls"})])
+
+
+def test_a_masked_secret_is_shown_as_dots_and_says_that_the_digest_was_not_checked(play: Play) -> None:
+    masked = make_approval(1, parameters={"command": "login", "password": {"$secret": "ab" * 32}})
+    masked = masked.model_copy(update={"request": masked.request.model_copy(update={"digest": "0" * 64})})
+
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        shown = desk.screen.card.others.box.toPlainText()
+        assert "••• secret" in shown
+        assert "abab" not in shown
+        assert "not possible" in desk.screen.card.facts.value("Checked").text()
+        assert desk.screen.bar.approve.isEnabled()
+
+    play(story, requests=[masked])
+
+
+def test_the_digest_shown_is_the_one_that_is_signed(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        request = desk.shown().request
+        assert request.digest == request_digest(request)
+        assert request.digest[:4] in desk.screen.card.facts.value("Digest").text()
+        assert desk.screen.card.facts.value("Digest").toolTip().find(request.digest) >= 0
+
+    play(story, requests=[make_approval(1)])
+
+
+def test_decided_elsewhere_while_open_says_by_whom_and_disables_the_bar(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.screen.bar.open_reason()
+        decided = {"state": ApprovalState.DENIED, "decided_by": "anna", "reason": "No."}
+        desk.console.request(desk.console.queue["a-0001"].model_copy(update=decided))
+        end = desk.screen.card.end_banner
+        await desk.until(lambda: not end.isHidden(), "the card says so")
+        assert "Denied by anna" in end.words()
+        assert "No." in end.words()
+        assert desk.shown().id == "a-0001"
+        bar = desk.screen.bar
+        assert not bar.asks_reason
+        assert not bar.approve.isVisible()
+        bar.press_approve()
+        press(desk, KEYS.Key_Return, CTRL)
+        press(desk, KEYS.Key_D)
+        assert "decide" not in desk.console.asked
+        bar.next.click()
+        assert desk.shown().id == "a-0002"
+        assert desk.screen.queue.model.ids == ["a-0002"]
+
+    play(story, requests=[make_approval(1), make_approval(2)])
+
+
+@pytest.mark.parametrize("state", [ApprovalState.EXPIRED, ApprovalState.WITHDRAWN])
+def test_a_request_that_ran_out_or_was_withdrawn_says_that_nothing_was_sent(
+    play: Play, state: ApprovalState
+) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.console.request(desk.console.queue["a-0001"].model_copy(update={"state": state}))
+        end = desk.screen.card.end_banner
+        await desk.until(lambda: not end.isHidden())
+        assert state.value in end.words().lower()
+        assert "nothing was sent" in end.words().lower()
+
+    play(story, requests=[make_approval(1)])
+
+
+def test_a_refused_answer_stays_on_the_card_with_what_to_do(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.console.fail_next["decide"] = JournalUnavailable("The disk is full.")
+        desk.screen.bar.press_approve()
+        bar = desk.screen.bar
+        await desk.until(bar.error.isVisible)
+        assert "The disk is full." in bar.error.words()
+        assert "Make the journal writable" in bar.error.words()
+        assert bar.approve.isEnabled()
+        assert state_of(desk) is ApprovalState.WAITING
+
+    play(story, requests=[make_approval(1)])
+
+
+def test_while_an_answer_is_on_its_way_there_is_no_second_one(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        free = desk.console.hold_back("decide")
+        bar = desk.screen.bar
+        bar.press_approve()
+        assert bar.approve.text() == "Sending…"
+        assert not bar.approve.isEnabled()
+        bar.press_approve()
+        bar.open_reason()
+        assert not bar.asks_reason
+        await desk.until(lambda: "decide" in desk.console.asked)
+        free.set()
+        await desk.until(lambda: state_of(desk) is ApprovalState.APPROVED)
+        assert desk.console.asked.count("decide") == 1
+
+    play(story, requests=[make_approval(1)])
+
+
+def test_a_locked_key_is_offered_to_be_unlocked_instead_of_approving(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        bar = desk.screen.bar
+        assert not bar.approve.isVisible()
+        assert bar.unlock.text() == "Unlock harbour…"
+        press(desk, KEYS.Key_Return, CTRL)
+        press(desk, KEYS.Key_D)
+        assert not bar.asks_reason
+        bar.unlock.click()
+        assert desk.nav.unlocks == 1
+        await desk.nav.keys.unlock("harbour", "long enough words")
+        await desk.until(bar.approve.isVisible)
+        assert bar.approve.isEnabled()
+
+    play(story, requests=[make_approval(1)], unlocked=False, passphrase="long enough words")
+
+
+def test_without_the_service_nothing_can_be_answered(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.console.lose("The service was killed.")
+        bar = desk.screen.bar
+        await desk.until(lambda: not bar.approve.isEnabled())
+        assert "not connected" in bar.hint.text()
+        desk.console.come_back()
+        await desk.until(bar.approve.isEnabled)
+
+    play(story, requests=[make_approval(1)])
+
+
+def test_an_answer_too_late_says_what_happened_meanwhile(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        gone = {"state": ApprovalState.EXPIRED}
+        desk.console.queue["a-0001"] = desk.console.queue["a-0001"].model_copy(update=gone)
+        desk.console.fail_next["decide"] = Refused("This request is expired.", ErrorCode.APPROVAL_INVALID)
+        desk.screen.bar.press_approve()
+        await desk.until(desk.screen.bar.error.isVisible)
+        assert "expired" in desk.screen.bar.error.words()
+
+    play(story, requests=[make_approval(1)])

@@ -1,0 +1,316 @@
+"""The queue: in order of risk and age, still under the pointer, quick with a thousand, never in the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtTest import QAbstractItemModelTester, QTest
+from PySide6.QtWidgets import QApplication
+
+from app.event_loop import run_on_qt
+from app.look.theme import Theme
+from app.screens.approvals.queue_model import QueueModel
+from app.screens.approvals.time_left import TimeLeft, clock_words
+from core.policy.models import Approval, ApprovalState
+from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk
+
+Story = Callable[[ApprovalsDesk], Awaitable[None]]
+Play = Callable[..., None]
+
+
+@pytest.fixture
+def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
+    """Plays a story on a screen of its own."""
+
+    def run(story: Story, **how: Any) -> None:
+        async def whole() -> None:
+            async with open_desk(tmp_path / "home", **how) as desk:
+                await story(desk)
+
+        run_on_qt(qapp, whole())
+
+    return run
+
+
+def gone(desk: ApprovalsDesk, number: int) -> None:
+    known = desk.console.queue[f"a-{number:04}"]
+    desk.console.request(known.model_copy(update={"state": ApprovalState.WITHDRAWN}))
+
+
+def hover(desk: ApprovalsDesk, row: int) -> None:
+    view = desk.screen.queue.view
+    spot = QPointF(view.visualRect(view.model().index(row, 0)).center())
+    none, no_keys = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
+    # QTest.mouseMove would run a loop of its own, which loses the tasks of this one.
+    move = QMouseEvent(QEvent.Type.MouseMove, spot, view.viewport().mapToGlobal(spot), none, none, no_keys)
+    QApplication.sendEvent(view.viewport(), move)
+
+
+def leave(desk: ApprovalsDesk) -> None:
+    QApplication.sendEvent(desk.screen.queue.view.viewport(), QEvent(QEvent.Type.Leave))
+
+
+def numbers(*approvals: int) -> list[str]:
+    return [f"a-{number:04}" for number in approvals]
+
+
+def test_the_highest_risk_comes_first_then_the_oldest(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        assert desk.screen.queue.model.ids == numbers(4, 2, 5, 1, 3)
+
+    risks = {1: "medium", 2: "high", 3: "medium", 4: "critical", 5: "high"}
+    play(story, requests=[make_approval(n, risk=risk) for n, risk in risks.items()])
+
+
+def test_a_new_card_moves_neither_selection_nor_focus(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        screen = desk.screen
+        screen.open_card("a-0002")
+        await desk.guard_over()
+        screen.card.bytes.box.setFocus()
+        desk.console.request(make_approval(9, risk="critical"))
+        await desk.until(lambda: "a-0009" in screen.queue.model.ids)
+        assert screen.queue.model.ids[0] == "a-0009"
+        assert desk.shown().id == "a-0002"
+        assert screen.queue.view.currentIndex().row() == screen.queue.model.row_of("a-0002")
+        assert screen.card.bytes.box.hasFocus()
+        assert not screen.bar.guarded
+
+    play(story, requests=[make_approval(1), make_approval(2), make_approval(3)])
+
+
+def test_the_first_card_in_an_empty_queue_takes_no_focus(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        assert desk.screen.stack.currentIndex() == 0
+        before = desk.screen.focusWidget()
+        desk.console.request(make_approval(1))
+        await desk.until(lambda: desk.screen.stack.currentIndex() == 1)
+        assert desk.screen.focusWidget() is before
+        assert desk.screen.bar.guarded
+
+    play(story)
+
+
+def test_nothing_moves_under_the_pointer_until_it_leaves(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        pane = desk.screen.queue
+        hover(desk, 1)
+        desk.console.request(make_approval(8, risk="high"))
+        desk.console.request(make_approval(9, risk="critical"))
+        gone(desk, 2)
+        await desk.until(pane.new_above.isVisible, "the line says what is new")
+        assert pane.new_above.text() == "2 new above"
+        assert pane.model.ids == numbers(1, 2, 3)
+        leave(desk)
+        assert pane.model.ids == numbers(9, 8, 1, 3)
+        assert not pane.new_above.isVisible()
+
+    play(story, requests=[make_approval(n) for n in (1, 2, 3)])
+
+
+def test_the_line_brings_what_is_new_into_the_list(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        pane = desk.screen.queue
+        hover(desk, 0)
+        desk.console.request(make_approval(9, risk="critical"))
+        await desk.until(pane.new_above.isVisible)
+        pane.new_above.click()
+        assert pane.model.ids == numbers(9, 1)
+
+    play(story, requests=[make_approval(1)])
+
+
+def test_what_is_new_below_appears_at_once_also_under_the_pointer(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        hover(desk, 0)
+        desk.console.request(make_approval(2, risk="low"))
+        await desk.until(lambda: desk.screen.queue.model.ids == numbers(1, 2))
+        assert not desk.screen.queue.new_above.isVisible()
+
+    play(story, requests=[make_approval(1)])
+
+
+def test_j_and_k_and_the_arrows_move_through_the_queue(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        view = desk.screen.queue.view
+        view.setFocus()
+        seen = [desk.shown().id]
+        for key in (Qt.Key.Key_J, Qt.Key.Key_J, Qt.Key.Key_J, Qt.Key.Key_K, Qt.Key.Key_Down, Qt.Key.Key_Up):
+            QTest.keyClick(view, key)
+            seen.append(desk.shown().id)
+        assert seen == numbers(1, 2, 3, 3, 2, 3, 2)
+
+    play(story, requests=[make_approval(n) for n in (1, 2, 3)])
+
+
+def test_letters_reach_the_reason_field_instead_of_moving_the_queue(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.screen.bar.open_reason()
+        QTest.keyClicks(desk.screen.bar.reason, "jkdf")
+        assert desk.screen.bar.reason.text() == "jkdf"
+        assert desk.shown().id == "a-0001"
+
+    play(story, requests=[make_approval(1), make_approval(2)])
+
+
+def test_keys_of_the_screen_work_while_the_bytes_have_the_focus(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        box = desk.screen.card.bytes.box
+        box.setFocus()
+        QTest.keyClick(box, Qt.Key.Key_J)
+        assert desk.shown().id == "a-0002"
+
+    play(story, requests=[make_approval(1), make_approval(2)])
+
+
+def test_after_the_last_answer_the_empty_queue_lists_what_was_decided(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.screen._deny("Not today")
+        await desk.until(lambda: desk.screen.stack.currentIndex() == 0)
+        assert desk.screen.nothing.accessibleName().startswith("Nothing waits for you.")
+        assert [one.id for one in desk.screen._log.decided] == ["a-0001"]
+        assert desk.screen._log.outcome(desk.screen._log.decided[0]) == "Nothing was sent. Not today"
+        desk.screen.nothing.show_wanted.emit("a-0001")
+        await desk.until(lambda: desk.screen.stack.currentIndex() == 1)
+        assert "Denied by harbour" in desk.screen.card.end_banner.words()
+
+    play(story, requests=[make_approval(1)])
+
+
+def test_a_thousand_requests_show_quickly_and_stay_smooth(play: Play) -> None:
+    many = [make_approval(n, risk=["low", "medium", "high"][n % 3]) for n in range(1000)]
+
+    async def story(desk: ApprovalsDesk) -> None:
+        screen, view = desk.screen, desk.screen.queue.view
+        assert screen.queue.model.rowCount() == 1000
+        fresh = QueueModel()
+        began = time.perf_counter()
+        fresh.show_waiting(desk.state.waiting())
+        filled = time.perf_counter() - began
+        began = time.perf_counter()
+        view.doItemsLayout()
+        view.viewport().grab()
+        shown = time.perf_counter() - began
+        worst = 0.0
+        bar = view.verticalScrollBar()
+        for step in range(20):
+            began = time.perf_counter()
+            bar.setValue(step * bar.maximum() // 20)
+            view.viewport().grab()
+            worst = max(worst, time.perf_counter() - began)
+        began = time.perf_counter()
+        desk.state.approvals["a-2000"] = make_approval(2000, risk="critical")
+        screen._queue_changed()
+        one_more = time.perf_counter() - began
+        print(f"fill {filled:.3f} show {shown:.3f} scroll {worst:.3f} one more {one_more:.3f}")
+        assert filled < 0.3
+        assert shown < 0.5
+        assert worst < 0.1
+        assert one_more < 0.2
+        assert desk.shown().id == screen.queue.view.currentIndex().data(Qt.ItemDataRole.UserRole + 1).id
+
+    play(story, requests=many)
+
+
+def test_the_place_in_the_list_is_kept_when_cards_come_above(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        view = desk.screen.queue.view
+        view.verticalScrollBar().setValue(view.verticalScrollBar().maximum() // 2)
+        top = view.indexAt(QPoint(5, 5)).data(Qt.ItemDataRole.UserRole + 1).id
+        desk.console.request(make_approval(500, risk="critical"))
+        await desk.until(lambda: "a-0500" in desk.screen.queue.model.ids)
+        assert view.indexAt(QPoint(5, 5)).data(Qt.ItemDataRole.UserRole + 1).id == top
+
+    play(story, requests=[make_approval(n) for n in range(60)])
+
+
+def test_a_card_that_is_read_is_held_and_let_go_again(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        held: list[tuple[str, bool]] = []
+        real = desk.console.hold
+
+        async def hold(approval: str, reading: bool) -> Approval:
+            held.append((approval, reading))
+            return await real(approval, reading)
+
+        await desk.until(lambda: desk.shown().paused, "the first card is held")
+        desk.console.hold = hold  # type: ignore[method-assign]  # to see the arguments
+        assert desk.screen.card.header.time_left.text().endswith("paused while you read")
+        desk.screen.open_card("a-0002")
+        await desk.until(lambda: len(held) == 2)
+        assert held == [("a-0001", False), ("a-0002", True)]
+        QApplication.sendEvent(desk.screen, QEvent(QEvent.Type.WindowDeactivate))
+        await desk.until(lambda: len(held) == 3)
+        assert held[-1] == ("a-0002", False)
+        QApplication.sendEvent(desk.screen, QEvent(QEvent.Type.WindowActivate))
+        await desk.until(lambda: len(held) == 4)
+        assert held[-1] == ("a-0002", True)
+        assert desk.screen.bar.guarded
+        desk.screen.leave()
+        await desk.until(lambda: len(held) == 5)
+        assert held[-1] == ("a-0002", False)
+
+    play(story, requests=[make_approval(1), make_approval(2)])
+
+
+def test_time_runs_down_and_stands_still_while_paused_for_five_minutes_at_most() -> None:
+    clock = TimeLeft()
+    one = make_approval(1, left=600.0)
+    clock.note([one])
+    now = time.time()
+    assert 598 < clock.seconds(one, now) <= 600
+    assert 498 < clock.seconds(one, now + 100) <= 500
+    assert clock.seconds(one, now + 10_000) == 0
+    paused = one.model_copy(update={"paused": True})
+    clock.note([paused])
+    assert clock.seconds(paused, now + 299) == pytest.approx(600, abs=1)
+    assert clock.seconds(paused, now + 400) == pytest.approx(500, abs=1)
+
+
+def test_a_second_pause_gets_only_what_the_first_left() -> None:
+    clock = TimeLeft()
+    one = make_approval(1, left=600.0)
+    began = time.time()
+    clock.note([one.model_copy(update={"paused": True})])
+    later = make_approval(1, left=800.0).model_copy(update={"remaining_s": 600.0})  # 200 s on
+    clock.note([later])
+    again = later.model_copy(update={"paused": True})
+    clock.note([again])
+    assert clock.seconds(again, began + 200 + 99) == pytest.approx(600, abs=1)
+    assert clock.seconds(again, began + 200 + 150) == pytest.approx(550, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0, "0:00"), (59.9, "0:59"), (271, "4:31"), (3729, "1:02:09")]
+)
+def test_times_left_are_written_as_clocks(seconds: float, words: str) -> None:
+    assert clock_words(seconds) == words
+
+
+def test_the_model_keeps_qts_promises_through_every_change(qapp: QApplication) -> None:
+    model = QueueModel()
+    tester = QAbstractItemModelTester(model, QAbstractItemModelTester.FailureReportingMode.Fatal)
+    made = [make_approval(n) for n in range(40)]
+    model.show_waiting(made[5:30:3])
+    model.show_waiting(made, frozen=True)
+    assert model.held_back > 0
+    model.show_waiting(made)
+    assert model.held_back == 0
+    assert model.ids == [one.id for one in made]
+    model.show_waiting(made[::2], keep=["a-0001"], frozen=False)
+    assert model.ids == ["a-0000", "a-0001", *(one.id for one in made[2::2])]
+    model.show_waiting([])
+    assert model.rowCount() == 0
+    del tester
