@@ -1,0 +1,74 @@
+"""The real window on a `Console` of your choice, for GUI tests of every screen.
+
+    def test_a_device_opens_its_panel(theme, tmp_path):
+        async def scenario(desk: Desk) -> None:
+            desk.window.open("fleet")
+            await seen(lambda: desk.window.current.panel.isVisible())
+
+        play(theme, tmp_path, FakeConsole(), scenario)
+
+`play` runs the scenario on the Qt loop, ends the window in order, and fails when a task is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtWidgets import QApplication
+
+from app.event_loop import run_on_qt
+from app.look.theme import Theme
+from app.main import Desk
+from core.home import Home
+from core.service.console import Console
+
+PATIENCE_S = 5.0
+
+
+async def seen(condition: Callable[[], object], timeout: float = PATIENCE_S) -> None:
+    """Wait until something shows on the screen; widgets have no one signal for that.
+
+    Raises:
+        TimeoutError: it did not come within `timeout` seconds.
+    """
+    async with asyncio.timeout(timeout):
+        while not condition():  # noqa: ASYNC110  # widgets have no event for "it shows"
+            await asyncio.sleep(0.005)
+
+
+def play(
+    theme: Theme,
+    folder: Path,
+    console: Console | Callable[[], Awaitable[Console]],
+    scenario: Callable[[Desk], Coroutine[Any, Any, None]],
+    size: tuple[int, int] = (1440, 900),
+    wait: bool = True,
+) -> None:
+    """Play `scenario` in the window; with `wait`, after the first state was read.
+
+    `console` may be a function that opens one, to test what happens when that fails.
+    """
+    app = QApplication.instance()
+    assert isinstance(app, QApplication)
+
+    async def opened() -> Console:
+        return console if isinstance(console, Console) else await console()
+
+    async def main() -> None:
+        desk = Desk(Home(folder).create(), theme, opened)
+        desk.window.resize(*size)
+        desk.begin()
+        try:
+            if wait:
+                await seen(lambda: desk.state.loaded)
+                desk.state.flush()
+            await scenario(desk)
+        finally:
+            await desk.end()
+        left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        assert not left, f"tasks were left: {left}"
+
+    run_on_qt(app, main())

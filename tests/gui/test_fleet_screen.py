@@ -1,0 +1,307 @@
+"""Fleet: table, filter, panel, tools with their contracts, review of changed definitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenDevice, OpenQuery, Target
+from app.screens.fleet.screen import FleetScreen
+from app.shell.sheet import Sheet
+from core.errors import DeviceError, ErrorCode, Refused
+from core.fleet.models import Health
+from tests.fakes.fleet_data import CHANGED_KEY
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+
+def fleet_of(desk: Desk) -> FleetScreen:
+    desk.window.open("fleet")
+    assert isinstance(desk.window.current, FleetScreen)
+    return desk.window.current
+
+
+def names_in(fleet: FleetScreen) -> list[str]:
+    return [row.key for row in fleet.table.rows_model.rows]
+
+
+def opened_screens(desk: Desk) -> list[tuple[str, Target | None]]:
+    """Record where the screen wants to go, without needing the other screens."""
+    opened: list[tuple[str, Target | None]] = []
+    desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
+    return opened
+
+
+def test_production_devices_come_first_and_carry_their_band(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        rows = fleet.table.rows_model.rows
+        marked = [row.key for row in rows if row.production]
+        assert len(rows) == 24
+        assert names_in(fleet)[: len(marked)] == marked
+        assert fleet.head.detail.text() == "24 devices"
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_the_filter_counts_as_it_is_typed(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        QTest.keyClick(desk.window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+        QTest.keyClicks(fleet.filter_field, "os:linux tag:lab")
+        await seen(lambda: fleet.head.detail.text() == "5 of 24 devices")
+        assert names_in(fleet) == [f"lab-lnx-0{number}" for number in range(1, 6)]
+        assert fleet.run_button.text() == "Run on 5…"
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_half_a_filter_says_what_is_wrong_and_keeps_the_rows(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.filter_field.setText("health:sick")
+        await seen(fleet.problem.isVisible)
+        assert "column" in fleet.problem.text()
+        assert len(names_in(fleet)) == 24
+        fleet.filter_field.setText("health:stale")
+        await seen(lambda: names_in(fleet) == ["kiosk-hall-2"])
+        assert not fleet.problem.isVisible()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_status_part_opens_the_fleet_with_its_filter(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("settings")
+        desk.window.status_bar._health[Health.OFFLINE].click()
+        fleet = desk.window.current
+        assert isinstance(fleet, FleetScreen)
+        assert names_in(fleet) == ["kiosk-yard", "lab-win-03"]
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_device_keeps_its_row_while_its_state_changes(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.table.choose("lab-lnx-03")
+        console.change_device("lab-lnx-01", health=Health.OFFLINE, reason="The line was closed.")
+        await seen(lambda: any(row.key == "lab-lnx-01" and row.muted for row in fleet.table.rows_model.rows))
+        assert fleet.table.current_key() == "lab-lnx-03"
+        assert fleet.panel._name.text() == "lab-lnx-03"
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_the_panel_shows_tools_with_effect_risk_and_source(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenDevice("lab-lnx-01", "tools"))
+        table = fleet.panel.tools_tab.table
+        await seen(lambda: table.rows_model.rowCount() == 10)
+        shell = table.rows_model.row_at(table.rows_model.place_of("action::shell_execute"))
+        assert shell is not None
+        assert shell.cells[1:] == ("change", "high", "built-in")
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_tool_details_say_who_says_so_and_why(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenDevice("lab-lnx-01", "tools", "data_collection::artifact.list"))
+        details = fleet.panel.tools_tab.details
+        await seen(lambda: details._name.text() == "artifact.list")
+        value, why = details._facts._labels[1][1], details._facts._labels[1][2]
+        assert value.text() == "low, declared"
+        assert why.text().startswith("The device declares it read-only")
+        assert '"prefix"' in details._schema.toPlainText()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_what_a_device_says_is_never_taken_for_markup(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    tools = console.tools_of["lab-lnx-01"]
+    tools[0] = tools[0].model_copy(update={"description": "<b>harmless</b><img src='file:///etc/passwd'>"})
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenDevice("lab-lnx-01", "tools", tools[0].tool_key))
+        details = fleet.panel.tools_tab.details
+        await seen(lambda: "harmless" in details._description.text())
+        assert details._description.textFormat() == Qt.TextFormat.PlainText
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_unavailable_tools_are_listed_with_the_reason_and_how_to_get_them(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenDevice("this-computer", "tools"))
+        missing = fleet.panel.tools_tab.missing
+        await seen(missing.isVisible)
+        rows = [" ".join(str(missing.rows_model.index(n, c).data()) for c in (0, 1)) for n in range(3)]
+        assert any(
+            "shell_execute_read bubblewrap is not installed. apt install bubblewrap" in row for row in rows
+        )
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_an_offline_device_says_why_its_tools_cannot_be_read(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenDevice("kiosk-yard"))
+        await seen(lambda: fleet.panel.overview.message.text() == "kiosk-yard is offline.")
+        assert not fleet.panel.take.isEnabled()
+        assert "cannot be asked now" in fleet.panel.take.toolTip()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_taking_a_picture_shows_it(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.devices["lab-lnx-02"] = console.devices["lab-lnx-02"].model_copy(update={"picture": None})
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenDevice("lab-lnx-02"))
+        assert not fleet.panel.picture.has_picture
+        fleet.table.setFocus()
+        QTest.keyClick(fleet.table, Qt.Key.Key_T)
+        await seen(lambda: fleet.panel.picture.has_picture)
+        assert "1280 × 800" in fleet.panel._picture_words.text()
+        assert fleet.panel.take.text() == "Take picture"
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_picture_that_is_no_image_is_said_to_be_unreadable(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    blob = console.journal.add_blob(b"not an image")
+    console.devices["lab-lnx-02"] = console.devices["lab-lnx-02"].model_copy(update={"picture": blob})
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenDevice("lab-lnx-02"))
+        await seen(lambda: fleet.panel._picture_words.text() == "The picture cannot be read.")
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_picture_that_fails_says_what_to_do_beside_the_button(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.fail_next["call"] = DeviceError("lab-lnx-02 did not answer.", ErrorCode.TIMEOUT)
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenDevice("lab-lnx-02"))
+        fleet.panel.take_picture()
+        await seen(fleet.panel._problem.isVisible)
+        assert "did not answer" in fleet.panel._problem.text()
+        assert "allow more time" in fleet.panel._problem.text()
+        assert fleet.panel.take.isEnabled()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_call_a_tool_opens_its_form_and_sends_nothing(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenDevice("lab-lnx-01", "tools", "action::write_file"))
+        await seen(lambda: fleet.panel.tools_tab.chosen() is not None)
+        await seen(lambda: fleet.panel.tools_tab.details._name.text() == "write_file")
+        opened = opened_screens(desk)
+        fleet.panel.call.click()
+        [(screen, target)] = opened
+        assert screen == "batch"
+        assert target is not None
+        assert (target.device, target.tool_name) == ("lab-lnx-01", "write_file")  # type: ignore[union-attr]
+        assert not {"call", "start_run"} & set(console.asked)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_run_takes_the_filter_or_the_marked_devices(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenQuery("tag:kiosk"))
+        opened = opened_screens(desk)
+        fleet.run_button.click()
+        assert opened[-1][1].targets == "tag:kiosk"  # type: ignore[union-attr]
+        fleet.table.selectAll()
+        fleet.run_button.click()
+        targets = opened[-1][1].targets  # type: ignore[union-attr]
+        assert targets == "name:kiosk-hall-1,kiosk-hall-2,kiosk-yard"
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_changed_definition_is_blocked_shown_whole_and_trusted_only_by_a_button(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenDevice("build-lnx-03"))
+        overview = fleet.panel.overview
+        await seen(lambda: overview.notice.isVisible() and overview.table.rows_model.rowCount())
+        overview.notice.acted.emit()
+        await seen(lambda: desk.window.findChildren(Sheet))
+        sheet = desk.window.findChildren(Sheet)[0]
+        shown = " ".join(
+            box.toPlainText() for box in sheet.findChildren(type(fleet.panel.tools_tab.details._schema))
+        )
+        assert "also deletes what the index does not name" in shown
+        assert CHANGED_KEY in console.devices["build-lnx-03"].changed_tools
+        sheet.answer("trust").click()
+        await seen(lambda: not overview.notice.isVisible())
+        assert console.devices["build-lnx-03"].changed_tools == []
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_definition_that_changed_again_is_not_trusted(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenDevice("build-lnx-03", "tools", CHANGED_KEY))
+        tools = fleet.panel.tools_tab
+        await seen(lambda: tools.details._name.text() == "indexer.rebuild")
+        assert not tools.details.call.isEnabled()
+        tools.details.review_asked.emit()
+        await seen(lambda: desk.window.findChildren(Sheet))
+        console.fail_next["review_contract"] = Refused("It changed again.", ErrorCode.CONTRACT_CHANGED)
+        sheet = desk.window.findChildren(Sheet)[0]
+        sheet.answer("trust").click()
+        await seen(lambda: "It changed again." in sheet._problem.text())
+        assert sheet.isVisible()
+        sheet.finish("")
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_recent_shows_the_journal_of_this_device_only(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenDevice("db-primary", "recent"))
+        table = fleet.panel.recent.table
+        await seen(lambda: table.rows_model.rowCount() > 3)
+        opened = opened_screens(desk)
+        table.opened.emit(table.rows_model.rows[0].key)
+        assert opened[0][0] == "journal"
+
+    play(theme, tmp_path, story(), scenario)

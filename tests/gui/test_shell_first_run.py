@@ -1,0 +1,172 @@
+"""First run, and the operator's key in the window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLineEdit
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.fleet.screen import FleetScreen
+from app.shell.sheet import Sheet
+from core.errors import Refused, ServiceError
+from core.fleet.models import Device
+from core.home import Home
+from core.policy.operator_keys import create_operator_key
+from tests.fakes.console import FakeConsole
+from tests.fakes.fleet_data import make_devices
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+
+def own_device() -> list[Device]:
+    return [device for device in make_devices() if device.name == "this-computer"]
+
+
+def fleet_of(desk: Desk) -> FleetScreen:
+    assert isinstance(desk.window.current, FleetScreen)
+    return desk.window.current
+
+
+@pytest.mark.parametrize("passphrase", ["correct horse battery", None])
+def test_three_steps_lead_from_nothing_to_the_first_picture(
+    theme: Theme, tmp_path: Path, passphrase: str | None
+) -> None:
+    console = FakeConsole(own_device())
+
+    async def scenario(desk: Desk) -> None:
+        page = fleet_of(desk).first_run
+        await seen(page.isVisible)
+        assert page.device_step.state == "done"
+        page.name_field.setText("harbour")
+        if passphrase is None:
+            page.without.click()
+        else:
+            page.secret_field.setText(passphrase)
+            QTest.keyClick(page.secret_field, Qt.Key.Key_Return)
+        await seen(lambda: page.key_step.state == "done")
+        assert [one.name for one in console.operators] == ["harbour"]
+        assert console.operators[0].has_passphrase is (passphrase is not None)
+        assert desk.keys.unlocked == "harbour"
+        page.take.click()
+        await seen(lambda: page.picture_step.state == "done")
+        await seen(lambda: page.picture.has_picture)
+        page.go_on.click()
+        assert not page.isVisible()
+
+    async def later(desk: Desk) -> None:
+        assert not fleet_of(desk).first_run.isVisible()
+        if passphrase is None:
+            await seen(lambda: desk.keys.unlocked == "harbour")
+        else:
+            assert desk.keys.unlocked is None
+
+    play(theme, tmp_path, console, scenario)
+    play(theme, tmp_path, console, later)
+
+
+def test_a_short_passphrase_is_refused_in_words(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole(own_device())
+
+    async def scenario(desk: Desk) -> None:
+        page = fleet_of(desk).first_run
+        page.name_field.setText("harbour")
+        page.secret_field.setText("short")
+        page.create_button.click()
+        await seen(page.key_problem.isVisible)
+        assert "10 characters" in page.key_problem.text()
+        assert not console.operators
+        assert not list((tmp_path / "keys").iterdir())
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_key_that_the_service_did_not_take_is_offered_again_not_made_twice(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = FakeConsole(own_device())
+    console.fail_next["register_operator"] = ServiceError("The line broke.")
+
+    async def scenario(desk: Desk) -> None:
+        page = fleet_of(desk).first_run
+        page.name_field.setText("harbour")
+        page.without.click()
+        await seen(page.key_problem.isVisible)
+        assert desk.keys.unlocked == "harbour"
+        page.without.click()
+        await seen(lambda: page.key_step.state == "done")
+        assert len(list((tmp_path / "keys").glob("*.pem"))) == 1
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_first_run_can_be_skipped_for_good(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole(own_device())
+
+    async def scenario(desk: Desk) -> None:
+        page = fleet_of(desk).first_run
+        await seen(page.isVisible)
+        page.go_on.click()
+        assert not page.isVisible()
+
+    async def later(desk: Desk) -> None:
+        assert not fleet_of(desk).first_run.isVisible()
+
+    play(theme, tmp_path, console, scenario)
+    play(theme, tmp_path, console, later)
+
+
+def test_unlocking_asks_for_the_passphrase_and_says_when_it_is_wrong(theme: Theme, tmp_path: Path) -> None:
+    key = create_operator_key(Home(tmp_path).create(), "harbour", "correct horse battery")
+    console = story([key.operator])
+
+    async def scenario(desk: Desk) -> None:
+        await seen(lambda: desk.keys.listed)
+        assert desk.keys.unlocked is None
+        desk.window.top_bar.key.click()
+        await seen(lambda: desk.window.findChildren(Sheet))
+        sheet = desk.window.findChildren(Sheet)[0]
+        field = sheet.findChildren(QLineEdit)[0]
+        assert field.echoMode() == QLineEdit.EchoMode.Password
+        field.setText("wrong horse battery")
+        sheet.answer("unlock").click()
+        await seen(lambda: sheet._problem.text())
+        assert desk.keys.unlocked is None
+        field.setText("correct horse battery")
+        sheet.answer("unlock").click()
+        await seen(lambda: desk.keys.unlocked == "harbour")
+        desk.window.top_bar.key.click()
+        assert desk.keys.unlocked is None
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_what_the_window_signs_is_what_the_service_accepts(theme: Theme, tmp_path: Path) -> None:
+    key = create_operator_key(Home(tmp_path).create(), "harbour", None)
+    console = story([key.operator])
+
+    async def scenario(desk: Desk) -> None:
+        await seen(lambda: desk.keys.unlocked == "harbour")
+        approval = desk.state.waiting()[0]
+        signed = desk.keys.sign(approval, "approve")
+        desk.link.ask(lambda door: door.decide(signed), what="approve")
+        await seen(lambda: approval.id not in desk.state.approvals)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_locked_window_signs_nothing(theme: Theme, tmp_path: Path) -> None:
+    key = create_operator_key(Home(tmp_path).create(), "harbour", None)
+    console = story([key.operator])
+
+    async def scenario(desk: Desk) -> None:
+        await seen(lambda: desk.keys.unlocked)
+        desk.keys.lock()
+        with pytest.raises(Refused):
+            desk.keys.sign(desk.state.waiting()[0], "approve")
+
+    play(theme, tmp_path, console, scenario)

@@ -1,0 +1,149 @@
+"""The window's end of the door: attaching, following, missed events, wishes and their errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QObject
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.state import AppState, Link
+from core.errors import BadInput, QuarterdeckError, ServiceError
+from core.fleet.models import Health
+from core.service.console import Console, DeviceChanged, Missed
+from tests.fakes.console import FakeConsole
+from tests.fakes.fleet_data import make_devices
+from tests.fakes.window import play, seen
+
+
+def test_events_change_only_their_part_of_the_state(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+
+    async def scenario(desk: Desk) -> None:
+        heard: list[str] = []
+        desk.state.devices_changed.connect(lambda: heard.append("devices"))
+        desk.state.approvals_changed.connect(lambda: heard.append("approvals"))
+        console.change_device("lab-lnx-01", health=Health.STALE)
+        await seen(lambda: heard)
+        assert heard == ["devices"]
+        assert desk.state.devices["lab-lnx-01"].health is Health.STALE
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_flood_of_events_becomes_few_signals() -> None:
+    state = AppState()
+    signals: list[int] = []
+    state.devices_changed.connect(lambda: signals.append(1))
+    device = make_devices()[0]
+    for number in range(1000):
+        state.apply(DeviceChanged(device=device.model_copy(update={"tool_count": number})))
+    state.flush()
+    assert len(signals) == 1
+    assert state.devices[device.name].tool_count == 999
+
+
+def test_missed_events_make_the_window_read_the_state_again(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+
+    async def scenario(desk: Desk) -> None:
+        # Changed behind the window's back: no event tells it.
+        gone = console.devices.pop("kiosk-yard")
+        console.emit(Missed(count=40))
+        await seen(lambda: gone.name not in desk.state.devices)
+        assert console.asked.count("state") == 2
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_attaching_is_tried_again_until_it_works(
+    theme: Theme, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    console = FakeConsole()
+    tries: list[int] = []
+
+    async def opened() -> Console:
+        tries.append(1)
+        if len(tries) < 3:
+            raise ServiceError("Process 4711 owns the home.")
+        return console
+
+    async def scenario(desk: Desk) -> None:
+        await seen(lambda: desk.state.service.link is Link.LOST)
+        assert "4711" in desk.state.service.problem
+        desk.link.try_now()
+        await seen(lambda: desk.state.service.link is Link.CONNECTED)
+        assert len(tries) == 3
+
+    play(theme, tmp_path, opened, scenario, wait=False)
+    capsys.readouterr()
+
+
+def test_a_wish_while_the_service_is_lost_fails_where_it_was_made(
+    theme: Theme, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def opened() -> Console:
+        raise ServiceError("No service.")
+
+    async def scenario(desk: Desk) -> None:
+        errors: list[QuarterdeckError] = []
+        desk.link.ask(lambda console: console.batches(), on_error=errors.append, what="list batches")
+        await seen(lambda: errors)
+        assert "not connected" in errors[0].message
+
+    play(theme, tmp_path, opened, scenario, wait=False)
+    capsys.readouterr()
+
+
+def test_an_answer_for_a_widget_that_is_gone_is_dropped(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+
+    class Asker(QObject):
+        called = False
+
+        def take(self, _answer: object) -> None:
+            Asker.called = True
+
+    async def scenario(desk: Desk) -> None:
+        gate = console.hold_back("batches")
+        asker = Asker()
+        task = desk.link.ask(lambda door: door.batches(), asker.take)
+        asker.deleteLater()
+        gone: list[bool] = []
+        asker.destroyed.connect(lambda: gone.append(True))
+        await seen(lambda: gone)
+        gate.set()
+        await task
+        assert not Asker.called
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_an_unexpected_error_in_a_wish_is_answered_too(
+    theme: Theme, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        errors: list[QuarterdeckError] = []
+
+        async def broken(_console: Console) -> None:
+            raise ValueError("odd")
+
+        desk.link.ask(broken, on_error=errors.append, what="do something odd")
+        await seen(lambda: errors)
+        assert "ValueError: odd" in errors[0].message
+
+    play(theme, tmp_path, FakeConsole(), scenario)
+    capsys.readouterr()
+
+
+def test_a_wish_says_what_it_could_not_do(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+    console.fail_next["batches"] = BadInput("The folder is gone.")
+
+    async def scenario(desk: Desk) -> None:
+        desk.link.ask(lambda door: door.batches(), what="list the batches")
+        await seen(lambda: any("Could not list the batches." in one for one in desk.window.notices.words()))
+
+    play(theme, tmp_path, console, scenario)

@@ -1,0 +1,139 @@
+"""The palette: what it finds, how it ranks, where it leads; and that it never sends anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenQuery, OpenTool, Target
+from app.shell.palette import Palette
+from app.shell.palette_search import Found, Hit, find, match_hit
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+SENDS = {"call", "start_run", "decide", "cancel_run", "stop_all", "set_profile", "review_contract", "resume"}
+
+
+def hit(title: str, detail: str = "", group: str = "Devices") -> Hit:
+    return Hit(f"{group}/{title}", group, title, detail, "device", "fleet")
+
+
+def test_every_word_must_be_found_somewhere_in_the_line() -> None:
+    line = hit("shell_execute", "on build-lnx-03")
+    assert match_hit(line, ["shell", "build"]) is not None
+    assert match_hit(line, ["shell", "journal"]) is None
+
+
+def test_the_letters_that_matched_are_marked() -> None:
+    found = match_hit(hit("shell_execute", "on build-lnx-03"), ["shell", "build"])
+    assert found is not None
+    assert found.title_marks == ((0, 5),)
+    assert found.detail_marks == ((3, 8),)
+
+
+def test_a_typing_error_still_finds() -> None:
+    assert [one.hit.title for one in find([hit("screenshot"), hit("write_file")], "screnshot")] == [
+        "screenshot"
+    ]
+
+
+def test_beginnings_rank_before_middles() -> None:
+    found = find([hit("my-lab"), hit("lab-lnx-01"), hit("elaborate")], "lab")
+    assert [one.hit.title for one in found] == ["lab-lnx-01", "my-lab", "elaborate"]
+
+
+def test_groups_keep_their_order_and_give_way_to_each_other() -> None:
+    many = [hit(f"lab-{number}") for number in range(50)] + [hit("lab", group="Call a tool")]
+    found = find(many, "lab")
+    assert found[0].hit.group == "Call a tool"
+    assert len(found) == 5
+
+
+def palette_of(desk: Desk) -> Palette:
+    return desk.window.findChild(Palette)  # type: ignore[return-value]  # Qt's stub says object
+
+
+def groups_in(palette: Palette) -> list[str]:
+    return [line for line in palette._model.lines if isinstance(line, str)]
+
+
+def found_in(palette: Palette) -> list[Found]:
+    return [line for line in palette._model.lines if isinstance(line, Found)]
+
+
+def chosen_target(desk: Desk, palette: Palette) -> tuple[str, Target | None]:
+    opened: list[tuple[str, Target | None]] = []
+    desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
+    QTest.keyClick(palette.field, Qt.Key.Key_Return)
+    return opened[0]
+
+
+def test_ctrl_k_finds_tools_of_the_device_that_is_named(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        QTest.keyClick(desk.window, Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier)
+        palette = palette_of(desk)
+        QTest.keyClicks(palette.field, "shell build")
+        await seen(lambda: "Call a tool" in groups_in(palette))
+        await seen(
+            lambda: any(getattr(line, "hit", hit("")).state == "asks" for line in palette._model.lines)
+        )
+        assert "Approvals" in groups_in(palette)
+        screen, target = chosen_target(desk, palette)
+        assert screen == "batch"
+        assert target == OpenTool("build-lnx-03", "shell_execute")
+        assert not palette.isVisible()
+
+    play(theme, tmp_path, console, scenario)
+    assert not SENDS & set(console.asked)
+
+
+@pytest.mark.parametrize("typed", ["", "shell", "Free disk", "scr lab", "r-0418", "zzzz"])
+def test_the_palette_never_sends_anything(theme: Theme, tmp_path: Path, typed: str) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open_palette(typed)
+        palette = palette_of(desk)
+        await seen(lambda: palette.chosen() is not None)
+        palette._refresh()
+        for _ in range(3):
+            QTest.keyClick(palette.field, Qt.Key.Key_Down)
+        chosen_target(desk, palette)
+
+    play(theme, tmp_path, console, scenario)
+    assert not SENDS & set(console.asked)
+
+
+def test_words_become_a_journal_query(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.window.open_palette("status:failure edge-gw-11")
+        palette = palette_of(desk)
+        await seen(lambda: "Journal" in groups_in(palette))
+        line = next(one for one in found_in(palette) if one.hit.group == "Journal")
+        assert line.hit.target == OpenQuery("status:failure device:edge-gw-11")
+        await seen(lambda: any("entr" in one.hit.detail for one in found_in(palette)))
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_tab_narrows_to_one_kind_and_escape_widens_then_closes(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.window.open_palette("lab")
+        palette = palette_of(desk)
+        await seen(lambda: len(groups_in(palette)) > 1)
+        QTest.keyClick(palette.field, Qt.Key.Key_Tab)
+        assert len(groups_in(palette)) == 1
+        QTest.keyClick(palette.field, Qt.Key.Key_Escape)
+        assert len(groups_in(palette)) > 1
+        assert palette.isVisible()
+        QTest.keyClick(palette.field, Qt.Key.Key_Escape)
+        assert not palette.isVisible()
+
+    play(theme, tmp_path, story(), scenario)

@@ -1,0 +1,349 @@
+"""The frame of the window: navigation, keys, Stop all, profile, banners, closing."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QMenu
+
+from app.event_loop import ended
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenSection
+from app.shell.sheet import Overlay, Sheet
+from core.batch.models import RunState
+from core.errors import DeviceError, ServiceError
+from core.fleet.models import Health
+from core.policy.models import Profile
+from tests.fakes.console import FakeConsole
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+
+def sheet_of(desk: Desk) -> Sheet:
+    return next(one for one in desk.window.findChildren(Sheet) if one.isVisible())
+
+
+def has_sheet(desk: Desk) -> bool:
+    return any(one.isVisible() for one in desk.window.findChildren(Sheet))
+
+
+def test_alt_digits_bring_the_screens_to_the_front(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        QTest.keyClick(desk.window, Qt.Key.Key_7, Qt.KeyboardModifier.AltModifier)
+        assert desk.window.current.name == "settings"
+        QTest.keyClick(desk.window, Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)
+        assert desk.window.current.name == "fleet"
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_what_waits_is_counted_in_navigation_status_bar_and_title(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        count = len(desk.state.approvals)
+        assert count > 5
+        assert desk.window.windowTitle() == f"({count}) Quarterdeck"
+        assert desk.window.status_bar._waiting.text_shown() == f"{count} waiting for you"
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_stop_all_acts_at_once_and_the_banner_says_what_was_stopped(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        chord = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+        QTest.keyClick(desk.window, Qt.Key.Key_X, chord)
+        await seen(lambda: console.stopped)
+        assert not has_sheet(desk), "Stop all must not ask"
+        await seen(lambda: any("runs were stopped" in words for words in desk.window.notices.words()))
+        assert not desk.state.open_runs()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_stop_all_is_in_reach_while_a_question_covers_the_window(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.control.choose_profile(Profile.TRUSTED)
+        await seen(lambda: has_sheet(desk))
+        button = desk.window.top_bar.stop
+        place = button.mapTo(desk.window, button.rect().center())
+        assert desk.window.childAt(place) is button
+        QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+        await seen(lambda: console.stopped)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_stop_all_that_does_not_reach_the_service_says_so(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+    console.fail_next["stop_all"] = ServiceError("The line broke.")
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.control.stop_all()
+        await seen(lambda: any("did not reach the service" in one for one in desk.window.notices.words()))
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_resume_asks_first(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+    console.stopped = True
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.control.start_resume()
+        await seen(lambda: has_sheet(desk))
+        assert "resume" not in console.asked
+        sheet_of(desk).answer("resume").click()
+        await seen(lambda: not console.stopped)
+        await seen(lambda: not desk.window.notices.words())
+
+    play(theme, tmp_path, console, scenario)
+
+
+@pytest.mark.parametrize(("answer", "expected"), [("stay", Profile.GUARDED), ("trusted", Profile.TRUSTED)])
+def test_trusted_is_asked_about_before_it_is_set(
+    theme: Theme, tmp_path: Path, answer: str, expected: Profile
+) -> None:
+    console = FakeConsole()
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.choose_profile(Profile.TRUSTED)
+        await seen(lambda: has_sheet(desk))
+        assert console.policy.profile is Profile.GUARDED
+        sheet = sheet_of(desk)
+        sheet.answer(answer).click()
+        await seen(lambda: not has_sheet(desk))
+        if expected is Profile.TRUSTED:
+            await seen(lambda: desk.window.top_bar.profile.text() == "trusted")
+        assert console.policy.profile is expected
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_stricter_profile_is_set_without_a_question(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.choose_profile(Profile.LOCKDOWN)
+        await seen(lambda: console.policy.profile is Profile.LOCKDOWN)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_broken_policy_stands_in_a_banner_until_it_is_mended(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+    console.policy = console.policy.model_copy(update={"problem": "line 3: unknown key"})
+
+    async def scenario(desk: Desk) -> None:
+        await seen(lambda: any("everything asks" in one for one in desk.window.notices.words()))
+        desk.window.notices.dismiss_newest()
+        assert desk.window.notices.words(), "what is true cannot be put away"
+        console.policy = console.policy.model_copy(update={"problem": ""})
+        console._tell_control()
+        await seen(lambda: not desk.window.notices.words())
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_wish_without_an_error_place_fails_in_the_banner_with_the_next_step(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = FakeConsole()
+    console.fail_next["set_profile"] = DeviceError("policy.toml cannot be written.")
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.choose_profile(Profile.OBSERVE)
+        await seen(lambda: any("policy.toml cannot be written" in one for one in desk.window.notices.words()))
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_an_error_in_a_slot_is_shown_and_the_window_goes_on(
+    theme: Theme, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        def broken() -> None:
+            raise KeyError("surprise")
+
+        # As a slot: from Qt's loop, with nobody to catch it.
+        desk.window.navigation.chosen.disconnect()
+        desk.window.navigation.chosen.connect(lambda _name: broken())
+        desk.window.navigation._lines["runs"].click()
+        await seen(lambda: any("surprise" in one for one in desk.window.notices.words()))
+        desk.window.open("settings")
+        assert desk.window.current.name == "settings"
+
+    play(theme, tmp_path, FakeConsole(), scenario)
+    capsys.readouterr()
+
+
+def test_an_error_in_a_background_task_is_shown(
+    theme: Theme, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        asyncio.get_running_loop().call_soon(lambda: 1 / 0)
+        await seen(lambda: any("ZeroDivisionError" in one for one in desk.window.notices.words()))
+
+    play(theme, tmp_path, FakeConsole(), scenario)
+    capsys.readouterr()
+
+
+def test_escape_closes_the_innermost_first(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.window.fail("A failure.", "Details.")
+        desk.window._show_keys()
+        assert has_sheet(desk)
+        QTest.keyClick(desk.window, Qt.Key.Key_Escape)
+        assert not has_sheet(desk)
+        assert desk.window.notices.words()
+        while desk.window.current.escape():
+            pass
+        QTest.keyClick(desk.window, Qt.Key.Key_Escape)
+        assert not desk.window.notices.words()
+
+    play(theme, tmp_path, FakeConsole(), scenario)
+
+
+def test_tab_stays_inside_a_question(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.window.choose_profile(Profile.TRUSTED)
+        await seen(lambda: has_sheet(desk))
+        sheet = sheet_of(desk)
+        for _ in range(5):
+            QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
+            focus = QApplication.focusWidget()
+            assert focus is not None
+            assert sheet.isAncestorOf(focus)
+
+    play(theme, tmp_path, FakeConsole(), scenario)
+
+
+def test_no_cover_reaches_into_the_top_bar(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.window.open_palette()
+        desk.window._show_keys()
+        for cover in desk.window.findChildren(Overlay):
+            assert cover.geometry().top() >= 44
+
+    play(theme, tmp_path, FakeConsole(), scenario)
+
+
+def test_the_window_gets_compact_when_it_is_small(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        assert desk.window.navigation.width() == 176
+        desk.window.resize(1280, 720)
+        assert desk.window.navigation.width() == 52
+        assert desk.window.top_bar.search.sizeHint().width() == 400
+        assert desk.theme.density == "compact"
+        desk.window.resize(1440, 900)
+        assert desk.theme.density == "comfortable"
+
+    play(theme, tmp_path, FakeConsole(), scenario)
+
+
+def test_the_last_screen_and_section_are_remembered(theme: Theme, tmp_path: Path) -> None:
+    async def first(desk: Desk) -> None:
+        desk.window.open("settings", OpenSection("policy"))
+
+    async def second(desk: Desk) -> None:
+        assert desk.window.current.name == "settings"
+        assert desk.window.current.list.current_key() == "policy"
+
+    play(theme, tmp_path, FakeConsole(), first)
+    play(theme, tmp_path, FakeConsole(), second)
+
+
+def test_a_lost_service_turns_the_status_bar_into_words_and_comes_back(
+    theme: Theme, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    console = FakeConsole()
+
+    async def scenario(desk: Desk) -> None:
+        console.lose("The service was killed.")
+        bar = desk.window.status_bar
+        await seen(lambda: "The service is lost. The service was killed." in bar._lost.text_shown())
+        assert "unknown" in bar._lost.text_shown()
+        assert not bar._health[Health.ONLINE].text_shown(), "what is not known is not shown as known"
+        console.come_back()
+        bar._lost.click()
+        await seen(lambda: bar._health[Health.ONLINE].text_shown() == "20 online")
+        assert not bar._lost.text_shown()
+
+    play(theme, tmp_path, console, scenario)
+    capsys.readouterr()
+
+
+def test_an_unverified_journal_warns_and_a_bad_entry_fails(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+
+    async def scenario(desk: Desk) -> None:
+        bar = desk.window.status_bar
+        assert bar._verified.text_shown() == "not verified yet"
+        console.journal.status = console.journal.status.model_copy(
+            update={"verified_ok": False, "first_bad": 9412, "verified_at": "2026-01-01T00:00:00Z"}
+        )
+        console.write("run_started", "service")  # type: ignore[arg-type]  # pydantic reads the word
+        await seen(lambda: bar._verified.text_shown() == "entry 9,412 does not verify")
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_closing_with_nothing_running_agrees_at_once(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        agreed = []
+        desk.leaving.agreed.connect(lambda: agreed.append(True))
+        desk.window.close()
+        assert agreed == [True]
+        assert desk.window.isVisible(), "main ends the window, not the close event"
+
+    play(theme, tmp_path, FakeConsole(), scenario)
+
+
+@pytest.mark.parametrize("answer", ["stay", "leave", "cancel"])
+def test_closing_with_work_running_asks(theme: Theme, tmp_path: Path, answer: str) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        agreed: list[bool] = []
+        desk.leaving.agreed.connect(lambda: agreed.append(True))
+        desk.window.close()
+        await seen(lambda: has_sheet(desk))
+        assert not agreed
+        sheet = sheet_of(desk)
+        waiter = ended(sheet.finished)
+        sheet.answer(answer).click() if answer else None
+        waiter.close()
+        if answer == "stay":
+            await seen(lambda: not has_sheet(desk))
+            assert not agreed
+        else:
+            await seen(lambda: agreed)
+        running = [run for run in console.work.summaries() if not run.state.ended]
+        assert bool(running) is (answer != "cancel")
+        if answer == "cancel":
+            assert any(run.state is RunState.CANCELLED for run in console.work.summaries())
+
+    play(theme, tmp_path, console, scenario)
+
+
+# The off-screen platform has no pop-up grabs; Qt says so.
+@pytest.mark.qt_log_ignore("This plugin does not support")
+def test_choosing_a_profile_shows_a_menu_without_a_nested_loop(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.window.top_bar.profile.click()
+        menu = next(one for one in desk.window.findChildren(QMenu) if one.isVisible())
+        assert [action.text().partition(":")[0] for action in menu.actions()] == [
+            one.value for one in Profile
+        ]
+        menu.close()
+
+    play(theme, tmp_path, FakeConsole(), scenario)
