@@ -3,23 +3,68 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any
 
 import rfc8785
 
 from core.errors import BadInput
 
+# SQLite refuses JSON nested deeper than 2,000; one such entry would stop the journal for all others.
+MAX_DEPTH = 200
+_MAX_INTEGER = 2**53 - 1
+# Gives the canonical text of what `is_plain` says yes to.
+plain_text = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+
 
 def canonical_bytes(value: Any) -> bytes:
     """Encode JSON data so that equal values always give equal bytes.
 
     Raises:
-        BadInput: not JSON, a number beyond ±(2^53 - 1), NaN, or text that is not valid Unicode.
+        BadInput: not JSON, a number beyond ±(2^53 - 1), NaN, nested deeper than 200 levels, or text that is
+            not valid Unicode.
     """
     try:
-        return rfc8785.dumps(value)
+        # The standard encoder is ten times as fast and gives the same bytes where nothing is special.
+        return plain_text(value).encode() if is_plain(value) else rfc8785.dumps(value)
     except (rfc8785.CanonicalizationError, RecursionError, UnicodeError) as error:
         raise BadInput(f"This value has no canonical JSON form: {error or type(error).__name__}") from error
+
+
+def is_plain(value: Any, depth: int = 0) -> bool:
+    """Whether the standard encoder gives this value's canonical bytes.
+
+    Python sorts keys by code point and RFC 8785 by UTF-16 unit, which is the same for ASCII; floats that
+    need an exponent or end in `.0` are written differently.
+
+    Raises:
+        BadInput: it is nested deeper than 200 levels.
+    """
+    kind = type(value)
+    if kind is str or value is None or kind is bool:
+        return True
+    if kind is int:
+        return bool(-_MAX_INTEGER <= value <= _MAX_INTEGER)
+    if kind is float:
+        return float_prints_alike(value)
+    if kind is not dict and kind is not list:
+        return False
+    if depth >= MAX_DEPTH:
+        raise BadInput(f"This value is nested more than {MAX_DEPTH} levels deep.")
+    # All of it is walked, also after something special was found: the depth must be known.
+    plain = True
+    if kind is dict:
+        for key, item in value.items():
+            plain = is_plain(item, depth + 1) and type(key) is str and key.isascii() and plain
+    else:
+        for item in value:
+            plain = is_plain(item, depth + 1) and plain
+    return plain
+
+
+def float_prints_alike(value: Any) -> bool:
+    """Whether Python writes this float as RFC 8785 does: no exponent in either, no trailing `.0`."""
+    return type(value) is float and 1e-4 <= abs(value) < 1e16 and not value.is_integer()
 
 
 def sha256_hex(data: bytes) -> str:

@@ -7,7 +7,6 @@ and the writer only puts the number between `head` and `tail`.
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime
 from json.encoder import encode_basestring
@@ -17,15 +16,12 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from core.audit.entries import Entry, NewEntry
-from core.canonical import canonical_bytes
+from core.canonical import canonical_bytes, float_prints_alike, is_plain, plain_text
 from core.errors import BadInput, ErrorCode, JournalCorrupt
 
 MAX_ENTRY_BYTES = 8 * 1024 * 1024
-# SQLite refuses JSON nested deeper than 2,000; one such entry would stop the journal for all others.
-MAX_DEPTH = 200
 _MAX_INTEGER = 2**53 - 1
 _BLOB_NAME = re.compile(r"[0-9a-f]{64}")
-_encode_plain = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
 
 class Parts(NamedTuple):
@@ -99,47 +95,17 @@ def _number(value: float | None) -> str:
         return "null"
     if type(value) is int and -_MAX_INTEGER <= value <= _MAX_INTEGER:
         return str(value)
-    if _float_prints_alike(value):
+    if float_prints_alike(value):
         return repr(value)
     return canonical_bytes(value).decode()
 
 
 def _body(body: dict[str, Any]) -> str:
-    if _is_plain(body):
-        return _encode_plain(body)
+    if is_plain(body):
+        return plain_text(body)
     try:
         data = to_jsonable_python(body)
     except (PydanticSerializationError, ValueError) as error:
         raise BadInput(f"The body of an entry is not JSON data: {error}") from error
-    _is_plain(data)
+    is_plain(data)
     return canonical_bytes(data).decode()
-
-
-def _float_prints_alike(value: Any) -> bool:
-    """Whether Python writes this float as RFC 8785 does: no exponent in either, no trailing `.0`."""
-    return type(value) is float and 1e-4 <= abs(value) < 1e16 and not value.is_integer()
-
-
-def _is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether the standard encoder gives the canonical bytes of this value; walks all of it for its depth."""
-    kind = type(value)
-    if kind is str or value is None or kind is bool:
-        return True
-    if kind is int:
-        return bool(-_MAX_INTEGER <= value <= _MAX_INTEGER)
-    if kind is float:
-        return _float_prints_alike(value)
-    if depth >= MAX_DEPTH and isinstance(value, dict | list | tuple):
-        raise BadInput(f"The body of an entry is nested more than {MAX_DEPTH} levels deep.")
-    if kind is dict:
-        # Python sorts keys by code point, RFC 8785 by UTF-16 unit: the same for ASCII.
-        plain = True
-        for key, item in value.items():
-            plain = _is_plain(item, depth + 1) and type(key) is str and key.isascii() and plain
-        return plain
-    if isinstance(value, list | tuple):
-        plain = kind is list
-        for item in value:
-            plain = _is_plain(item, depth + 1) and plain
-        return plain
-    return False

@@ -135,7 +135,16 @@ class Journal:
             BadInput: it has no canonical form.
             JournalUnavailable: it was not written.
         """
-        self._writer.note(entry)
+        self.note_all([entry])
+
+    def note_all(self, entries: list[NewEntry]) -> None:
+        """Write entries that nobody waits for, all or none; killing this process does not lose them.
+
+        Raises:
+            BadInput: one of them has no canonical form.
+            JournalUnavailable: none was written.
+        """
+        self._writer.note(list(entries))
         self._noted += 1
 
     async def settle(self) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -41,7 +42,8 @@ def search(
     low = max(whole.low, after + 1) if after is not None else whole.low
     high = min(whole.high, before - 1) if before is not None else whole.high
     walk = _Walk(connection, whole, low, high, newest_first, deadline)
-    found = list(islice(walk, limit + 1))
+    with closing(walk):
+        found = list(islice(walk, limit + 1))
     complete = len(found) > limit or walk.complete
     entries, cut = _load(connection, found[:limit])
     edge = None
@@ -49,17 +51,13 @@ def search(
         edge = entries[-1].seq
     elif not complete:
         edge = walk.reached
-    deadline = time.monotonic() + COUNT_SECONDS
-    walk.deadline = deadline
-    counted = len(found)
-    if before is not None or after is not None:
-        walk = _Walk(connection, whole, whole.low, whole.high, newest_first, deadline)
-        counted = 0
-    counted += sum(1 for _ in islice(walk, COUNT_BOUND + 1 - counted))
+    counter = _Walk(connection, whole, whole.low, whole.high, newest_first, time.monotonic() + COUNT_SECONDS)
+    with closing(counter):
+        counted = sum(1 for _ in islice(counter, COUNT_BOUND + 1))
     return Page(
         entries=entries,
         count=min(counted, COUNT_BOUND),
-        count_exact=walk.exhausted,
+        count_exact=counter.exhausted,
         complete=complete,
         searched_to=edge,
         next_before=edge if newest_first else None,
@@ -140,7 +138,12 @@ class _Walk:
     def __iter__(self) -> Iterator[int]:
         return self._rows
 
-    def _search(self) -> Iterator[int]:
+    def close(self) -> None:
+        """End the statement under way. Left to the garbage collector, it would keep its connection in the
+        past: SQLite lets a read that has begun outlive even a rollback."""
+        self._rows.close()
+
+    def _search(self) -> Generator[int, None, None]:
         low, high, span = self._low, self._high, _FIRST_SPAN
         if self._plan.nothing:
             self.exhausted = True

@@ -70,22 +70,22 @@ class Spool:
         """Number the next record `number` + 1."""
         self._written = number
 
-    def write(self, parts: Parts) -> int:
-        """Hand a record to the operating system; gives its number.
+    def write(self, *parts: Parts) -> int:
+        """Hand records to the operating system in one piece; gives the number of the last.
 
         Raises:
-            JournalUnavailable: nothing of it is in the spool.
+            JournalUnavailable: nothing of them is in the spool.
         """
         if self._broken is not None:
             raise JournalUnavailable(self._broken)
-        number = self._written + 1
-        record = pack(number, parts)
+        number = self._written + len(parts)
+        data = b"".join(pack(one, part) for one, part in enumerate(parts, self._written + 1))
         try:
-            done = os.write(self._handle, record)
+            done = os.write(self._handle, data)
         except OSError as error:
             self._undo()
             raise JournalUnavailable(self._message(error.strerror or "write failed")) from error
-        if done != len(record):
+        if done != len(data):
             self._undo()
             raise JournalUnavailable(self._message("only a part of a record could be written"))
         self._size += done

@@ -31,7 +31,7 @@ GROUP_ENTRIES = 2000
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Entries that become durable together. `spool` is their number in the spool, 0 when they are awaited."""
+    """Entries that become durable together. `spool`: the last one's number there, 0 when they are awaited."""
 
     entries: list[NewEntry]
     parts: list[Parts]
@@ -130,21 +130,21 @@ class Writer:
             self._retry_now = self._failure is not None
             self._changed.notify()
 
-    def note(self, entry: NewEntry) -> None:
-        """Write an entry to the spool and queue it.
+    def note(self, entries: list[NewEntry]) -> None:
+        """Write entries to the spool in one piece and queue them.
 
         Raises:
-            BadInput: it has no canonical form.
-            JournalUnavailable: it is neither in the spool nor queued.
+            BadInput: one of them has no canonical form; none was written.
+            JournalUnavailable: they are neither in the spool nor queued.
         """
         with self._changed:
             self._check_open()
             if self._failure is not None:
                 raise JournalUnavailable(self._failure.message)
             now = self._stamp()
-            parts = encode_parts(entry, now)
-            number = self._spool.write(parts)
-            self._queue.put(Group([entry], [parts], [now], spool=number))
+            parts = [encode_parts(entry, now) for entry in entries]
+            number = self._spool.write(*parts)
+            self._queue.put(Group(entries, parts, [now] * len(entries), spool=number))
             # Waking the thread costs more than the note; it is awake while the queue has something.
             if len(self._queue.groups) == 1:
                 self._changed.notify()

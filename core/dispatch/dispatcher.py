@@ -89,8 +89,8 @@ class Devices(Protocol):
 class Recorder(Protocol):
     """The journal, as far as the dispatcher needs it."""
 
-    async def append(self, entry: NewEntry) -> Entry: ...
-    def note(self, entry: NewEntry) -> None: ...
+    async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
+    def note_all(self, entries: list[NewEntry]) -> None: ...
     async def put_blob(self, data: bytes) -> str: ...
 
 
@@ -101,6 +101,9 @@ class _Prepared:
     tool: Tool
     request: Request
     shown: Request
+    # Entries of stages that have passed and may share one write with the next: at the latest they are
+    # written when the command is asked about, refused, or leaves.
+    held: list[NewEntry] = field(default_factory=list)
 
 
 class Dispatcher:
@@ -125,6 +128,7 @@ class Dispatcher:
         self._mint = PermitMint()
         self._stopped = ""
         self._unrecorded: list[NewEntry] = []
+        self._recording_late = False
         self._running: dict[str, BasicCommandDispatcher] = {}
 
     @property
@@ -178,9 +182,9 @@ class Dispatcher:
             prepared = self._prepare(order)
             self._validate(prepared)
             self._harden(prepared)
-            self._note_prepared(prepared)
+            self._hold_prepared(prepared)
             decision = self._decide(prepared)
-            self._note_decided(prepared, decision)
+            self._hold_decided(prepared, decision)
             await self._approve(prepared, decision, on_stage)
             permit = await self._record_intent(prepared)
         except QuarterdeckError as error:
@@ -243,12 +247,9 @@ class Dispatcher:
         if decision.answer is Answer.ALLOW:
             return
         approval_id = f"a-{new_id()}"
-        self._note(
-            prepared,
-            Kind.APPROVAL_REQUESTED,
-            {"approval": approval_id, "digest": prepared.request.digest},
-            actor=prepared.order.actor,
-        )
+        body = {"approval": approval_id, "digest": prepared.request.digest}
+        self._hold(prepared, Kind.APPROVAL_REQUESTED, body, prepared.order.actor)
+        self._write(prepared)
         on_stage(Stage.WAITING, approval_id)
         order = prepared.order
         answered = await self._approvals.ask(
@@ -266,12 +267,8 @@ class Dispatcher:
         if answered.state is ApprovalState.DENIED:
             why = f": {answered.reason}" if answered.reason else "."
             raise Refused(f"{answered.decided_by} denied it{why}", ErrorCode.DENIED_BY_OPERATOR)
-        self._note(
-            prepared,
-            Kind.APPROVAL_EXPIRED,
-            {"approval": approval_id, "state": answered.state.value, "reason": answered.reason},
-            actor="service",
-        )
+        ended = {"approval": approval_id, "state": answered.state.value, "reason": answered.reason}
+        self._hold(prepared, Kind.APPROVAL_EXPIRED, ended, "service")
         if answered.state is ApprovalState.EXPIRED:
             raise Refused("Nobody answered in time; denied once.", ErrorCode.APPROVAL_EXPIRED)
         code = ErrorCode.STOPPED if self._stopped else ErrorCode.CANCELLED
@@ -282,15 +279,18 @@ class Dispatcher:
         self._check_running()
         self._check_still_bound(prepared)
         body = {"digest": prepared.request.digest, "contract": prepared.request.contract}
+        self._hold(prepared, Kind.INTENT_RECORDED, body, "service")
         if prepared.request.tool_type == "action":
-            await self._journal.append(self._entry(prepared, Kind.INTENT_RECORDED, body, "service"))
+            await self._journal.append_many(prepared.held)
+            prepared.held.clear()
             # The disk took its time; what was true before may not be any more.
             self._check_running()
-        else:
-            self._note(prepared, Kind.INTENT_RECORDED, body, actor="service")
-        return self._mint.mint(
-            prepared.request, lambda: self._note(prepared, Kind.COMMAND_SENT, body, actor="service")
-        )
+
+        def leaves() -> None:
+            self._hold(prepared, Kind.COMMAND_SENT, body, "service")
+            self._write(prepared)
+
+        return self._mint.mint(prepared.request, leaves)
 
     # Stages 7 and 8
     async def _send(self, prepared: _Prepared, decision: Decision, permit: Permit) -> CommandResult:
@@ -364,22 +364,26 @@ class Dispatcher:
                 "blobs": [one.blob for one in result.evidence],
             }
         )
+        prepared.held.append(entry)
         try:
-            self._journal.note(entry)
+            self._write(prepared)
         except JournalUnavailable:
             # It happened, so it must be written: the outcome waits for the disk, and nothing new leaves.
-            self._unrecorded.append(entry)
-            if len(self._unrecorded) == 1:
+            self._unrecorded.extend(prepared.held)
+            if not self._recording_late:
+                self._recording_late = True
                 self._tasks.spawn("record outcomes when the journal is back", self._record_late())
 
     async def _record_late(self) -> None:
         while self._unrecorded:
             await asyncio.sleep(1.0)
+            waiting = list(self._unrecorded)
             try:
-                await self._journal.append(self._unrecorded[0])
+                await self._journal.append_many(waiting)
             except JournalUnavailable:
                 continue
-            self._unrecorded.pop(0)
+            del self._unrecorded[: len(waiting)]
+        self._recording_late = False
 
     def _refuse(
         self,
@@ -407,7 +411,7 @@ class Dispatcher:
             },
         )
         try:
-            self._journal.note(entry)
+            self._journal.note_all([*(prepared.held if prepared else []), entry])
         except JournalUnavailable as unavailable:
             return not_sent(request, decision, unavailable, _ms(started))
         return result
@@ -436,7 +440,7 @@ class Dispatcher:
             return min(float(own) + GRACE, MOST_TIMEOUT)
         return DEFAULT_TIMEOUT
 
-    def _note_prepared(self, prepared: _Prepared) -> None:
+    def _hold_prepared(self, prepared: _Prepared) -> None:
         request = prepared.shown
         body = {
             "digest": request.digest,
@@ -447,15 +451,19 @@ class Dispatcher:
             "parameters": request.parameters,
             "said": prepared.order.said,
         }
-        self._note(prepared, Kind.COMMAND_PREPARED, body, actor=prepared.order.actor)
+        self._hold(prepared, Kind.COMMAND_PREPARED, body, prepared.order.actor)
 
-    def _note_decided(self, prepared: _Prepared, decision: Decision) -> None:
-        self._note(
-            prepared, Kind.COMMAND_DECIDED, {"decision": decision.model_dump(mode="json")}, actor="policy"
-        )
+    def _hold_decided(self, prepared: _Prepared, decision: Decision) -> None:
+        body = {"decision": decision.model_dump(mode="json")}
+        self._hold(prepared, Kind.COMMAND_DECIDED, body, "policy")
 
-    def _note(self, prepared: _Prepared, kind: Kind, body: dict[str, Any], actor: str) -> None:
-        self._journal.note(self._entry(prepared, kind, body, actor))
+    def _hold(self, prepared: _Prepared, kind: Kind, body: dict[str, Any], actor: str) -> None:
+        prepared.held.append(self._entry(prepared, kind, body, actor))
+
+    def _write(self, prepared: _Prepared) -> None:
+        """Hand what is held to the journal in one piece; it stays held when that fails."""
+        self._journal.note_all(prepared.held)
+        prepared.held.clear()
 
     def _entry(self, prepared: _Prepared, kind: Kind, body: dict[str, Any], actor: str) -> NewEntry:
         order = prepared.order

@@ -107,15 +107,13 @@ async def _since_last_start(journal: Journal) -> AsyncIterator[Entry]:
     last = await journal.query(f"kind:{Kind.SERVICE_STARTED},{Kind.SERVICE_STOPPED}", limit=1)
     if last.entries and last.entries[0].kind is Kind.SERVICE_STOPPED:
         return
-    after = last.entries[0].seq if last.entries else 0
+    after: int | None = last.entries[0].seq if last.entries else 0
     kinds = ",".join(_KINDS)
-    while True:
+    while after is not None:
         page = await journal.query(f"kind:{kinds}", after=after, limit=PAGE)
         for entry in page.entries:
             yield entry
-        if not page.entries:
-            return
-        after = page.entries[-1].seq
+        after = page.next_after
 
 
 def _expired(approval: str, entry: Entry) -> NewEntry:

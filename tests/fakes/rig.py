@@ -115,6 +115,14 @@ class BreakableJournal:
         self._check()
         self._journal.note(entry)
 
+    async def append_many(self, entries: list[NewEntry]) -> list[Entry]:
+        self._check()
+        return await self._journal.append_many(entries)
+
+    def note_all(self, entries: list[NewEntry]) -> None:
+        self._check()
+        self._journal.note_all(entries)
+
     async def put_blob(self, data: bytes) -> str:
         self._check()
         return await self._journal.put_blob(data)

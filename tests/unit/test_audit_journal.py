@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import os
 import sqlite3
@@ -301,3 +302,16 @@ async def test_reading_goes_on_while_a_large_group_is_written(journal):
         page = await journal.query("first")
         assert page.count == 1
     await writing
+
+
+async def test_a_page_that_left_matches_unread_does_not_keep_the_next_one_in_the_past(journal):
+    await journal.append_many([new(str(number)) for number in range(10)])
+    gc.disable()  # the collector would hide it, now and then
+    try:
+        for number in range(20):
+            await journal.query("", after=0, limit=1)
+            written = await journal.append(new(f"later {number}"))
+            page = await journal.query("", limit=1)
+            assert page.entries == [written]
+    finally:
+        gc.enable()

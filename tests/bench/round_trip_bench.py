@@ -1,0 +1,150 @@
+"""One observation and one action the whole way, beside a bare websockets JSON echo of the same size.
+
+All three alternate in one run, so that a machine that is busy is busy for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from websockets.asyncio.client import connect
+
+from core.dispatch.dispatcher import Order
+from core.home import Home
+from core.service.console import Console
+from core.service.server import ControlServer
+from core.service.service import Service
+from core.service.remote import RemoteConsole
+from tests.bench.journal_bench import Figures
+from tests.fakes.desk import open_service
+
+ROUNDS = 12
+CALLS = 50
+ROOT = Path(__file__).parents[2]
+DEVICE = "this-computer"
+Measured = Callable[[], Awaitable[object]]
+
+
+def run() -> Figures:
+    """Measure; gives names and figures to print."""
+    return asyncio.run(_measure())
+
+
+async def _measure() -> Figures:
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="round-trip-bench-")))
+        home = Home(folder / "home").create()
+        home.policy.write_text('profile = "trusted"\n')
+        service = await stack.enter_async_context(open_service(home))
+        echo = await stack.enter_async_context(_echo_of(_frame_like_a_call()))
+        server = ControlServer(service, home)
+        await server.open()
+        stack.push_async_callback(server.close)
+        remote = await RemoteConsole.connect(home, "window", "operator:bench", 10.0)
+        stack.push_async_callback(remote.close)
+        local = service.console("operator:bench")
+        works: dict[str, Measured] = {
+            "bare websockets JSON echo (peer)": echo,
+            "one fsync in the same folder (peer)": lambda: asyncio.to_thread(_fsync, folder / "peer"),
+            "one observation, dispatched and journalled": lambda: _observe(service),
+            "one action, dispatched and journalled": lambda: _act(service, folder / "written"),
+            "a question at the door, in the service": lambda: local.approvals(),
+            "a question at the door, over the socket": lambda: remote.approvals(),
+            "one call as a run, in the service": lambda: _call(local),
+            "one call as a run, over the socket": lambda: _call(remote),
+        }
+        times = await _alternate(works)
+    return _figures(times)
+
+
+async def _alternate(works: dict[str, Measured]) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(ROUNDS):
+        for name, work in works.items():
+            for _ in range(CALLS):
+                started = time.perf_counter()
+                await work()
+                times[name].append((time.perf_counter() - started) * 1000)
+    return times
+
+
+def _figures(times: dict[str, list[float]]) -> Figures:
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    echo, fsync = list(medians.values())[:2]
+    figures: Figures = []
+    for name, median in medians.items():
+        p95 = sorted(times[name])[int(len(times[name]) * 0.95)]
+        figures.append((name, f"{median:.3f} ms median, {p95:.3f} ms p95"))
+    observation = medians["one observation, dispatched and journalled"]
+    action = medians["one action, dispatched and journalled"]
+    local, remote = medians["one call as a run, in the service"], medians["one call as a run, over the socket"]
+    figures.append(("observation / echo (goal: at most 3)", f"{observation / echo:.2f}"))
+    figures.append(
+        ("action less observation less one fsync (goal: about 0)", f"{action - observation - fsync:.3f} ms")
+    )
+    figures.append(("the socket adds to a call (goal: at most 1 ms)", f"{remote - local:.3f} ms"))
+    return figures
+
+
+async def _observe(service: Service) -> None:
+    order = Order(DEVICE, "get_system_info", {"info_type": "memory"}, "operator:bench")
+    result = await service.dispatcher.dispatch(order)
+    assert result.error is None, result.error
+
+
+async def _act(service: Service, path: Path) -> None:
+    order = Order(DEVICE, "write_file", {"file_path": str(path), "content": "x"}, "operator:bench")
+    result = await service.dispatcher.dispatch(order)
+    assert result.error is None, result.error
+
+
+async def _call(console: Console) -> None:
+    run = await console.call(DEVICE, "get_system_info", {"info_type": "memory"})
+    ended = await console.wait_run(run.summary.id, 10.0)
+    assert ended.summary.state.value == "done"
+
+
+def _fsync(path: Path) -> None:
+    handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    os.write(handle, b"x" * 4096)
+    os.fsync(handle)
+    os.close(handle)
+
+
+def _frame_like_a_call() -> dict[str, object]:
+    """As large as the frames of the measured observation, there and back on average."""
+    return {"type": "command", "status": "continue", "padding": "x" * 560}
+
+
+@asynccontextmanager
+async def _echo_of(frame: dict[str, object]):
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.bench.echo_peer", stdout=asyncio.subprocess.PIPE, cwd=ROOT
+    )
+    assert process.stdout is not None
+    port = int(await process.stdout.readline())
+    try:
+        async with connect(f"ws://127.0.0.1:{port}", compression=None) as link:
+
+            async def once() -> None:
+                await link.send(json.dumps(frame))
+                json.loads(await link.recv())
+
+            yield once
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+if __name__ == "__main__":
+    for name, figure in run():
+        print(f"{name:60} {figure}")

@@ -1,0 +1,51 @@
+"""Canonical JSON: one value, one spelling, whichever encoder wrote it."""
+
+from __future__ import annotations
+
+import pytest
+import rfc8785
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.canonical import MAX_DEPTH, canonical_bytes, is_plain
+from core.errors import BadInput
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(values)
+def test_the_fast_way_gives_the_same_bytes_as_the_reference(value: object):
+    assert canonical_bytes(value) == rfc8785.dumps(value)
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), 2**53, -(2**53), "\ud800", {"a": {1: 2}}, b"x", {1}, object()]
+)
+def test_what_has_no_canonical_form_is_refused(value: object):
+    for wrapped in (value, [value], {"a": value}):
+        with pytest.raises(BadInput):
+            canonical_bytes(wrapped)
+
+
+def test_true_one_and_one_point_nought_are_three_values():
+    assert len({canonical_bytes([one]) for one in (True, 1)}) == 2
+    assert canonical_bytes(1.0) == b"1"
+
+
+def test_depth_is_bounded_also_beside_something_special():
+    value: object = 1e300
+    for _ in range(MAX_DEPTH + 1):
+        value = [value]
+    with pytest.raises(BadInput):
+        is_plain(value)
+    with pytest.raises(BadInput):
+        canonical_bytes(value)
