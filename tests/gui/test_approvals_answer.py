@@ -1,4 +1,4 @@
-"""Answering a request: nothing by accident, exactly what is shown, signed, and errors where the wish was made."""
+"""Answering: nothing by accident, exactly what is shown, signed, and errors where the wish was made."""
 
 from __future__ import annotations
 
@@ -247,8 +247,8 @@ def test_a_digest_that_does_not_fit_the_bytes_is_never_signed(play: Play) -> Non
         press(desk, KEYS.Key_Return, CTRL)
         bar.approve_asked.emit()
         bar.deny_asked.emit("no")
-        desk.screen._answer(approve=True, reason="")
-        desk.screen._answer(approve=False, reason="")
+        desk.screen.pane._answer(approve=True, reason="")
+        desk.screen.pane._answer(approve=False, reason="")
         assert "decide" not in desk.console.asked
 
     play(story, requests=[swapped])

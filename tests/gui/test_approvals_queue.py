@@ -177,7 +177,7 @@ def test_keys_of_the_screen_work_while_the_bytes_have_the_focus(play: Play) -> N
 def test_after_the_last_answer_the_empty_queue_lists_what_was_decided(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()
-        desk.screen._deny("Not today")
+        desk.screen.pane.deny("Not today")
         await desk.until(lambda: desk.screen.stack.currentIndex() == 0)
         assert desk.screen.nothing.accessibleName().startswith("Nothing waits for you.")
         assert [one.id for one in desk.screen._log.decided] == ["a-0001"]

@@ -217,6 +217,7 @@ class RequestCard(QWidget):
     def set_stacked(self, stacked: bool) -> None:
         """Below 1200 px the right column goes under the left one."""
         self._stacked = stacked
+        self.header.set_stacked(stacked)
         self._arrange()
 
     def _arrange(self) -> None:

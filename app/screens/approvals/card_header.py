@@ -15,6 +15,7 @@ from core.fleet.models import Risk
 from core.policy.models import Approval, ApprovalState
 
 SOON_S = 60.0
+_AFTER_TOOL = 3
 _PLATFORMS = {"linux": "linux", "windows": "windows", "macos": "macos", "darwin": "macos"}
 
 
@@ -24,6 +25,7 @@ class CardHeader(QWidget):
     def __init__(self) -> None:
         super().__init__()
         surface(self, "base")
+        self._stacked = False
         self.strip = ProductionStrip()
         self.risk = RiskBadge()
         self.summary = Label("", "title", wrap=True, selectable=True)
@@ -45,6 +47,7 @@ class CardHeader(QWidget):
         inner.setSpacing(SPACE.snug)
         inner.addLayout(self._first())
         inner.addLayout(self._second())
+        inner.addLayout(self._who)
         column.addLayout(inner)
         self.setMinimumHeight(76)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
@@ -57,19 +60,37 @@ class CardHeader(QWidget):
         return row
 
     def _second(self) -> QHBoxLayout:
-        row = QHBoxLayout()
+        row = self._where = QHBoxLayout()
         row.setSpacing(SPACE.small)
         row.addWidget(self._platform)
         row.addWidget(self.device)
         row.addWidget(self._tool)
-        row.addWidget(Label("from", "body", "text3"))
-        row.addWidget(self._asker)
-        row.addWidget(self.actor)
-        row.addWidget(self._asked)
         row.addStretch(1)
         row.addWidget(self._pause)
         row.addWidget(self.time_left)
+        self._who = QHBoxLayout()
+        self._who.setSpacing(SPACE.small)
+        self._who_parts = (Label("from", "body", "text3"), self._asker, self.actor, self._asked)
+        self._place_who(self._where, _AFTER_TOOL)
         return row
+
+    def _place_who(self, row: QHBoxLayout, at: int) -> None:
+        for number, part in enumerate(self._who_parts):
+            row.insertWidget(at + number, part)
+
+    def set_stacked(self, stacked: bool) -> None:
+        """In a narrow card who asked has a line of its own, so that the device keeps its whole name."""
+        if stacked == self._stacked:
+            return
+        self._stacked = stacked
+        for part in self._who_parts:
+            (self._where if stacked else self._who).removeWidget(part)
+        if stacked:
+            self._place_who(self._who, 0)
+            self._who.addStretch(1)
+        else:
+            self._who.takeAt(0)
+            self._place_who(self._where, _AFTER_TOOL)
 
     def show_request(self, approval: Approval, platform: str) -> None:
         """Show another request."""

@@ -49,7 +49,11 @@ class QueueModel(QAbstractListModel):
         return None
 
     def _spoken(self, one: Approval) -> str:
-        parts = [risk_look(one.decision.risk.value).word, one.request.device, self._summaries[one.id]]
+        parts = [
+            risk_look(one.decision.risk.value).word,
+            one_line(one.request.device),
+            self._summaries[one.id],
+        ]
         if one.production:
             parts.insert(0, "Production")
         if one.state is not ApprovalState.WAITING:

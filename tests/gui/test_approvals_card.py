@@ -1,0 +1,337 @@
+"""The card shows all that would be sent, as plain text: nothing hidden, nothing interpreted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
+
+from app.components.label import Label
+from app.event_loop import run_on_qt
+from app.look.theme import Theme
+from app.screens.approvals.what_is_sent import DigestCheck, what_is_sent
+from app.screens.base import OpenApproval, OpenRun
+from core.canonical import canonical_bytes
+from core.fleet.models import Risk
+from core.policy.models import Finding, Reason
+from tests.fakes.approvals_desk import ApprovalsDesk, find_in, make_approval, open_desk
+
+Story = Callable[[ApprovalsDesk], Awaitable[None]]
+Play = Callable[..., None]
+TRICK = "echo safe \u202e# mr\u2066\u200b \x1b[2J"
+
+
+@pytest.fixture
+def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
+    """Plays a story on a screen of its own."""
+
+    def run(story: Story, **how: Any) -> None:
+        async def whole() -> None:
+            async with open_desk(tmp_path / "home", **how) as desk:
+                await story(desk)
+
+        run_on_qt(qapp, whole())
+
+    return run
+
+
+def words_of(widget: QWidget) -> str:
+    """Every text of every label, spoken names and tooltips included."""
+    texts = [one.text() for one in widget.findChildren(QLabel)]
+    for one in widget.findChildren(QWidget):
+        texts += [one.accessibleName(), one.toolTip()]
+    return "\n".join(texts)
+
+
+def test_characters_that_hide_or_reorder_are_shown_by_name_everywhere(play: Play) -> None:
+    tricky = make_approval(
+        1,
+        device="lab\u202e01",
+        actor="agent:\u200bclerk",
+        summary=f"Runs {TRICK}",
+        parameters={"command": TRICK, "working_directory": "/tmp/\u202egpj.exe"},
+        findings=[Finding(text="Turns \u202e text round", risk=Risk.HIGH, detail="\u2066x")],
+        reasons=[Reason(text="a\u200bb", origin="c\u202ed")],
+        said="Trust \u202eme",
+        risk="high",
+        production=True,
+    )
+
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        card = desk.screen.card
+        for seen in (words_of(desk.screen), card.bytes.box.toPlainText(), card.others.box.toPlainText()):
+            for hidden in ("\u202e", "\u2066", "\u200b", "\x1b"):
+                assert hidden not in seen
+        assert "U+202E" in card.bytes.box.toPlainText()
+        assert "U+202E" in card.others.box.toPlainText()
+        assert "4 hidden characters" in card.bytes.facts.text()
+        assert "[U+202E]" in card.header.device.text()
+        assert "[U+202E]" in card.said.words.text()
+        spoken = desk.screen.queue.model.index(0).data(Qt.ItemDataRole.DisplayRole)
+        assert "\u202e" not in spoken
+
+    play(story, requests=[tricky])
+
+
+def test_markup_in_a_request_is_text_and_nothing_else(play: Play) -> None:
+    markup = '<b>bold</b><img src="x"><a href="https://example.invalid">safe</a>'
+    dressed = make_approval(
+        1,
+        device=markup,
+        actor=f"agent:{markup}",
+        summary=markup,
+        parameters={"command": markup, "note": markup},
+        findings=[Finding(text=markup, risk=Risk.HIGH, detail=markup)],
+        reasons=[Reason(text=markup, origin=markup)],
+        said=markup,
+        undo=markup,
+        run="r-1<i>",
+    )
+
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        card = desk.screen.card
+        for label in desk.screen.findChildren(QLabel):
+            assert label.textFormat() == Qt.TextFormat.PlainText, label.text()
+        for widget in desk.screen.findChildren(QWidget):
+            tip = widget.toolTip()
+            assert "<b>" not in tip
+            assert "<img" not in tip
+        assert card.header.summary.text() == markup
+        assert card.bytes.box.toPlainText() == markup
+        assert card.said.words.text() == f"“{markup}”"
+
+    play(story, requests=[dressed])
+
+
+@pytest.mark.parametrize("shape", ["one line", "many lines"])
+def test_20_kb_of_arguments_are_shown_whole_and_quickly(play: Play, shape: str) -> None:
+    text = ("x = 'abcdefgh' " * 1400)[:20_000]
+    if shape == "many lines":
+        text = text.replace("' ", "'\n")
+    request = make_approval(1, tool="write_file", parameters={"file_path": "/srv/x", "content": text})
+
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        card = desk.screen.card
+        began = time.perf_counter()
+        card.show_request(request, "linux", None)
+        card.grab()
+        took = time.perf_counter() - began
+        assert card.bytes.box.exact_bytes == text.encode()
+        assert card.bytes.box.toPlainText() == text
+        assert not card.end_was_seen
+        assert "20.0 kB" in card.bytes.facts.text()
+        assert took < 0.5
+
+    play(story, requests=[request])
+
+
+def test_the_bytes_that_are_copied_are_the_exact_ones(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.screen.card.bytes.copy.click()
+        assert desk.nav.toasts == ["Copied the exact bytes"]
+        data = QGuiApplication.clipboard().mimeData().data("application/octet-stream").data()
+        assert bytes(data) == TRICK.encode()
+
+    play(story, requests=[make_approval(1, parameters={"command": TRICK})])
+
+
+def test_a_finding_is_numbered_in_the_bytes_and_below(play: Play) -> None:
+    line = "sudo rm -rf ~/ä && ls"
+    findings = [find_in(line, "rm -rf", "high", "Deletes recursively"), find_in(line, "ls", "low", "Lists")]
+
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        card = desk.screen.card
+        data = card.bytes.box.exact_bytes
+        assert card.sent is not None
+        cut = [(data[place.start : place.end], place.number) for place in card.sent.main.places]
+        assert cut == [(b"rm -rf", 1), (b"ls", 2)]
+        card.next_finding()
+        card.next_finding()
+        assert card.bytes.box.textCursor().position() == line.index("ls")
+
+    play(story, requests=[make_approval(1, parameters={"command": line}, findings=findings)])
+
+
+def test_what_the_asker_says_is_a_quotation_with_its_own_title(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        said = desk.screen.card.said
+        assert said.title.text() == "The agent says (not checked)"
+        assert said.words.font().italic()
+        desk.screen.open_card("a-0002")
+        assert said.title.text() == "The asker says (not checked)"
+        desk.screen.open_card("a-0003")
+        assert not said.isVisible()
+
+    some = [
+        make_approval(1, said="It is routine."),
+        make_approval(2, said="It is routine.", actor="operator:anna"),
+        make_approval(3),
+    ]
+    play(story, requests=some)
+
+
+@pytest.mark.parametrize(
+    ("changes", "look", "fact"),
+    [
+        ({"reversible": True, "undo": "Can be undone: the device keeps it."}, "can_undo", "Can be undone."),
+        ({"undo": "Cannot be undone: it is gone."}, "cannot_undo", "Cannot be undone."),
+        ({"undo": ""}, "no_undo", "No undo is recorded."),
+    ],
+)
+def test_the_undo_box_says_which_of_three(play: Play, changes: dict[str, Any], look: str, fact: str) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        assert desk.screen.card.undo._look == look
+        assert desk.screen.card.undo.accessibleName().startswith(fact)
+
+    play(story, requests=[make_approval(1, **changes)])
+
+
+def test_the_run_is_a_link_and_the_facts_name_contract_and_signer(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        facts = desk.screen.card.facts
+        facts.value("Run").click()  # type: ignore[union-attr]  # the value of this line is a link
+        assert desk.nav.opened == [("runs", OpenRun("r-0007"))]
+        assert facts.value("Contract").text() == "shell_execute@c0ff"
+        assert facts.value("Signs with").text() == f"harbour  …{desk.nav.keys.fingerprint}"
+        assert facts.value("Approvers").text() == "1 of 1"
+
+    play(story, requests=[make_approval(1, run="r-0007", step="clean")])
+
+
+def test_the_time_left_runs_down_on_the_card(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.screen.leave()
+        header = desk.screen.card.header
+        one = desk.shown().model_copy(update={"paused": False})
+        header.show_time(one, 271.4)
+        assert header.time_left.text() == "4:31 left"
+        assert header.time_left.property("tone") == "text2"
+        header.show_time(one, 42)
+        assert header.time_left.text() == "0:42 left"
+        assert header.time_left.property("tone") == "warn"
+        header.show_time(one.model_copy(update={"paused": True}), 42)
+        assert header.time_left.text() == "0:42 left, paused while you read"
+
+    play(story, requests=[make_approval(1)])
+
+
+def test_a_target_opens_its_card_also_when_it_is_decided(play: Play) -> None:
+    done = make_approval(3).model_copy(update={"state": "denied", "decided_by": "anna", "reason": "No."})
+
+    async def story(desk: ApprovalsDesk) -> None:
+        desk.screen.enter(OpenApproval("a-0002"))
+        assert desk.shown().id == "a-0002"
+        desk.console.queue[done.id] = done
+        desk.screen.enter(OpenApproval("a-0003"))
+        await desk.until(lambda: desk.shown().id == "a-0003")
+        assert "Denied by anna" in desk.screen.card.end_banner.words()
+        assert desk.screen.bar.next.isVisible()
+
+    play(story, requests=[make_approval(1), make_approval(2)])
+
+
+@pytest.mark.parametrize("size", [(1440, 830), (1228, 650), (1024, 594)])
+def test_nothing_scrolls_sideways_at_any_size(play: Play, size: tuple[int, int]) -> None:
+    path = "/srv/" + "very_long_name_without_any_space/" * 12
+    long = make_approval(
+        1,
+        summary=f"Reads {path}",
+        parameters={"command": "cat " + path, "path": path},
+        device="d" * 40,
+        said=path,
+    )
+
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        screen = desk.screen
+        screen.set_compact(size[0] < 1360, size[1] < 700)
+        await desk.until(lambda: screen.card.middle.viewport().width() > 0)
+        body = screen.card.middle.widget()
+        assert screen.width() == size[0]
+        assert body.width() <= screen.card.middle.viewport().width()
+        assert screen.bar.approve.visibleRegion().boundingRect().width() == screen.bar.approve.width()
+        assert screen.card.header.device.width() >= screen.card.header.device.sizeHint().width()
+
+    play(story, requests=[long], size=size)
+
+
+def test_every_control_has_an_accessible_name(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        for widget in desk.screen.findChildren(QWidget):
+            if widget.isVisible() and widget.focusPolicy() != Qt.FocusPolicy.NoFocus:
+                named = widget.accessibleName() or isinstance(widget, Label)
+                assert named or widget.parentWidget().accessibleName(), widget
+
+    play(story, requests=[make_approval(1, run="r-1", said="x")])
+
+
+# What is sent, without a window
+
+
+def test_canonical_json_is_shown_when_no_argument_is_read_as_such() -> None:
+    parameters = {"z": 1, "control": {"name": "Post"}, "a": "x\ny"}
+    sent = what_is_sent(make_approval(1, tool="click", parameters=parameters).request, [])
+    assert sent.main.data == canonical_bytes(parameters)
+    assert sent.others is None
+    assert sent.digest is DigestCheck.FITS
+
+
+def test_findings_are_found_again_inside_canonical_json() -> None:
+    parameters = {"b": 'say "ä"\nrm -rf /', "a": 1, "ü": "rm -rf"}
+    value = parameters["b"]
+    assert isinstance(value, str)
+    at = value.index("rm -rf")
+    findings = [
+        Finding(text="x", risk=Risk.HIGH, argument="b", start=at, end=at + 6),
+        Finding(text="y", risk=Risk.LOW, argument="ü", start=0, end=6),
+        Finding(text="outside", risk=Risk.LOW, argument="b", start=900, end=9),
+        Finding(text="no place", risk=Risk.LOW, argument="a"),
+    ]
+    main = what_is_sent(make_approval(1, tool="t", parameters=parameters).request, findings).main
+    assert [(main.data[p.start : p.end], p.number) for p in main.places] == [(b"rm -rf", 1), (b"rm -rf", 2)]
+
+
+def test_an_empty_line_is_shown_as_the_json_around_it() -> None:
+    sent = what_is_sent(make_approval(1, parameters={"command": ""}).request, [])
+    assert sent.main.data == b'{"command":""}'
+
+
+def test_every_other_argument_is_shown() -> None:
+    parameters = {"command": "ls", "timeout": 5, "env": {"A": "b"}, "od\u202ed": "\u200b", "n": None}
+    others = what_is_sent(make_approval(1, parameters=parameters).request, []).others
+    assert others is not None
+    lines = others.data.decode().split("\n")
+    assert [line.split("  ")[0].strip() for line in lines] == ["env", "n", '"od\u202ed"', "timeout"]
+    assert '{"A":"b"}' in lines[0]
+
+
+def test_a_text_that_looks_like_a_masked_secret_is_not_taken_for_one() -> None:
+    fake = '{"$secret":"abcd"}'
+    sent = what_is_sent(make_approval(1, tool="t", parameters={"a": fake}).request, [])
+    assert sent.masked == 0
+    assert sent.main.data == canonical_bytes({"a": fake})
+    assert sent.digest is DigestCheck.FITS
+
+
+def test_arguments_without_a_canonical_form_never_fit_a_digest() -> None:
+    request = make_approval(1).request
+    broken = request.model_copy(update={"parameters": {"command": "x\ud800", "n": float("nan")}})
+    sent = what_is_sent(broken, [])
+    assert sent.digest is DigestCheck.DIFFERS
+    assert sent.main.data
