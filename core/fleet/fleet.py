@@ -68,6 +68,8 @@ class _Record:
     picture: str | None = None
     picture_at: str | None = None
     shown: Device | None = None
+    # What it does at the moment changed since `shown`; who it is has not.
+    stale: bool = False
 
 
 class Fleet:
@@ -108,7 +110,8 @@ class Fleet:
         record = self._record(device)
         arrival = record.arrival
         return Target(
-            device=self._shown(record),
+            # Judging asks who a device is, not what it does at the moment: this is asked at every command.
+            device=record.shown or self._shown(record),
             tools=record.tools,
             channel=arrival.channel if arrival else None,
             roots=arrival.roots if arrival else None,
@@ -163,7 +166,8 @@ class Fleet:
         record = self._record(device)
         record.running[call_id] = what
         if record.health is Health.ONLINE:
-            self._set_health(record, Health.BUSY, "")
+            record.health, record.since = Health.BUSY, now_utc()
+        self._touched(record)
 
     def ended(self, device: str, call_id: str, result: CommandResult) -> None:
         """A command has come back, or will not."""
@@ -174,8 +178,8 @@ class Fleet:
             if evidence.what == "picture" and result.tool_name == "screenshot":
                 record.picture, record.picture_at = evidence.blob, record.last_heard
         if not record.running and record.health is Health.BUSY:
-            self._set_health(record, Health.ONLINE, "")
-        self._changed(device)
+            record.health, record.since = Health.ONLINE, now_utc()
+        self._touched(record)
 
     async def review(self, name: str, tool_key: str, contract_digest: str, actor: str) -> Tool:
         """Trust a tool's changed definition.
@@ -289,9 +293,14 @@ class Fleet:
         self._records[name].shown = None
         self._changes.mark(name)
 
+    def _touched(self, record: _Record) -> None:
+        record.stale = True
+        self._changes.mark(record.name)
+
     def _shown(self, record: _Record) -> Device:
-        if record.shown is None:
+        if record.shown is None or record.stale:
             record.shown = self._picture_of(record)
+            record.stale = False
         return record.shown
 
     def _picture_of(self, record: _Record) -> Device:

@@ -8,6 +8,8 @@ from core.aip.messages import ToolType
 from core.canonical import canonical_bytes, sha256_hex
 from core.policy.models import REQUEST_FORMAT, Request
 
+_COVERED = tuple(name for name in Request.model_fields if name != "digest")
+
 
 def request_bytes(request: Request) -> bytes:
     """RFC 8785 JSON of everything but the digest, with the format's name.
@@ -15,9 +17,11 @@ def request_bytes(request: Request) -> bytes:
     Raises:
         BadInput: the parameters have no canonical form.
     """
-    # Not pydantic's JSON mode: it would write NaN as null, and the digest would cover what is not sent.
-    fields = request.model_dump(exclude={"digest"})
-    return canonical_bytes({**fields, "format": REQUEST_FORMAT})
+    # The values as they are, not pydantic's JSON of them: that would write NaN as null, and the digest would
+    # cover what is not sent.
+    fields = {name: getattr(request, name) for name in _COVERED}
+    fields["format"] = REQUEST_FORMAT
+    return canonical_bytes(fields)
 
 
 def request_digest(request: Request) -> str:
