@@ -104,6 +104,12 @@ class FakeNav:
     def start_unlock(self) -> None:
         self.unlocks += 1
 
+    def choose_profile(self, value: str) -> None:
+        raise AssertionError(value)
+
+    def apply_density(self) -> None:
+        raise AssertionError("the screen has no say in this")
+
 
 @dataclass
 class ApprovalsDesk:

@@ -263,6 +263,7 @@ def test_nothing_scrolls_sideways_at_any_size(play: Play, size: tuple[int, int])
         await desk.until(lambda: screen.card.middle.viewport().width() > 0)
         body = screen.card.middle.widget()
         assert screen.width() == size[0]
+        assert body is not None
         assert body.width() <= screen.card.middle.viewport().width()
         assert screen.bar.approve.visibleRegion().boundingRect().width() == screen.bar.approve.width()
         assert screen.card.header.device.width() >= screen.card.header.device.sizeHint().width()
@@ -275,8 +276,9 @@ def test_every_control_has_an_accessible_name(play: Play) -> None:
         await desk.guard_over()
         for widget in desk.screen.findChildren(QWidget):
             if widget.isVisible() and widget.focusPolicy() != Qt.FocusPolicy.NoFocus:
+                owner = widget.parentWidget()
                 named = widget.accessibleName() or isinstance(widget, Label)
-                assert named or widget.parentWidget().accessibleName(), widget
+                assert named or (owner is not None and owner.accessibleName()), widget
 
     play(story, requests=[make_approval(1, run="r-1", said="x")])
 

@@ -314,3 +314,14 @@ def test_the_model_keeps_qts_promises_through_every_change(qapp: QApplication) -
     model.show_waiting([])
     assert model.rowCount() == 0
     del tester
+
+
+def test_without_the_service_the_screen_does_not_say_that_nothing_waits(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        assert desk.screen.nothing.accessibleName().startswith("Nothing waits for you.")
+        desk.console.lose("The service was killed.")
+        await desk.until(lambda: "not known" in desk.screen.nothing.accessibleName())
+        desk.console.come_back()
+        await desk.until(lambda: "Nothing waits" in desk.screen.nothing.accessibleName())
+
+    play(story)

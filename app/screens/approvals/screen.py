@@ -17,7 +17,7 @@ from app.screens.approvals.reading import Reading
 from app.screens.approvals.session_log import NothingWaits, SessionLog
 from app.screens.approvals.time_left import TimeLeft
 from app.screens.base import Navigator, OpenApproval, OpenRun, Screen, Shortcut, Target
-from app.state import AppState
+from app.state import AppState, Link
 from core.batch.models import Cell
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
@@ -93,11 +93,13 @@ class ApprovalsScreen(Screen):
         self._reading = Reading(state, link)
         state.approvals_changed.connect(self._queue_changed)
         state.reset.connect(self._after_reset)
+        state.service_changed.connect(self._show_known)
         state.cell_changed.connect(self._note_cell)
 
     def enter(self, target: Target | None) -> None:
         """Show the queue, and one card of it."""
         self._entered = True
+        self._show_known()
         self._tick.start()
         self._clock.note(self.state.approvals.values())
         self.queue.show_waiting(self.state.waiting())
@@ -212,6 +214,9 @@ class ApprovalsScreen(Screen):
         self.nothing.show_log(self._log)
         self.stack.setCurrentWidget(self.nothing)
         self._sync_hold()
+
+    def _show_known(self) -> None:
+        self.nothing.show_known(self.state.loaded and self.state.service.link is Link.CONNECTED)
 
     def _go_on(self) -> None:
         """Leave a card that is done for the next that waits."""

@@ -16,6 +16,15 @@ from core.policy.models import Approval, ApprovalState
 
 MOST_SHOWN = 8
 MOST_KEPT = 200
+_NOTHING = (
+    "Nothing waits for you.",
+    "A command appears here when the policy asks about it: the exact bytes, what they would do, and why you "
+    "are asked. Nothing opens by itself, and nothing is sent until you answer.",
+)
+_NOT_KNOWN = (
+    "What waits is not known.",
+    "The service is not connected. Requests that wait are shown as soon as it answers.",
+)
 _MARKS = {ApprovalState.APPROVED: ("check", "ok"), ApprovalState.DENIED: ("cancel", "fail")}
 
 
@@ -73,11 +82,7 @@ class NothingWaits(EmptyState):
     show_wanted = Signal(str)
 
     def __init__(self) -> None:
-        super().__init__(
-            "Nothing waits for you.",
-            "A command appears here when the policy asks about it: the exact bytes, what they would do, and "
-            "why you are asked. Nothing opens by itself, and nothing is sent until you answer.",
-        )
+        super().__init__(*_NOTHING)
         surface(self, "base")
         self._list = QWidget()
         self._rows = QVBoxLayout(self._list)
@@ -85,6 +90,10 @@ class NothingWaits(EmptyState):
         self._rows.setSpacing(0)
         self.column.insertWidget(self.column.count() - 1, self._list)
         self._list.hide()
+
+    def show_known(self, known: bool) -> None:
+        """Without the service nobody knows what waits, and the screen must not say that nothing does."""
+        self.say(*(_NOTHING if known else _NOT_KNOWN))
 
     def show_log(self, log: SessionLog) -> None:
         """Show the last decisions of this session."""
