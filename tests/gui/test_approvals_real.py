@@ -1,0 +1,80 @@
+"""The screen against a real service with a real device in it: approved runs once, denied never."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QSettings, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.event_loop import run_on_qt
+from app.link import ConsoleLink
+from app.look.theme import Theme
+from app.screens.approvals.screen import ApprovalsScreen
+from app.shell.operator import OperatorKeys
+from app.state import AppState
+from core.home import Home
+from core.service.console import Console
+from tests.fakes.approvals_desk import FakeNav
+from tests.fakes.desk import choose_channel, open_service
+
+
+@pytest.mark.parametrize("approve", [True, False], ids=["approved", "denied"])
+def test_the_service_takes_what_the_screen_signs(
+    qapp: QApplication, theme: Theme, tmp_path: Path, approve: bool
+) -> None:
+    home = Home(tmp_path / "home").create()
+    choose_channel(home, "in-process")
+    touched = tmp_path / "touched"
+
+    async def story() -> None:
+        async with open_service(home) as service:
+            console = service.console("operator:harbour")
+            keys = OperatorKeys(home)
+            await console.register_operator(await keys.create("harbour", None))
+            state = AppState()
+
+            async def open_console() -> Console:
+                return console
+
+            link = ConsoleLink(open_console, state)
+            nav = FakeNav(keys, QSettings(str(tmp_path / "w.ini"), QSettings.Format.IniFormat))
+            screen = ApprovalsScreen()
+            screen.bind(state, link, nav)
+            screen.resize(1264, 830)
+            screen.show()
+            screen.activateWindow()
+            link.start()
+            screen.enter(None)
+            try:
+                run = await console.call("this-computer", "shell_execute", {"command": f"touch '{touched}'"})
+                async with asyncio.timeout(20):
+                    while not screen.bar.approve.isEnabled():  # noqa: ASYNC110  # a button has no event
+                        await asyncio.sleep(0.01)
+                assert not touched.exists()
+                if approve:
+                    QTest.keyClick(screen, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+                else:
+                    QTest.keyClick(screen, Qt.Key.Key_D)
+                    QTest.keyClicks(screen.bar.reason, "Not now")
+                    QTest.keyClick(screen.bar.reason, Qt.Key.Key_Return)
+                ended = await console.wait_run(run.summary.id, 20)
+                assert ended.summary.state.ended
+                async with asyncio.timeout(20):
+                    while not screen._log.decided:  # noqa: ASYNC110  # as above
+                        await asyncio.sleep(0.01)
+                outcome = screen._log.outcome(screen._log.decided[0])
+                assert touched.exists() is approve
+                if not approve:
+                    assert outcome == "Nothing was sent. Not now"
+                assert screen.stack.currentWidget() is screen.nothing
+            finally:
+                screen.leave()
+                await link.close()
+                screen.close()
+                screen.deleteLater()
+
+    run_on_qt(qapp, story())
