@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+import time
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Literal
+from typing import Literal
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from core.errors import BadInput, ErrorCode, ServiceError
+
+# Whoever looks at a lock holds it for less than a millisecond; an owner holds it for good.
+LOOKS_AT_MOST = 50
+BETWEEN_LOOKS = 0.002
+# On Windows locked bytes cannot be read by others; the owner's number stands far in front of this one.
+_LOCKED_BYTE = 1 << 20
+_BINARY: int = getattr(os, "O_BINARY", 0)
 
 OPERATOR_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
@@ -97,7 +106,9 @@ class Home:
         import tempfile
 
         name = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]
-        return Path(tempfile.gettempdir()) / f"quarterdeck-{os.getuid()}" / f"{name}.sock"
+        # Windows has no user numbers, and a folder for temporary files for each user.
+        user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""
+        return Path(tempfile.gettempdir()) / f"quarterdeck{user}" / f"{name}.sock"
 
     def settings(self) -> Settings:
         """Read `settings.toml`; without it, the defaults.
@@ -119,42 +130,72 @@ class Home:
             raise BadInput(f"{path}: {key}: {first['msg']}") from error
 
 
+def write_private(path: Path, text: str) -> None:
+    """Replace a file in one step and durably; nobody but its owner can read it.
+
+    Raises:
+        OSError: it could not be written; what was there before is still there.
+    """
+    fresh = path.with_suffix(".new")
+    # One that a crash left behind may have another mode.
+    fresh.unlink(missing_ok=True)
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
+    with open(handle, "w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+
+
 class HomeLock:
     """Held by the one process that owns a home; the operating system lets go of it when that process ends."""
 
     def __init__(self, home: Home) -> None:
         self._path = home.path / "lock"
-        self._file: IO[str] | None = None
+        self._handle: int | None = None
 
     def acquire(self) -> HomeLock:
         """Take the lock.
 
         Raises:
             ServiceError: another process owns this home (code `home_busy`), and its number.
+            OSError: the lock's file cannot be opened.
         """
-        import fcntl
-
-        file = self._path.open("a+")
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            owner = file.read().strip() or "unknown"
-            file.close()
-            raise ServiceError(
-                f"Process {owner} owns the home {self._path.parent}.", ErrorCode.HOME_BUSY
-            ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        self._file = file
+            if not _take(handle):
+                raise ServiceError(
+                    f"Process {_number_in(handle)} owns the home {self._path.parent}.", ErrorCode.HOME_BUSY
+                )
+            os.ftruncate(handle, 0)
+            os.lseek(handle, 0, os.SEEK_SET)
+            os.write(handle, str(os.getpid()).encode("ascii"))
+        except BaseException:
+            os.close(handle)
+            raise
+        self._handle = handle
         return self
+
+    def probe(self) -> str | None:
+        """The number of the process that owns the home, None when nobody does. Writes and leaves nothing.
+
+        Raises:
+            OSError: the lock's file cannot be opened.
+        """
+        try:
+            handle = os.open(self._path, os.O_RDONLY | _BINARY)
+        except FileNotFoundError:
+            return None
+        try:
+            return None if _is_free(handle) else _number_in(handle)
+        finally:
+            os.close(handle)
 
     def release(self) -> None:
         """Let go; safe to call twice."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
 
     def __enter__(self) -> HomeLock:
         return self.acquire()
@@ -163,3 +204,59 @@ class HomeLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _number_in(handle: int) -> str:
+    os.lseek(handle, 0, os.SEEK_SET)
+    return os.read(handle, 32).decode("ascii", "replace").strip() or "unknown"
+
+
+def _take(handle: int) -> bool:
+    """Lock the file for this process alone; False when another one owns it."""
+    for _ in range(LOOKS_AT_MOST):
+        if _lock(handle, shared=False):
+            return True
+        # Whoever only looks whether the home is free must not keep its next owner out.
+        if not _is_free(handle):
+            return False
+        time.sleep(BETWEEN_LOOKS)
+    return False
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(handle: int, *, shared: bool) -> bool:
+        """Lock one byte for this handle. There are no shared locks here: looking takes it for a moment."""
+        os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _is_free(handle: int) -> bool:
+        for _ in range(LOOKS_AT_MOST):
+            if _lock(handle, shared=True):
+                os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
+                msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
+                return True
+            time.sleep(BETWEEN_LOOKS)
+        return False
+
+else:
+    import fcntl
+
+    def _lock(handle: int, *, shared: bool) -> bool:
+        """Lock the file for this handle; shared locks only keep out one that is not."""
+        try:
+            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _is_free(handle: int) -> bool:
+        if not _lock(handle, shared=True):
+            return False
+        fcntl.flock(handle, fcntl.LOCK_UN)
+        return True

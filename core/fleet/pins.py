@@ -6,10 +6,10 @@ Kept in `contracts.json` of the home and written before it counts. The journal h
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from core.errors import BadInput, JournalCorrupt
+from core.home import write_private
 
 
 class Pins:
@@ -49,13 +49,8 @@ class Pins:
             BadInput: the file cannot be written.
         """
         changed = {**self._pins, device: {**self._pins.get(device, {}), **digests}}
-        temporary = self._path.with_suffix(".new")
         try:
-            with temporary.open("w", encoding="utf-8") as file:
-                json.dump(changed, file, indent=1, sort_keys=True)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._path)
+            write_private(self._path, json.dumps(changed, indent=1, sort_keys=True))
         except OSError as error:
             raise BadInput(f"{self._path} cannot be written: {error.strerror}.") from error
         self._pins = changed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import ValidationError
 
 from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused
-from core.home import OPERATOR_NAME
+from core.home import OPERATOR_NAME, write_private
 from core.policy.models import Operator, SignedStatement
 from core.policy.operator_keys import verify_statement
 
@@ -73,13 +72,8 @@ class Operators:
             return known
         registered = operator.model_copy(update={"registered_at": datetime.now(UTC).isoformat()})
         rows = [one.model_dump(mode="json") for one in (*self._operators.values(), registered)]
-        temporary = self._path.with_suffix(".new")
         try:
-            with temporary.open("w", encoding="utf-8") as file:
-                json.dump(rows, file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._path)
+            write_private(self._path, json.dumps(rows, indent=1))
         except OSError as error:
             raise BadInput(f"{self._path} cannot be written: {error.strerror}.") from error
         self._operators[registered.name] = registered

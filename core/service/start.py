@@ -138,10 +138,7 @@ def lock_owner(home: Home) -> str | None:
     if not home.path.is_dir():
         return None
     try:
-        with HomeLock(home):
-            return None
-    except ServiceError:
-        return (home.path / "lock").read_text(encoding="ascii", errors="replace").strip() or "unknown"
+        return HomeLock(home).probe()
     except OSError as error:
         raise BadInput(f"The home {home.path} cannot be used: {error.strerror}.") from error
 

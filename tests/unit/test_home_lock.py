@@ -1,0 +1,288 @@
+"""A home has one owner; whoever only looks changes nothing, and its files are its owner's alone."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import core.home
+from core.errors import BadInput, ErrorCode, ServiceError
+from core.fleet.pins import Pins
+from core.home import Home, HomeLock, write_private
+from core.policy.operator_keys import create_operator_key
+from core.policy.operators import Operators
+
+HOLDER = (
+    "import sys; from core.home import Home, HomeLock; "
+    "HomeLock(Home(__import__('pathlib').Path(sys.argv[1]))).acquire(); "
+    "print('held', flush=True); sys.stdin.read()"
+)
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    """The least careful system there is."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def holder(home: Home) -> Iterator[subprocess.Popen[str]]:
+    """Another process that owns the home."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(home.path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.stdin.close()
+    process.stdout.close()
+    process.wait(10)
+
+
+class TestLock:
+    def test_the_second_owner_is_refused_and_told_who_was_first(self, home, holder):
+        with pytest.raises(ServiceError, match=f"Process {holder.pid} owns") as busy:
+            HomeLock(home).acquire()
+        assert busy.value.code is ErrorCode.HOME_BUSY
+        assert (home.path / "lock").read_text() == str(holder.pid)
+
+    def test_the_lock_goes_with_its_owner_however_that_ends(self, home, holder):
+        holder.kill()
+        holder.wait(10)
+        assert HomeLock(home).probe() is None
+        with HomeLock(home):
+            assert (home.path / "lock").read_text() == str(os.getpid())
+
+    def test_a_shorter_number_leaves_nothing_of_a_longer_one(self, home):
+        (home.path / "lock").write_text("12345678901234567890")
+        with HomeLock(home):
+            assert HomeLock(home).probe() == str(os.getpid())
+
+    def test_releasing_twice_is_harmless_and_lets_the_next_one_in(self, home):
+        lock = HomeLock(home).acquire()
+        lock.release()
+        lock.release()
+        HomeLock(home).acquire().release()
+
+    def test_an_owner_that_could_not_write_its_number_leaves_no_lock(self, home, monkeypatch):
+        def full(handle: int, data: bytes) -> int:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(core.home.os, "write", full)
+            with pytest.raises(OSError, match="No space"):
+                HomeLock(home).acquire()
+        HomeLock(home).acquire().release()
+
+
+class TestProbe:
+    def test_looking_names_the_owner(self, home, holder):
+        assert HomeLock(home).probe() == str(holder.pid)
+
+    def test_looking_where_nobody_was_makes_no_file(self, home):
+        assert HomeLock(home).probe() is None
+        assert not (home.path / "lock").exists()
+
+    def test_looking_never_changes_the_lock(self, home):
+        path = home.path / "lock"
+        path.write_text("4711")
+        path.chmod(0o400)
+        before = (path.read_bytes(), path.stat().st_mtime_ns)
+        assert HomeLock(home).probe() is None
+        assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+
+    def test_two_who_look_at_once_do_not_take_each_other_for_the_owner(self, home):
+        (home.path / "lock").touch()
+        seen: list[str | None] = []
+        lookers = [
+            threading.Thread(target=lambda: seen.extend(HomeLock(home).probe() for _ in range(300)))
+            for _ in range(4)
+        ]
+        for looker in lookers:
+            looker.start()
+        for looker in lookers:
+            looker.join(20)
+        assert seen == [None] * 1200
+
+    def test_who_only_looks_keeps_no_owner_out(self, home):
+        (home.path / "lock").touch()
+        over = threading.Event()
+
+        def look() -> None:
+            while not over.is_set():
+                HomeLock(home).probe()
+
+        lookers = [threading.Thread(target=look) for _ in range(3)]
+        for looker in lookers:
+            looker.start()
+        try:
+            for _ in range(100):
+                HomeLock(home).acquire().release()
+        finally:
+            over.set()
+            for looker in lookers:
+                looker.join(20)
+
+
+class TestPrivateFiles:
+    def test_what_says_who_may_approve_and_what_is_trusted_is_the_owner_s_alone(self, home, open_umask):
+        Pins(home.contracts).load().pin("bench", {"action::x": "00"})
+        operator = create_operator_key(home, "anna", None)
+        Operators(home.operators).load().add(operator.operator)
+        with HomeLock(home):
+            assert mode_of(home.path / "lock") == 0o600
+        assert mode_of(home.contracts) == 0o600
+        assert mode_of(home.operators) == 0o600
+
+    def test_the_folders_of_a_home_are_the_owner_s_alone(self, tmp_path, open_umask):
+        home = Home(tmp_path / "deep" / "home").create()
+        for folder in (home.path, home.keys, home.batches, home.device_state):
+            assert mode_of(folder) == 0o700
+
+    def test_a_file_that_a_crash_left_half_written_is_in_nobody_s_way(self, tmp_path):
+        path = tmp_path / "contracts.json"
+        left = tmp_path / "contracts.new"
+        left.write_text("half")
+        left.chmod(0o666)
+        write_private(path, "whole")
+        assert path.read_text() == "whole"
+        assert mode_of(path) == 0o600
+        assert not left.exists()
+
+    def test_a_link_laid_in_the_way_is_not_followed(self, tmp_path):
+        victim = tmp_path / "victim"
+        victim.write_text("mine")
+        (tmp_path / "contracts.new").symlink_to(victim)
+        write_private(tmp_path / "contracts.json", "new")
+        assert victim.read_text() == "mine"
+
+    def test_a_write_that_fails_leaves_the_old_file_whole(self, tmp_path, monkeypatch):
+        path = tmp_path / "contracts.json"
+        write_private(path, "old")
+
+        def fails(handle: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(core.home.os, "fsync", fails)
+        with pytest.raises(OSError, match="No space"):
+            write_private(path, "new")
+        assert path.read_text() == "old"
+
+
+class TestNames:
+    def test_a_long_home_has_a_short_socket_of_its_own(self, tmp_path):
+        one, other = (Home(tmp_path / ("long" * 30) / name) for name in ("one", "other"))
+        assert len(os.fsencode(one.socket)) < 100
+        assert one.socket != other.socket
+        assert str(os.getuid()) in one.socket.parent.name
+
+    def test_where_users_have_no_number_a_long_home_has_a_socket_s_name_too(self, tmp_path, monkeypatch):
+        monkeypatch.delattr(os, "getuid")
+        socket = Home(tmp_path / ("long" * 30)).socket
+        assert socket.parent == Path(tempfile.gettempdir()) / "quarterdeck"
+
+    def test_the_option_wins_over_the_environment_which_wins_over_the_platform(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("QUARTERDECK_HOME", str(tmp_path / "environment"))
+        assert Home.choose(str(tmp_path / "option")).path == tmp_path / "option"
+        assert Home.choose().path == tmp_path / "environment"
+        monkeypatch.delenv("QUARTERDECK_HOME")
+        assert "quarterdeck" in str(Home.choose().path).lower()
+
+    def test_a_home_that_is_a_file_is_said_so(self, tmp_path):
+        (tmp_path / "file").write_text("")
+        with pytest.raises(BadInput, match="cannot be used"):
+            Home(tmp_path / "file").create()
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        ("text", "named"),
+        [
+            ("this_computer = ", "settings.toml"),
+            ('this_computer = "moon"', "this_computer"),
+            ("approval_expiry = -1", "approval_expiry"),
+            ("approval_expiry = nan", "approval_expiry"),
+            ('surprise = "key"', "surprise"),
+            ("this_computer_tags = 7", "this_computer_tags"),
+        ],
+    )
+    def test_what_is_wrong_is_named(self, home, text, named):
+        (home.path / "settings.toml").write_text(text + "\n")
+        with pytest.raises(BadInput, match=named):
+            home.settings()
+
+    def test_bytes_that_are_no_text_are_said_so(self, home):
+        (home.path / "settings.toml").write_bytes(b"\xff\xfe\x00")
+        with pytest.raises(BadInput, match="cannot be read"):
+            home.settings()
+
+
+class FakeMsvcrt(types.ModuleType):
+    """What Windows' locks promise: one byte of a file, for one handle, refused at once when taken."""
+
+    LK_NBLCK, LK_UNLCK = 2, 0
+
+    def __init__(self) -> None:
+        super().__init__("msvcrt")
+        self.held: dict[tuple[int, int], int] = {}
+
+    def locking(self, handle: int, how: int, count: int) -> None:
+        assert count == 1
+        place = (os.fstat(handle).st_ino, os.lseek(handle, 0, os.SEEK_CUR))
+        if how == self.LK_UNLCK:
+            assert self.held.pop(place) == handle
+        elif self.held.setdefault(place, handle) != handle:
+            raise PermissionError(13, "Permission denied")
+
+
+class TestWindows:
+    @pytest.fixture
+    def windows(self, monkeypatch):
+        """The module as Windows would load it."""
+        locks = FakeMsvcrt()
+        monkeypatch.setitem(sys.modules, "msvcrt", locks)
+        spec = importlib.util.spec_from_file_location("home_on_windows", core.home.__file__)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, "home_on_windows", module)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "platform", "win32")
+            spec.loader.exec_module(module)
+        return module
+
+    def test_the_same_class_locks_there(self, windows, home):
+        there = windows.Home(home.path)
+        first = windows.HomeLock(there).acquire()
+        assert windows.HomeLock(there).probe() == str(os.getpid())
+        with pytest.raises(ServiceError, match=str(os.getpid())):
+            windows.HomeLock(there).acquire()
+        sys.modules["msvcrt"].held.clear()
+        first.release()
+        assert windows.HomeLock(there).probe() is None
+        with windows.HomeLock(there):
+            pass
+
+    def test_the_number_can_be_read_while_the_lock_is_held(self, windows):
+        assert windows._LOCKED_BYTE > 32
