@@ -150,6 +150,20 @@ def test_a_long_second_argument_has_to_be_seen_too(play: Play) -> None:
     play(story, requests=[make_approval(1, risk="high", parameters=hiding)])
 
 
+def test_software_that_presses_the_button_does_not_approve_high_risk(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        bar = desk.screen.bar
+        await desk.until(bar.approve.isEnabled)
+        bar.approve.click()
+        assert "not accepted" in bar.hint.text()
+        assert "decide" not in desk.console.asked
+        QTest.mouseClick(bar.approve, Qt.MouseButton.LeftButton)
+        await desk.until(lambda: state_of(desk) is ApprovalState.APPROVED)
+
+    play(story, requests=[make_approval(1, risk="high", parameters={"command": "x"})])
+
+
 def test_medium_risk_does_not_ask_for_the_end(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()

@@ -103,12 +103,19 @@ def test_nothing_moves_under_the_pointer_until_it_leaves(play: Play) -> None:
         await desk.guard_over()
         pane = desk.screen.queue
         hover(desk, 1)
+        before = [
+            pane.view.mapTo(pane, pane.view.visualRect(pane.model.index(row)).topLeft()) for row in (0, 1, 2)
+        ]
         desk.console.request(make_approval(8, risk="high"))
         desk.console.request(make_approval(9, risk="critical"))
         gone(desk, 2)
         await desk.until(pane.new_above.isVisible, "the line says what is new")
         assert pane.new_above.text() == "2 new above"
         assert pane.model.ids == numbers(1, 2, 3)
+        after = [
+            pane.view.mapTo(pane, pane.view.visualRect(pane.model.index(row)).topLeft()) for row in (0, 1, 2)
+        ]
+        assert after == before
         leave(desk)
         assert pane.model.ids == numbers(9, 8, 1, 3)
         assert not pane.new_above.isVisible()

@@ -129,8 +129,7 @@ class RequestCard(QWidget):
             self.banner.say(
                 "fail",
                 "This is not what an approval would be about.",
-                "The digest does not fit the bytes shown; nothing will be signed. Stop all, then look at "
-                "the service and its log.",
+                "The digest does not fit the bytes; nothing is signed. Stop all, look at the service.",
             )
         else:
             self.banner.hide()

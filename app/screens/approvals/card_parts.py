@@ -18,7 +18,7 @@ from app.components.section import Card, Section
 from app.look.theme import theme_of
 from app.look.tokens import SPACE
 from app.screens.approvals.what_is_sent import Part
-from app.screens.approvals.words import one_line, quoted, said_title
+from app.screens.approvals.words import is_agent, one_line, quoted, said_title
 from core.canonical import sha256_hex
 from core.fleet.models import Effect
 from core.policy.models import Approval, Decision, Finding, Reason
@@ -256,6 +256,7 @@ class SaidBox(Card):
         """Show the words; hidden when there are none."""
         self.setVisible(bool(approval.said.strip()))
         self.title.setText(said_title(approval.actor))
+        self._icon.set_icon("agent" if is_agent(approval.actor) else "operator")
         self.words.setText(quoted(approval.said))
         self.who.setText(one_line(approval.actor))
         self.setAccessibleName(f"{self.title.text()}: {self.words.text()}")

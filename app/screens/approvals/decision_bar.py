@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, QVariantAnimation, Signal
-from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.banner import Banner
+from app.components.banner import Notice
 from app.components.buttons import Button
 from app.components.inputs import TextField
 from app.components.label import ElidedLabel, Label, surface
@@ -23,12 +23,19 @@ _ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
 
 class ApproveButton(Button):
-    """Approves on a pointer's click or an accessible press. Enter and Space do nothing: the chord does."""
+    """Approves on a click of the pointer. Enter and Space do nothing: the chord does."""
 
     def __init__(self) -> None:
         super().__init__("Approve once", "primary", "approve", "Ctrl+Enter", large=True)
         # A click must not leave the keyboard here, where the next card's approval would be one key away.
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.by_hand = False
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Tell a click of the pointer from one that another program makes."""
+        self.by_hand = event.spontaneous()
+        super().mouseReleaseEvent(event)
+        self.by_hand = False
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Let Enter and Space pass without effect."""
@@ -65,7 +72,7 @@ class DecisionBar(QWidget):
         self.setAccessibleName("Decision")
         self.situation = Situation()
         self._filled = 0.0
-        self.error = Banner(closable=True)
+        self.error = _Error()
         self._stack = QStackedWidget()
         self._stack.setFixedHeight(HEIGHT)
         surface(self._stack, "raised")
@@ -107,7 +114,7 @@ class DecisionBar(QWidget):
         for widget in (self.hint, self.name_label, self.name_field, self.approve, self.unlock, self.next):
             line.addWidget(widget)
         self.deny.clicked.connect(lambda *_: self.open_reason())
-        self.approve.clicked.connect(lambda *_: self.press_approve())
+        self.approve.clicked.connect(lambda *_: self._clicked_approve())
         self.unlock.clicked.connect(lambda *_: self.unlock_asked.emit())
         self.next.clicked.connect(lambda *_: self.next_asked.emit())
         self.name_field.textChanged.connect(lambda *_: self.situation_changed.emit())
@@ -210,7 +217,7 @@ class DecisionBar(QWidget):
 
     def say_error(self, fact: str, error: QuarterdeckError) -> None:
         """Say above the bar what went wrong and what to do."""
-        self.error.say("fail", fact, f"{one_line(error.message)} {error.info.next}".strip())
+        self.error.tell(fact, f"{one_line(error.message)} {error.info.next}".strip())
 
     # What the operator wants
 
@@ -218,6 +225,14 @@ class DecisionBar(QWidget):
         """Ctrl+Enter or a click; does nothing while anything stands against it."""
         if not why_not_approve(self.situation):
             self.approve_asked.emit()
+
+    def _clicked_approve(self) -> None:
+        """Any program of the session can press a button through the accessibility bus: not for High."""
+        if self.situation.needs_end and not self.approve.by_hand:
+            self.hint.set_text("Pressed by software: not accepted at this risk. Use Ctrl+Enter.")
+            self.hint.show()
+            return
+        self.press_approve()
 
     def open_reason(self) -> None:
         """D or a click: ask for a reason; Enter denies, Esc goes back."""
@@ -261,6 +276,26 @@ class DecisionBar(QWidget):
 def _plain_enter(event: QKeyEvent) -> bool:
     plain = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
     return event.key() in _ENTER and event.modifiers() in plain
+
+
+class _Error(QWidget):
+    """What went wrong with an answer and what to do, whole, until it is closed or another card comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._notice = Notice("fail", "", "", "Close")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small)
+        column.addWidget(self._notice)
+        self._notice.acted.connect(self.hide)
+        self.hide()
+
+    def tell(self, fact: str, detail: str) -> None:
+        self._notice.say("fail", fact, detail, "Close")
+        self.show()
+
+    def words(self) -> str:
+        return self._notice.accessibleName()
 
 
 class _GuardLine(QWidget):

@@ -37,16 +37,18 @@ class QueuePane(QWidget):
         self._open = ""
         self._telling = True
         self.head = ScreenHead("Approvals")
-        self.head.add(Label("Risk, then age", "meta", "text3"))
+        self._order = Label("Risk, then age", "meta", "text3")
+        self.head.add(self._order)
         self.new_above = Button("", "ghost", "up")
         self.new_above.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.new_above.hide()
+        # In the head and not above the list: its coming must not push the cards down.
+        self.head.add(self.new_above)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.head)
         column.addWidget(rule())
-        column.addWidget(self.new_above)
         column.addWidget(self.view, 1)
         column.addWidget(rule())
         column.addWidget(self._foot())
@@ -95,6 +97,7 @@ class QueuePane(QWidget):
         self._keep_anchor(anchor)
         new = self.model.held_back
         self.new_above.setVisible(new > 0)
+        self._order.setVisible(new == 0)
         self.new_above.set_words(f"{new} new above" if new else "")
 
     def _put_in_order(self) -> None:

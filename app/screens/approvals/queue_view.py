@@ -44,7 +44,8 @@ class QueueDelegate(QStyledItemDelegate):
         return QFontMetricsF(theme.font("body")).horizontalAdvance(index.data(SUMMARY_ROLE))
 
     def _room(self) -> float:
-        return float(self._view.viewport().width() - LEFT - RIGHT)
+        # The same with and without a scroll bar: its coming must not wrap sentences anew.
+        return float(self._view.width() - LEFT - RIGHT)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw the card."""
