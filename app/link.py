@@ -8,9 +8,10 @@ again with growing pauses until the window closes. Screens use nothing but `ask`
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import structlog
@@ -51,6 +52,7 @@ class ConsoleLink(QObject):
         self._console: Console | None = None
         self._tasks = TaskGroupOwner("window")
         self._try_now = asyncio.Event()
+        self._measure_now = asyncio.Event()
         self._closed = False
         self._was_attached = False
 
@@ -82,20 +84,27 @@ class ConsoleLink(QObject):
         on_done: Callable[[Answer], None] | None = None,
         on_error: Callable[[QuarterdeckError], None] | None = None,
         what: str = "ask the service",
-    ) -> asyncio.Task[Any]:
+    ) -> asyncio.Future[Any]:
         """Carry one wish to the service in the background.
 
             self.link.ask(lambda console: console.tools(name), self._show, self._say, what="read the tools")
 
         `on_error` shows the error where the wish was made; without it the window's banner does. `what` is a
         verb phrase for "Could not … ". A callback that is a method of a widget that is gone is not called.
-        Cancel the returned task when the answer is no longer wanted; then neither callback is called.
+        Cancel what is returned when the answer is no longer wanted; then neither callback is called. While
+        the window ends, nothing is asked any more.
         """
-        return self._tasks.spawn(what, self._carry(wish, on_done, on_error, what))
+        return self.spawn(what, self._carry(wish, on_done, on_error, what))
 
-    def spawn(self, name: str, work: Any) -> asyncio.Task[Any]:
+    def spawn(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
         """Run other background work of the window (awaited dialogs, keys in threads) until it closes."""
-        return self._tasks.spawn(name, work)
+        if not self._closed:
+            return self._tasks.spawn(name, work)
+        # A timer of a screen may still fire while the window ends; its wish must not outlive the window.
+        work.close()
+        nothing: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        nothing.cancel()
+        return nothing
 
     async def _carry(
         self,
@@ -145,16 +154,8 @@ class ConsoleLink(QObject):
             attempt += 1
             self._state.set_service(ServiceStatus(Link.LOST, problem, attempt, pause))
             log.warning("service lost", problem=problem, attempt=attempt, next_try_s=round(pause, 2))
-            await self._wait(pause * random.uniform(0.8, 1.2))
+            await _wait_for(self._try_now, pause * random.uniform(0.8, 1.2))
             pause = min(pause * 2, LONGEST_PAUSE_S)
-
-    async def _wait(self, seconds: float) -> None:
-        self._try_now.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._try_now.wait()
-        except TimeoutError:
-            pass
 
     async def _attach_and_follow(self) -> None:
         console = await self._open_console()
@@ -167,11 +168,10 @@ class ConsoleLink(QObject):
         await self._follow(console, events)
 
     async def _read_state(self, console: Console) -> None:
-        began = time.perf_counter()
-        state = await console.state()
-        took = (time.perf_counter() - began) * 1000
-        self._state.replace(state)
-        self._state.set_service(ServiceStatus(Link.CONNECTED, round_trip_ms=took))
+        self._state.replace(await console.state())
+        known = self._state.service.round_trip_ms
+        self._state.set_service(ServiceStatus(Link.CONNECTED, round_trip_ms=known))
+        self._measure_now.set()
 
     async def _follow(self, console: Console, events: AsyncIterator[Event]) -> None:
         async for event in events:
@@ -193,7 +193,7 @@ class ConsoleLink(QObject):
     async def _measure_round_trips(self) -> None:
         """Keep the status bar's time honest with the cheapest question there is."""
         while True:
-            await asyncio.sleep(ROUND_TRIP_EVERY_S)
+            await _wait_for(self._measure_now, ROUND_TRIP_EVERY_S)
             console = self._console
             if console is None:
                 continue
@@ -205,6 +205,14 @@ class ConsoleLink(QObject):
             if console is self._console:
                 took = (time.perf_counter() - began) * 1000
                 self._state.set_service(ServiceStatus(Link.CONNECTED, round_trip_ms=took))
+
+
+async def _wait_for(event: asyncio.Event, seconds: float) -> None:
+    """Wait until somebody sets the event, at most `seconds`; it is cleared afterwards."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    event.clear()
 
 
 def _alive(callback: Callable[..., object]) -> bool:

@@ -219,11 +219,8 @@ class StatusBar(QWidget):
         """Show the line to the service, or in words that it is lost."""
         service = self._state.service
         if service.link is Link.LOST:
-            pause = (
-                f"Trying again in {service.next_try_s:.0f} s, try {service.attempt}."
-                if service.attempt
-                else ""
-            )
+            soon = f"in {service.next_try_s:.0f} s" if service.next_try_s >= 1 else "now"
+            pause = f"Trying again {soon}, try {service.attempt}."
             words = f"The service is lost. {service.problem} {pause} What it was doing is unknown until then."
             self._lost.show_words(" ".join(words.split()), "cross_octagon", "fail", "fail", True, "Try now")
             self._service.show_words("")

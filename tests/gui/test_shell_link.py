@@ -140,10 +140,10 @@ def test_an_unexpected_error_in_a_wish_is_answered_too(
 
 def test_a_wish_says_what_it_could_not_do(theme: Theme, tmp_path: Path) -> None:
     console = FakeConsole()
-    console.fail_next["batches"] = BadInput("The folder is gone.")
+    console.fail_next["verify"] = BadInput("The folder is gone.")
 
     async def scenario(desk: Desk) -> None:
-        desk.link.ask(lambda door: door.batches(), what="list the batches")
-        await seen(lambda: any("Could not list the batches." in one for one in desk.window.notices.words()))
+        desk.link.ask(lambda door: door.verify(), what="verify the journal")
+        await seen(lambda: any("Could not verify the journal." in one for one in desk.window.notices.words()))
 
     play(theme, tmp_path, console, scenario)

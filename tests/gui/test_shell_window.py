@@ -14,6 +14,7 @@ from app.event_loop import ended
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenSection
+from app.screens.settings.screen import SettingsScreen
 from app.shell.sheet import Overlay, Sheet
 from core.batch.models import RunState
 from core.errors import DeviceError, ServiceError
@@ -219,7 +220,9 @@ def test_tab_stays_inside_a_question(theme: Theme, tmp_path: Path) -> None:
         await seen(lambda: has_sheet(desk))
         sheet = sheet_of(desk)
         for _ in range(5):
-            QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
+            focus = QApplication.focusWidget()
+            assert focus is not None
+            QTest.keyClick(focus, Qt.Key.Key_Tab)
             focus = QApplication.focusWidget()
             assert focus is not None
             assert sheet.isAncestorOf(focus)
@@ -243,9 +246,9 @@ def test_the_window_gets_compact_when_it_is_small(theme: Theme, tmp_path: Path) 
         desk.window.resize(1280, 720)
         assert desk.window.navigation.width() == 52
         assert desk.window.top_bar.search.sizeHint().width() == 400
-        assert desk.theme.density == "compact"
+        assert desk.theme.metrics.table_row == 24
         desk.window.resize(1440, 900)
-        assert desk.theme.density == "comfortable"
+        assert desk.theme.metrics.table_row == 28
 
     play(theme, tmp_path, FakeConsole(), scenario)
 
@@ -255,7 +258,7 @@ def test_the_last_screen_and_section_are_remembered(theme: Theme, tmp_path: Path
         desk.window.open("settings", OpenSection("policy"))
 
     async def second(desk: Desk) -> None:
-        assert desk.window.current.name == "settings"
+        assert isinstance(desk.window.current, SettingsScreen)
         assert desk.window.current.list.current_key() == "policy"
 
     play(theme, tmp_path, FakeConsole(), first)

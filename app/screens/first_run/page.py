@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QImage, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 
 from app.components.buttons import Button
@@ -58,10 +58,9 @@ class FirstRunPage(QScrollArea):
     def needed(self) -> bool:
         """Until an operator exists and one picture was taken, or the operator went on."""
         store = self._nav.layout_store
-        if str(store.value("first_run/done", "false")).lower() == "true":
+        if not self._state.loaded or str(store.value("first_run/done", "false")).lower() == "true":
             return False
         if not self._state.operators:
-            store.setValue("first_run/begun", True)
             return True
         # Homes that had an operator before this window ever saw them need no introduction.
         return str(store.value("first_run/begun", "false")).lower() == "true"
@@ -209,13 +208,21 @@ class FirstRunPage(QScrollArea):
 
     # State
 
+    def showEvent(self, event: QShowEvent) -> None:
+        """Show how far the steps are by now."""
+        super().showEvent(event)
+        self._nav.layout_store.setValue("first_run/begun", True)
+        self.show_state()
+
     def device(self) -> Device | None:
         """This computer, or the only device there is."""
         devices = self._state.devices
         return devices.get(THIS_COMPUTER) or next(iter(devices.values()), None)
 
     def show_state(self) -> None:
-        """Show how far each step is."""
+        """Show how far each step is; nothing is done while the page is not needed."""
+        if not self.isVisible() and not self.needed():
+            return
         device = self.device()
         online = device is not None and device.health in (Health.ONLINE, Health.BUSY)
         self._show_device(device, online)

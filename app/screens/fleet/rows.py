@@ -39,13 +39,8 @@ def platform_icon(platform: str) -> str:
     return PLATFORM_ICONS.get(platform.lower(), "device")
 
 
-def device_rows(devices: Iterable[Device]) -> list[Row]:
-    """One row a device; production sorts before the rest within the names."""
-    return [device_row(device) for device in devices]
-
-
 def device_row(device: Device) -> Row:
-    """One device, ready to be painted."""
+    """One device, ready to be painted; production sorts before the rest within the names."""
     plain_tags = [tag for tag in device.tags if tag != "prod"]
     bold = "prod" if "prod" in device.tags else "production" if device.production else ""
     tags = ", ".join(plain_tags) + ("," if plain_tags and bold else "")

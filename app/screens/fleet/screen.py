@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QTimer
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.components.buttons import Button
 from app.components.inputs import SearchField, mark_failed
 from app.components.label import Label, rule, surface
 from app.components.section import ScreenHead
-from app.components.tables import DataTable
+from app.components.tables import DataTable, Row
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenBatch, OpenDevice, OpenQuery, Screen, Shortcut, Target
 from app.screens.first_run.page import FirstRunPage
 from app.screens.fleet.panel import DevicePanel
-from app.screens.fleet.rows import DEVICE_COLUMNS, device_rows
+from app.screens.fleet.rows import DEVICE_COLUMNS, device_row
 from app.shell.words import plural
 from app.state import AppState
 from core.errors import BadInput
@@ -63,7 +64,8 @@ class FleetScreen(Screen):
         self.filter_field.down_pressed.connect(self.table.setFocus)
         self._times = QTimer(self)
         self._times.setInterval(REFRESH_TIMES_MS)
-        self._times.timeout.connect(self._show_devices)
+        self._times.timeout.connect(self._show_times)
+        self._rows: dict[str, tuple[Device, Row]] = {}
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build what needs the door."""
@@ -76,8 +78,8 @@ class FleetScreen(Screen):
         state.devices_changed.connect(self._show_devices)
         state.control_changed.connect(self._choose_page)
         state.service_changed.connect(self._choose_page)
-        self.table.restore_columns(nav.layout_store, "fleet/table-v1")
-        self.table.sort_by("device")
+        if not self.table.restore_columns(nav.layout_store, "fleet/table-v1"):
+            self.table.sort_by("device")
         self._show_devices()
         self._choose_page()
 
@@ -124,6 +126,11 @@ class FleetScreen(Screen):
         self._show_devices()
         if self.pages.currentIndex() == 0:
             self.table.setFocus()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Show what changed while another screen was in front."""
+        super().showEvent(event)
+        self._show_devices()
 
     def leave(self) -> None:
         """Stop counting times."""
@@ -175,9 +182,24 @@ class FleetScreen(Screen):
     def _shown(self) -> list[Device]:
         return [device for device in self.state.devices.values() if self._filter.matches(device)]
 
+    def _show_times(self) -> None:
+        """ "6 min ago" changes by the clock alone."""
+        self._rows.clear()
+        self._show_devices()
+
+    def _row(self, device: Device) -> Row:
+        """The row of a device; made anew only when the device is another object than before."""
+        kept = self._rows.get(device.name)
+        if kept is None or kept[0] is not device:
+            kept = self._rows[device.name] = (device, device_row(device))
+        return kept[1]
+
     def _show_devices(self) -> None:
+        self._choose_page()
+        if not self.isVisible():
+            return  # `enter` shows what is new
         shown = self._shown()
-        self.table.show_rows(device_rows(shown))
+        self.table.show_rows([self._row(device) for device in shown])
         self.nothing.setVisible(self.state.loaded and not shown)
         if shown and not self.table.current_key():
             kept = self._wanted or str(self.remembered("device", ""))
@@ -186,7 +208,6 @@ class FleetScreen(Screen):
                 self.table.choose(first.key if first else "")
         self.panel.show_device(self.state.devices.get(self.table.current_key()))
         self._show_counts()
-        self._choose_page()
 
     def _show_counts(self) -> None:
         total, shown = len(self.state.devices), self.table.rows_model.rowCount()
@@ -219,7 +240,7 @@ class FleetScreen(Screen):
         self._show_devices()
 
     def _choose_page(self) -> None:
-        first = self.state.loaded and self.first_run.needed()
+        first = self.first_run.needed()
         if self.pages.currentIndex() != int(first):
             self.pages.setCurrentIndex(int(first))
             if first and self.isVisible():

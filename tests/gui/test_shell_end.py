@@ -1,0 +1,66 @@
+"""The orderly end: nothing of the window is left, however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QApplication
+
+from app.event_loop import run_on_qt
+from app.look.theme import Theme
+from app.main import run
+from app.window import MainWindow
+from core.home import Home
+from core.service.console import Console
+from tests.fakes.console import FakeConsole
+
+
+def test_closing_the_window_ends_the_program_and_leaves_the_service(
+    theme: Theme, qapp: QApplication, tmp_path: Path
+) -> None:
+    console = FakeConsole()
+    hooks = (sys.excepthook, threading.excepthook)
+
+    async def opened() -> Console:
+        def close() -> None:
+            next(one for one in qapp.topLevelWidgets() if isinstance(one, MainWindow)).close()
+
+        QTimer.singleShot(0, close)
+        return console
+
+    before = set(threading.enumerate())
+    assert run(Home(tmp_path), opened) == 0
+    assert console.closed, "the window leaves the door"
+    assert "shut_down" not in console.asked, "the service is not the window's to end"
+    assert set(threading.enumerate()) <= before
+    assert (sys.excepthook, threading.excepthook) == hooks
+    assert not any(one.isVisible() for one in qapp.topLevelWidgets())
+    theme.apply(qapp)
+
+
+def test_an_error_in_main_still_ends_the_loop_and_its_tasks(theme: Theme, qapp: QApplication) -> None:
+    cancelled: list[bool] = []
+
+    async def forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.append(True)
+
+    async def main() -> None:
+        async with asyncio.timeout(5):
+            child = asyncio.get_running_loop().create_task(forever())
+            await asyncio.sleep(0)
+            assert not child.done()
+            raise ValueError("main failed")
+
+    with pytest.raises(ValueError, match="main failed"):
+        run_on_qt(qapp, main())
+    assert cancelled == [True]
+    with pytest.raises(RuntimeError):
+        asyncio.get_running_loop()
