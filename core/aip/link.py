@@ -132,6 +132,18 @@ class DeviceLink:
         """Seconds that the last keepalive ping took there and back; 0 before the first."""
         return self._connection.latency
 
+    async def ping(self, timeout: float = 5.0) -> float:
+        """Measure how many seconds a WebSocket ping takes there and back.
+
+        Raises:
+            DeviceError: the link has ended, or no answer came in time.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                return float(await (await self._connection.ping()))
+        except (ConnectionClosed, TimeoutError) as error:
+            raise DeviceError(f"{self.name} does not answer a ping.", ErrorCode.DEVICE_OFFLINE) from error
+
     async def send_commands(self, commands: Sequence[Command], timeout: float) -> list[Result]:
         """Send one command frame and wait for its results, in the order of `commands`.
 

@@ -37,7 +37,7 @@ LONGEST_DELAY = 10.0
 # A process that lived this long was well; its next end starts the delays anew.
 WELL_AFTER = 30.0
 POLITE = 3.0
-LOOK_EVERY = 15.0
+PING_EVERY = 5.0
 
 
 class ThisComputer:
@@ -199,9 +199,11 @@ class ThisComputer:
             self._fleet.lost(NAME, channel, error.message, Health.OFFLINE)
             return
         while link in self._channels:
-            if link.latency_s:
-                self._fleet.heard(NAME, link.latency_s * 1000)
-            await asyncio.sleep(LOOK_EVERY)
+            try:
+                self._fleet.heard(NAME, await link.ping() * 1000)
+            except QuarterdeckError:
+                return  # the link says itself when it is lost
+            await asyncio.sleep(PING_EVERY)
 
     def _lost(self, link: DeviceLink, reason: str) -> None:
         channel = self._channels.pop(link, None)
@@ -225,7 +227,8 @@ def _arrival_of(link: DeviceLink, channel: WebSocketCommandDispatcher) -> Arriva
         channel=channel,
         kind="process",
         platform=str(metadata.get("platform") or system.get("platform") or ""),
-        system=str(system.get("os_version") or _system()),
+        # It is this very machine; what we call it ourselves says more than a kernel's build number.
+        system=_system(),
         client=f"quarterdeck-device {ours.get('version', '')}".strip(),
         unavailable=[
             Unavailable(

@@ -49,6 +49,7 @@ async def serve(home: Home, stay: bool) -> str:
         server = ControlServer(service, home)
         try:
             await server.open()
+            service.verify_in_background()
             log.info("the service is ready", home=str(home.path), stay=stay)
             why = await until_told_or_not_needed(service, server, signalled, stay)
             log.info("the service ends", why=why)

@@ -292,21 +292,7 @@ class LocalConsole(Console):
         return CommandRecord(call_id=call_id, entries=page.entries, decision=decision, result=result)
 
     async def verify(self) -> VerifyReport:
-        service = self._service
-        found = await service.journal.verify()
-        service.verified = VerifyReport(
-            ok=found.ok,
-            entries=found.entries,
-            blobs=found.blobs,
-            checkpoints=found.checkpoints,
-            first_bad=found.first_bad,
-            problem=found.problem or "",
-            took_s=found.took_s,
-            checked_at=found.checked_at,
-            root=found.root,
-        )
-        service.tell_journal()
-        return service.verified
+        return await self._service.verify()
 
     async def blob(self, sha256: str) -> bytes:
         return await self._service.journal.get_blob(sha256)

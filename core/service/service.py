@@ -173,6 +173,17 @@ class Service:
         if waits:
             await asyncio.wait(waits, timeout=RUNS_END_WITHIN)
 
+    async def verify(self) -> VerifyReport:
+        """Recompute the whole journal and remember what came of it."""
+        found = await self.journal.verify()
+        self.verified = VerifyReport(**{**found.model_dump(), "problem": found.problem or ""})
+        self._journal_changes.mark("journal")
+        return self.verified
+
+    def verify_in_background(self) -> None:
+        """Verify once, so that a window can say how the journal is without anybody asking."""
+        self.tasks.spawn("verify the journal", self.verify())
+
     def journal_status(self) -> JournalStatus:
         """The journal in one line."""
         state, report = self.journal.state, self.verified
@@ -202,10 +213,6 @@ class Service:
                 operators=self.operators.list(),
             )
         )
-
-    def tell_journal(self) -> None:
-        """Tell every client how the journal stands."""
-        self._journal_changes.mark("journal")
 
     def _note_policy(self) -> None:
         problem = self.policy.problem

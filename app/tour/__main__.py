@@ -1,0 +1,67 @@
+"""`python -m app.tour --out build/tour`: play the main job in the real window, a picture for each screen.
+
+Everything is real: a fresh home, the service and the device client as processes, the window on a display (a
+virtual one where there is none). It fails when a step does not happen. Exit code 0 when all of them did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from app.tour.display import some_display
+from core.errors import QuarterdeckError
+from core.home import Home
+
+WIDTH, HEIGHT = 1440, 900
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Play the tour and say where its pictures are."""
+    parser = argparse.ArgumentParser(prog="python -m app.tour", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("build/tour"), help="where the pictures go")
+    parser.add_argument("--here", action="store_true", help="on the display there is, to watch it")
+    given = parser.parse_args(arguments)
+    out = given.out.absolute()
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    with contextlib.ExitStack() as stack:
+        if not given.here:
+            try:
+                stack.enter_context(some_display(WIDTH, HEIGHT))
+            except QuarterdeckError as error:
+                print(f"{error.message} {error.info.next}", file=sys.stderr)
+                return 2
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="quarterdeck-tour-")))
+        return _play(out, folder)
+
+
+def _play(out: Path, folder: Path) -> int:
+    # Qt reads the display's name when it is loaded.
+    from PySide6.QtWidgets import QApplication
+
+    from app.event_loop import run_on_qt
+    from app.tour.hand import StepDidNotHappen
+    from app.tour.performance import perform
+
+    os.environ.setdefault("QT_API", "pyside6")
+    app = QApplication(sys.argv[:1])
+    app.setApplicationName("Quarterdeck")
+    try:
+        pictures = run_on_qt(app, perform(app, Home(folder / "home").create(), out, folder))
+    except StepDidNotHappen as missed:
+        print(f"The tour ended early, in {missed}.\nPictures so far: {out}", file=sys.stderr)
+        return 1
+    print(f"{len(pictures)} pictures in {out}")
+    return 0
+
+
+if __name__ == "__main__":
+    asyncio.set_event_loop(None)
+    sys.exit(main())

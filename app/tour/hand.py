@@ -1,0 +1,130 @@
+"""An operator's hand: finds what a person would see, presses it, types, and looks at the screen.
+
+Nothing here knows how a screen works inside. A thing is found by what it says or by its accessible name, and
+what cannot be found, or does not come about in time, ends the tour with a picture of what was there instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication, QKeySequence
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QLineEdit, QWidget
+
+from app.window import MainWindow
+
+PATIENCE_S = 20.0
+LOOK_EVERY_S = 0.03
+SETTLE_S = 0.35
+
+Found = TypeVar("Found", bound=QWidget)
+
+
+class StepDidNotHappen(Exception):
+    """Something the tour waited for did not come about, or could not be found."""
+
+
+class Hand:
+    """Works one window and keeps the pictures."""
+
+    def __init__(self, window: MainWindow, folder: Path) -> None:
+        self.window = window
+        self._folder = folder
+        self.pictures: list[Path] = []
+
+    async def until(self, what: str, is_so: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
+        """Wait until something is so, as a person would by looking.
+
+        Raises:
+            StepDidNotHappen: it was not so in time; says what was waited for.
+        """
+        deadline = time.monotonic() + patience_s
+        while not is_so():
+            if time.monotonic() > deadline:
+                raise StepDidNotHappen(f"waited {patience_s:.0f} s in vain: {what}")
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def find(
+        self, kind: type[Found], name: str, inside: QWidget | None = None, enabled: bool = True
+    ) -> Found:
+        """A visible widget that says `name`, or is called so by assistive technology; waits for it."""
+        root = inside or self.window
+
+        def candidates() -> list[Found]:
+            return [
+                one
+                for one in root.findChildren(kind)
+                if one.isVisible() and (one.isEnabled() or not enabled) and name in _names(one)
+            ]
+
+        await self.until(f"a {kind.__name__} that says {name!r}", lambda: bool(candidates()))
+        return candidates()[0]
+
+    async def press(self, name: str, inside: QWidget | None = None) -> None:
+        """Click the button that says `name`."""
+        button = await self.find(QAbstractButton, name, inside)
+        QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+        await asyncio.sleep(0)
+
+    async def write(self, name: str, text: str, inside: QWidget | None = None) -> None:
+        """Replace what stands in the field called `name`."""
+        field = await self.find(QLineEdit, name, inside)
+        QTest.mouseClick(field, Qt.MouseButton.LeftButton)
+        field.selectAll()
+        QTest.keyClicks(field, text)
+        await asyncio.sleep(0)
+
+    async def key(self, keys: str, on: QWidget | None = None) -> None:
+        """Press a key or chord, such as `Ctrl+K`, where the focus is."""
+        target = on or self.window.focusWidget() or self.window
+        QTest.keySequence(target, QKeySequence(keys))
+        await asyncio.sleep(0)
+
+    async def type(self, text: str) -> None:
+        """Type where the focus is."""
+        target = self.window.focusWidget()
+        if target is None:
+            raise StepDidNotHappen(f"nothing has the focus to type {text!r} into")
+        QTest.keyClicks(target, text)
+        await asyncio.sleep(0)
+
+    async def choose(self, view: QAbstractItemView, text: str) -> None:
+        """Click the row that says `text` in its first columns."""
+
+        def place() -> QPoint | None:
+            model = view.model()
+            for row in range(model.rowCount()):
+                for column in range(model.columnCount()):
+                    index = model.index(row, column)
+                    if text in str(index.data() or ""):
+                        view.scrollTo(index)
+                        return view.visualRect(index).center()
+            return None
+
+        await self.until(f"a row that says {text!r}", lambda: place() is not None)
+        point = place()
+        assert point is not None
+        QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=point)
+        await asyncio.sleep(0)
+
+    async def look(self, name: str) -> Path:
+        """Keep a picture of the whole window under a name."""
+        await asyncio.sleep(SETTLE_S)
+        QGuiApplication.sync()
+        path = self._folder / f"{len(self.pictures) + 1:02d}-{name}.png"
+        if not self.window.grab().save(str(path)):
+            raise StepDidNotHappen(f"the picture {path} could not be written")
+        self.pictures.append(path)
+        return path
+
+
+def _names(widget: QWidget) -> tuple[str, ...]:
+    says = widget.text() if isinstance(widget, QAbstractButton) else ""
+    placeholder = widget.placeholderText() if isinstance(widget, QLineEdit) else ""
+    return says.replace("&", ""), widget.accessibleName(), placeholder
