@@ -283,6 +283,7 @@ class _Error(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
+        surface(self, "base")
         self._notice = Notice("fail", "", "", "Close")
         column = QVBoxLayout(self)
         column.setContentsMargins(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small)

@@ -91,6 +91,7 @@ class ApprovalsScreen(Screen):
         super().bind(state, link, nav)
         self.pane.bind(state, link, nav)
         self._reading = Reading(state, link)
+        self.remember("split", self.split)
         state.approvals_changed.connect(self._queue_changed)
         state.reset.connect(self._after_reset)
         state.service_changed.connect(self._show_known)
