@@ -143,7 +143,8 @@ class ThisComputer:
     async def _run_once(self) -> str:
         assert self._server is not None
         self._token = secrets.token_urlsafe(32)
-        command = [sys.executable, "-m", "core.device", "--connect", self._server.url, "--name", NAME]
+        # -P: the current folder, which may be anybody's, must not be able to offer another `core`.
+        command = [sys.executable, "-P", "-m", "core.device", "--connect", self._server.url, "--name", NAME]
         command += ["--token-stdin", "--state", str(self._state_dir)]
         for path in self._closed_paths:
             command += ["--closed", str(path)]
