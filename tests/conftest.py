@@ -8,6 +8,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+# Before anything loads Qt: no test shows a window on somebody's screen unless it asks for a display.
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+os.environ.setdefault("QT_API", "pyside6")
+
 import pytest
 
 from core.home import Home

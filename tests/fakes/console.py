@@ -25,12 +25,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Any
 
 from core.audit.entries import Entry, Kind
 from core.batch.models import Batch, Plan, PlannedCell, Run, RunSummary, flatten
-from core.dispatch.models import CommandResult
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused, ServiceError
 from core.fleet.filter import parse_filter
 from core.fleet.models import Device, Health, Tool
@@ -43,33 +41,25 @@ from core.policy.models import (
     Profile,
     SignedStatement,
 )
-from core.replay.models import Timeline
 from core.service.console import (
     ApprovalChanged,
-    Bucket,
-    CommandRecord,
-    Console,
     ConsoleState,
     ControlChanged,
     DeviceChanged,
-    EntryPage,
     Event,
-    Facet,
     JournalChanged,
     PolicyStatus,
-    Proof,
-    VerifyReport,
 )
 from tests.fakes.decisions import check_signature, decide_call
 from tests.fakes.fleet_data import ago, make_devices, make_tools
 from tests.fakes.journal import FakeJournal
+from tests.fakes.journal_door import JournalDoor
 from tests.fakes.runs import FakeRuns
-from tests.fakes.timeline import make_timeline
 
 _END = object()
 
 
-class FakeConsole(Console):
+class FakeConsole(JournalDoor):
     """See the module's own words."""
 
     def __init__(
@@ -393,54 +383,6 @@ class FakeConsole(Console):
         self.write(Kind.ALL_RESUMED, "operator:harbour")
         self._tell_control()
 
-    async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
-        await self._step("entries")
-        return self.journal.page(query, before, limit)
-
-    async def entry(self, seq: int) -> Entry:
-        await self._step("entry")
-        return self.journal.find(seq)
-
-    async def histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
-        await self._step("histogram")
-        return self.journal.histogram(query, buckets)
-
-    async def facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
-        await self._step("facets")
-        return self.journal.facets(field, prefix, limit)
-
-    async def proof(self, seq: int) -> Proof:
-        await self._step("proof")
-        return self.journal.proof(seq)
-
-    async def command(self, call_id: str) -> CommandRecord:
-        await self._step("command")
-        found = [one for one in self.journal.entries if one.call_id == call_id]
-        if not found:
-            raise QuarterdeckError(f"There is no command {call_id}.", ErrorCode.NOT_FOUND)
-        result: CommandResult | None = self.work.result_of(call_id)
-        return CommandRecord(
-            call_id=call_id, entries=found, decision=result.decision if result else None, result=result
-        )
-
-    async def verify(self) -> VerifyReport:
-        await self._step("verify")
-        report = self.journal.verify()
-        self.emit(JournalChanged(journal=self.journal.status))
-        return report
-
-    async def blob(self, sha256: str) -> bytes:
-        await self._step("blob")
-        if sha256 not in self.journal.blobs:
-            raise QuarterdeckError(f"There is no blob {sha256[:12]}.", ErrorCode.NOT_FOUND)
-        return self.journal.blobs[sha256]
-
-    async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
-        await self._step("timeline")
-        if run is not None:
-            self.work.find(run)
-        return make_timeline(self.journal, run, around)
-
     async def batches(self) -> list[str]:
         await self._step("batches")
         return sorted(self.saved)
@@ -464,11 +406,3 @@ class FakeConsole(Console):
         self.closed = True
         for listener in self._listeners:
             listener.put_nowait(_END)
-
-
-def moment() -> str:
-    """Now, as the models write it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-__all__ = ["FakeConsole", "moment"]

@@ -1,0 +1,170 @@
+"""Service and window are two processes: either may be killed, and the work and the truth survive."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from app.event_loop import run_on_qt
+from app.look.theme import Theme
+from app.main import Desk, attach
+from app.state import Link
+from core.batch.models import RunState
+from core.home import Home
+from core.policy.operator_keys import OperatorKey, create_operator_key
+from core.service.console import Console
+from core.service.remote import RemoteConsole
+from core.service.start import ensure_service, stop_service
+from tests.fakes.desk import PATIENCE, Whistle, approve, next_approval
+from tests.fakes.window import seen
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def theme(qapp: QApplication) -> Theme:
+    qapp.setQuitOnLastWindowClosed(False)
+    theme = Theme("dark", "comfortable", reduced_motion=True, parent=qapp)
+    theme.apply(qapp)
+    return theme
+
+
+@asynccontextmanager
+async def attached(home: Home) -> AsyncIterator[RemoteConsole]:
+    """Another client of the same service, which is started when there is none."""
+    console = await ensure_service(home, "test", "operator:anna")
+    try:
+        yield console
+    finally:
+        await console.close()
+
+
+async def registered(home: Home, console: Console) -> OperatorKey:
+    key = create_operator_key(home, "anna", None)
+    await console.register_operator(key.operator)
+    return key
+
+
+def play(home: Home, theme: Theme, scenario: Callable[[Desk], Coroutine[Any, Any, None]]) -> None:
+    """The real window on the real service of a home; afterwards that service is stopped."""
+
+    async def main() -> None:
+        desk = Desk(home, theme, attach(home))
+        desk.begin()
+        try:
+            await seen(lambda: desk.state.loaded, 30)
+            await scenario(desk)
+        finally:
+            await desk.end()
+            await stop_service(home, cancel_work=True)
+
+    app = QApplication.instance()
+    assert isinstance(app, QApplication)
+    run_on_qt(app, main())
+
+
+def test_a_run_goes_on_when_its_window_is_killed_and_the_next_window_shows_it(
+    home: Home, theme: Theme, whistle: Whistle, tmp_path: Path
+):
+    done = tmp_path / "done"
+    command = f"echo began > '{whistle.path}'; read go < '{tmp_path}/go'; echo done > '{done}'"
+    os.mkfifo(tmp_path / "go")
+
+    async def start_and_kill() -> str:
+        async with attached(home) as console:
+            key = await registered(home, console)
+            environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+            window = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "tests.fakes.window_that_runs",
+                str(home.path),
+                command,
+                stdout=asyncio.subprocess.PIPE,
+                cwd=ROOT,
+                env=environment,
+            )
+            assert window.stdout is not None
+            run = (await asyncio.wait_for(window.stdout.readline(), 30)).decode().strip()
+            await approve(console, await next_approval(console), key)
+            await whistle.blown()
+            window.kill()
+            await window.wait()
+            assert (await console.run(run)).summary.state is RunState.RUNNING
+            (tmp_path / "go").write_text("go\n")
+            ended = await console.wait_run(run, PATIENCE)
+            assert ended.summary.state is RunState.DONE
+            assert done.read_text() == "done\n"
+            return run
+
+    run = asyncio.run(start_and_kill())
+
+    async def next_window(desk: Desk) -> None:
+        assert desk.state.runs[run].state is RunState.DONE
+
+    play(home, theme, next_window)
+
+
+def test_when_the_service_is_killed_the_window_says_so_starts_it_again_and_shows_what_is_unknown(
+    home: Home, theme: Theme, whistle: Whistle, tmp_path: Path
+):
+    count = tmp_path / "count"
+    command = f"echo x >> '{count}'; echo began > '{whistle.path}'; sleep 60"
+
+    async def scenario(desk: Desk) -> None:
+        async with attached(home) as console:
+            key = await registered(home, console)
+            await seen(lambda: desk.state.devices["this-computer"].tool_count > 0, 30)
+            started = await console.call("this-computer", "shell_execute", {"command": command})
+            run = started.summary.id
+            await approve(console, await next_approval(console), key)
+            await whistle.blown()
+            first = (await console.state()).service_pid
+        lost: list[str] = []
+
+        def look() -> None:
+            if desk.state.service.link is Link.LOST:
+                lost.append(desk.window.status_bar.accessibleName())
+
+        desk.state.service_changed.connect(look)
+        os.kill(first, signal.SIGKILL)
+        await seen(lambda: lost, 10)
+        assert lost[0] == "Status: the service is lost"
+        await seen(lambda: desk.state.service.link is Link.CONNECTED, 30)
+        await seen(lambda: desk.state.runs[run].state is RunState.UNKNOWN, 10)
+        assert desk.state.service_pid != first
+        assert count.read_text() == "x\n"
+
+    play(home, theme, scenario)
+
+
+def test_the_service_ends_by_itself_when_the_window_has_gone_and_nothing_runs(home: Home, theme: Theme):
+    async def main() -> None:
+        desk = Desk(home, theme, attach(home))
+        desk.begin()
+        await seen(lambda: desk.state.loaded, 30)
+        pid = desk.state.service_pid
+        await desk.end()
+        await seen(lambda: not _alive(pid), 20)
+        assert not home.socket.exists()
+
+    app = QApplication.instance()
+    assert isinstance(app, QApplication)
+    run_on_qt(app, main())
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"

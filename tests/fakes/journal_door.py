@@ -1,0 +1,87 @@
+"""The part of the fake door that reads the journal."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from core.audit.entries import Entry
+from core.dispatch.models import CommandResult
+from core.errors import ErrorCode, QuarterdeckError
+from core.replay.models import Timeline
+from core.service.console import (
+    Bucket,
+    CommandRecord,
+    Console,
+    EntryPage,
+    Event,
+    Facet,
+    JournalChanged,
+    Proof,
+    VerifyReport,
+)
+from tests.fakes.journal import FakeJournal
+from tests.fakes.runs import FakeRuns
+from tests.fakes.timeline import make_timeline
+
+
+class JournalDoor(Console):
+    """Entries, proofs, blobs and timelines out of a `FakeJournal`."""
+
+    journal: FakeJournal
+    work: FakeRuns
+
+    @abstractmethod
+    async def _step(self, method: str) -> None:
+        """Count a call, and fail or wait where a test wants it."""
+
+    @abstractmethod
+    def emit(self, event: Event) -> None:
+        """Send an event to every listener."""
+
+    async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
+        await self._step("entries")
+        return self.journal.page(query, before, limit)
+
+    async def entry(self, seq: int) -> Entry:
+        await self._step("entry")
+        return self.journal.find(seq)
+
+    async def histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
+        await self._step("histogram")
+        return self.journal.histogram(query, buckets)
+
+    async def facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
+        await self._step("facets")
+        return self.journal.facets(field, prefix, limit)
+
+    async def proof(self, seq: int) -> Proof:
+        await self._step("proof")
+        return self.journal.proof(seq)
+
+    async def command(self, call_id: str) -> CommandRecord:
+        await self._step("command")
+        found = [one for one in self.journal.entries if one.call_id == call_id]
+        if not found:
+            raise QuarterdeckError(f"There is no command {call_id}.", ErrorCode.NOT_FOUND)
+        result: CommandResult | None = self.work.result_of(call_id)
+        return CommandRecord(
+            call_id=call_id, entries=found, decision=result.decision if result else None, result=result
+        )
+
+    async def verify(self) -> VerifyReport:
+        await self._step("verify")
+        report = self.journal.verify()
+        self.emit(JournalChanged(journal=self.journal.status))
+        return report
+
+    async def blob(self, sha256: str) -> bytes:
+        await self._step("blob")
+        if sha256 not in self.journal.blobs:
+            raise QuarterdeckError(f"There is no blob {sha256[:12]}.", ErrorCode.NOT_FOUND)
+        return self.journal.blobs[sha256]
+
+    async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
+        await self._step("timeline")
+        if run is not None:
+            self.work.find(run)
+        return make_timeline(self.journal, run, around)
