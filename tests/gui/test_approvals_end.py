@@ -1,0 +1,165 @@
+"""When an answer does not get through, or somebody else was first: the card says so, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.event_loop import run_on_qt
+from app.look.theme import Theme
+from core.errors import ErrorCode, JournalUnavailable, Refused
+from core.policy.models import ApprovalState
+from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk
+
+Story = Callable[[ApprovalsDesk], Awaitable[None]]
+Play = Callable[..., None]
+KEYS = Qt.Key
+CTRL = Qt.KeyboardModifier.ControlModifier
+
+
+@pytest.fixture
+def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
+    """Plays a story on a screen of its own."""
+
+    def run(story: Story, **how: Any) -> None:
+        async def whole() -> None:
+            async with open_desk(tmp_path / "home", **how) as desk:
+                await story(desk)
+
+        run_on_qt(qapp, whole())
+
+    return run
+
+
+def state_of(desk: ApprovalsDesk, number: int = 1) -> ApprovalState:
+    return desk.console.queue[f"a-{number:04}"].state
+
+
+def press(desk: ApprovalsDesk, key: Qt.Key, modifier: Qt.KeyboardModifier | None = None) -> None:
+    """A key to whatever has the focus in the window."""
+    target = desk.screen.focusWidget() or desk.screen
+    QTest.keyClick(target, key, modifier or Qt.KeyboardModifier.NoModifier)
+
+
+def test_decided_elsewhere_while_open_says_by_whom_and_disables_the_bar(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.screen.bar.open_reason()
+        decided = {"state": ApprovalState.DENIED, "decided_by": "anna", "reason": "No."}
+        desk.console.request(desk.console.queue["a-0001"].model_copy(update=decided))
+        end = desk.screen.card.end_banner
+        await desk.until(lambda: not end.isHidden(), "the card says so")
+        assert "Denied by anna" in end.words()
+        assert "No." in end.words()
+        assert desk.shown().id == "a-0001"
+        bar = desk.screen.bar
+        assert not bar.asks_reason
+        assert not bar.approve.isVisible()
+        bar.press_approve()
+        press(desk, KEYS.Key_Return, CTRL)
+        press(desk, KEYS.Key_D)
+        assert "decide" not in desk.console.asked
+        bar.next.click()
+        assert desk.shown().id == "a-0002"
+        assert desk.screen.queue.model.ids == ["a-0002"]
+
+    play(story, requests=[make_approval(1), make_approval(2)])
+
+
+@pytest.mark.parametrize("state", [ApprovalState.EXPIRED, ApprovalState.WITHDRAWN])
+def test_a_request_that_ran_out_or_was_withdrawn_says_that_nothing_was_sent(
+    play: Play, state: ApprovalState
+) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.console.request(desk.console.queue["a-0001"].model_copy(update={"state": state}))
+        end = desk.screen.card.end_banner
+        await desk.until(lambda: not end.isHidden())
+        assert state.value in end.words().lower()
+        assert "nothing was sent" in end.words().lower()
+
+    play(story, requests=[make_approval(1)])
+
+
+def test_a_refused_answer_stays_on_the_card_with_what_to_do(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.console.fail_next["decide"] = JournalUnavailable("The disk is full.")
+        desk.screen.bar.press_approve()
+        bar = desk.screen.bar
+        await desk.until(bar.error.isVisible)
+        assert "The disk is full." in bar.error.words()
+        assert "Make the journal writable" in bar.error.words()
+        assert bar.approve.isEnabled()
+        assert state_of(desk) is ApprovalState.WAITING
+
+    play(story, requests=[make_approval(1)])
+
+
+def test_while_an_answer_is_on_its_way_there_is_no_second_one(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        free = desk.console.hold_back("decide")
+        bar = desk.screen.bar
+        bar.press_approve()
+        assert bar.approve.text() == "Sending…"
+        assert not bar.approve.isEnabled()
+        bar.press_approve()
+        bar.open_reason()
+        assert not bar.asks_reason
+        await desk.until(lambda: "decide" in desk.console.asked)
+        free.set()
+        await desk.until(lambda: state_of(desk) is ApprovalState.APPROVED)
+        assert desk.console.asked.count("decide") == 1
+
+    play(story, requests=[make_approval(1)])
+
+
+def test_a_locked_key_is_offered_to_be_unlocked_instead_of_approving(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        bar = desk.screen.bar
+        assert not bar.approve.isVisible()
+        assert bar.unlock.text() == "Unlock harbour…"
+        press(desk, KEYS.Key_Return, CTRL)
+        press(desk, KEYS.Key_D)
+        assert not bar.asks_reason
+        bar.unlock.click()
+        assert desk.nav.unlocks == 1
+        await desk.nav.keys.unlock("harbour", "long enough words")
+        await desk.until(bar.approve.isVisible)
+        assert bar.approve.isEnabled()
+
+    play(story, requests=[make_approval(1)], unlocked=False, passphrase="long enough words")
+
+
+def test_without_the_service_nothing_can_be_answered(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.console.lose("The service was killed.")
+        bar = desk.screen.bar
+        await desk.until(lambda: not bar.approve.isEnabled())
+        assert "not connected" in bar.hint.text()
+        desk.console.come_back()
+        await desk.until(bar.approve.isEnabled)
+
+    play(story, requests=[make_approval(1)])
+
+
+def test_an_answer_too_late_says_what_happened_meanwhile(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        gone = {"state": ApprovalState.EXPIRED}
+        desk.console.queue["a-0001"] = desk.console.queue["a-0001"].model_copy(update=gone)
+        desk.console.fail_next["decide"] = Refused("This request is expired.", ErrorCode.APPROVAL_INVALID)
+        desk.screen.bar.press_approve()
+        await desk.until(desk.screen.bar.error.isVisible)
+        assert "expired" in desk.screen.bar.error.words()
+
+    play(story, requests=[make_approval(1)])
