@@ -1,0 +1,241 @@
+"""Rows of a journal that may be far longer than memory should be: numbers are kept, entries come and go."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from PySide6.QtCore import QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
+
+from app.components.label import plain_tip
+from app.components.rows import Cell, Row, RowsModel, cell_text, spoken
+from app.screens.journal.entry_words import COLUMNS, entry_row, placeholder_row
+from core.audit.entries import Entry
+
+Index = QModelIndex | QPersistentModelIndex
+_NO_PARENT = QModelIndex()
+PAGES_KEPT = 40
+
+
+@dataclass(eq=False, slots=True)
+class _Page:
+    """Entries that were read together: always their numbers, the entries and rows while they are near."""
+
+    seqs: array[int]
+    entries: list[Entry] | None = None
+    rows: list[Row] = field(default_factory=list)
+
+
+class EntryModel(RowsModel):
+    """Entries, newest first, in pages.
+
+    Eight bytes a row are kept for good; of the entries themselves the last `PAGES_KEPT` pages that were
+    looked at. A row of a page that was let go shows its number until `page_wanted` is answered.
+
+    Signals:
+        page_wanted: the view is at rows whose entries are not here: first and last number of the page.
+        more_wanted: the view came near the end; answer with `append`.
+    """
+
+    page_wanted = Signal(int, int)
+
+    def __init__(self, is_production: Callable[[str], bool], parent: QObject | None = None) -> None:
+        super().__init__(COLUMNS, parent)
+        self._is_production = is_production
+        self._pages: list[_Page] = []
+        self._starts: list[int] = []
+        self._count = 0
+        self._near: OrderedDict[int, _Page] = OrderedDict()
+        self._asked_pages: set[int] = set()
+
+    # what Qt and the table ask
+
+    def rowCount(self, parent: Index = _NO_PARENT) -> int:
+        """Number of rows that are known."""
+        return 0 if parent.isValid() else self._count
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """Ready strings; the delegate reads `row_at` instead."""
+        row = self.row_at(index.row()) if index.isValid() else None
+        if row is None:
+            return None
+        cell, column = row.cells[index.column()], self.columns[index.column()]
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return plain_tip(cell.tip) if isinstance(cell, Cell) and cell.tip else None
+        if role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
+            return None
+        words = spoken(column.kind, cell_text(cell))
+        return f"{column.title}: {words}" if role == Qt.ItemDataRole.AccessibleTextRole else words
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        """The journal has one order."""
+
+    def row_at(self, place: int) -> Row | None:
+        """The row in this place; a placeholder while its page is away."""
+        if not 0 <= place < self._count:
+            return None
+        page, offset = self._locate(place)
+        return page.rows[offset] if page.rows else placeholder_row(page.seqs[offset])
+
+    def place_of(self, key: str) -> int:
+        """Where the entry with this number is; -1 when it is not here."""
+        seq = int(key) if key.isdigit() else 0
+        number = bisect_right(self._pages, -seq, key=lambda page: -page.seqs[0]) - 1
+        if number < 0:
+            return -1
+        page = self._pages[number]
+        offset = bisect_right(page.seqs, -seq, key=lambda one: -one) - 1
+        return self._starts[number] + offset if page.seqs[offset] == seq else -1
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """All rows; for tests."""
+        return tuple(row for place in range(self._count) if (row := self.row_at(place)))
+
+    # what the screen asks
+
+    def entry_at(self, place: int) -> Entry | None:
+        """The entry in this place, if it is here."""
+        if not 0 <= place < self._count:
+            return None
+        page, offset = self._locate(place)
+        return page.entries[offset] if page.entries is not None else None
+
+    def seq_at(self, place: int) -> int | None:
+        """The number of the entry in this place."""
+        if not 0 <= place < self._count:
+            return None
+        page, offset = self._locate(place)
+        return page.seqs[offset]
+
+    @property
+    def newest(self) -> int:
+        """The highest number here; 0 when there is none."""
+        return self._pages[0].seqs[0] if self._pages else 0
+
+    @property
+    def oldest(self) -> int:
+        """The lowest number here; 0 when there is none."""
+        return self._pages[-1].seqs[-1] if self._pages else 0
+
+    def entries_in_memory(self) -> int:
+        """How many entries are here now."""
+        return sum(len(page.seqs) for page in self._near.values())
+
+    def show(self, entries: Sequence[Entry]) -> None:
+        """Show these, and nothing else."""
+        self.beginResetModel()
+        self._pages, self._near, self._asked_pages = [], OrderedDict(), set()
+        if entries:
+            self._pages.append(self._page(entries))
+        self._count_starts()
+        self.endResetModel()
+        self.set_more(False)
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Add older entries below the last."""
+        older = [one for one in entries if not self._pages or one.seq < self.oldest]
+        if not older:
+            return
+        self.beginInsertRows(_NO_PARENT, self._count, self._count + len(older) - 1)
+        self._pages.append(self._page(older))
+        self._starts.append(self._count)
+        self._count += len(older)
+        self.endInsertRows()
+
+    def prepend(self, entries: Sequence[Entry]) -> int:
+        """Add newer entries above the first; how many there were."""
+        newer = [one for one in entries if one.seq > self.newest]
+        if not newer:
+            return 0
+        self.beginInsertRows(_NO_PARENT, 0, len(newer) - 1)
+        first = self._pages[0] if self._pages else None
+        if first is not None and first.entries is not None and len(first.seqs) + len(newer) <= 200:
+            # Single entries that come one by one share a page.
+            first.entries[:0] = newer
+            first.rows[:0] = self._rows_of(newer)
+            first.seqs = array("q", (one.seq for one in first.entries))
+        else:
+            self._pages.insert(0, self._page(newer))
+        self._count_starts()
+        self.endInsertRows()
+        return len(newer)
+
+    def refill(self, entries: Iterable[Entry]) -> None:
+        """Answer `page_wanted`: take back the entries of a page."""
+        given = {one.seq: one for one in entries}
+        if not given:
+            return
+        place = self.place_of(str(max(given)))
+        if place < 0:
+            return
+        page, _ = self._locate(place)
+        self._asked_pages.discard(id(page))
+        if page.entries is not None or any(seq not in given for seq in page.seqs):
+            return
+        page.entries = [given[seq] for seq in page.seqs]
+        page.rows = self._rows_of(page.entries)
+        self._touch(page)
+        start = self._starts[self._pages.index(page)]
+        last = start + len(page.seqs) - 1
+        self.dataChanged.emit(self.index(start, 0), self.index(last, len(self.columns) - 1))
+
+    def forget_asked(self) -> None:
+        """An answer will not come: ask again when the view next looks."""
+        self._asked_pages.clear()
+
+    def look_at(self, top: int, bottom: int) -> None:
+        """The view shows these rows: keep their pages, and ask for what is missing."""
+        last = self._count - 1
+        for number in sorted({self._page_number(max(0, min(last, place))) for place in (top, bottom)}):
+            if not 0 <= number < len(self._pages):
+                continue
+            page = self._pages[number]
+            if page.entries is not None:
+                self._touch(page)
+            elif id(page) not in self._asked_pages:
+                self._asked_pages.add(id(page))
+                self.page_wanted.emit(page.seqs[0], page.seqs[-1])
+        if bottom >= self._count - 100:
+            self.fetchMore(_NO_PARENT)
+
+    def recolor(self) -> None:
+        """Which devices are production changed."""
+        for page in self._near.values():
+            page.rows = self._rows_of(page.entries or [])
+        if self._count:
+            self.dataChanged.emit(self.index(0, 0), self.index(self._count - 1, 0))
+
+    # pages
+
+    def _page(self, entries: Sequence[Entry]) -> _Page:
+        page = _Page(array("q", (one.seq for one in entries)), list(entries), self._rows_of(entries))
+        self._touch(page)
+        return page
+
+    def _rows_of(self, entries: Sequence[Entry]) -> list[Row]:
+        return [entry_row(entry, self._is_production) for entry in entries]
+
+    def _touch(self, page: _Page) -> None:
+        self._near[id(page)] = page
+        self._near.move_to_end(id(page))
+        while len(self._near) > PAGES_KEPT:
+            _, far = self._near.popitem(last=False)
+            far.entries, far.rows = None, []
+
+    def _count_starts(self) -> None:
+        self._starts, self._count = [], 0
+        for page in self._pages:
+            self._starts.append(self._count)
+            self._count += len(page.seqs)
+
+    def _page_number(self, place: int) -> int:
+        return bisect_right(self._starts, place) - 1
+
+    def _locate(self, place: int) -> tuple[_Page, int]:
+        number = self._page_number(place)
+        return self._pages[number], place - self._starts[number]

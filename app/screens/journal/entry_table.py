@@ -1,0 +1,266 @@
+"""The table of entries: never jumps, says what is new above, copies, and filters by what is pointed at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QItemSelection, QItemSelectionModel, QPoint, Qt, Signal
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QKeyEvent,
+    QKeySequence,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
+
+from app.components import paint
+from app.components.tables import DataTable
+from app.look.theme import theme_of
+from app.screens.journal.entry_model import EntryModel
+from app.screens.journal.entry_words import (
+    ACTOR,
+    BY,
+    COLUMN_FIELDS,
+    COLUMNS,
+    DEVICE,
+    ENTRY,
+    TIME,
+    TOOK,
+    TOOL,
+    field_value,
+    kind_words,
+    shown,
+)
+from app.screens.journal.query_text import quoted_value
+from core.audit.entries import Entry
+from core.text import shorten_middle
+
+MOST_COPIED = 5_000
+_JOINED_BELOW = 780
+_WITHOUT_TOOK_BELOW = 700
+
+
+class NewAbove(QAbstractButton):
+    """The line over the first row: so many new entries above."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setToolTip("Go to the newest entries (Home)")
+        self.hide()
+
+    def show_count(self, count: int) -> None:
+        """Say how many; nothing when there are none."""
+        words = f"{count:,} new above"
+        self.setText(words)
+        self.setAccessibleName(words)
+        self.setVisible(count > 0)
+        self.update()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter goes there, as Space does."""
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.click()
+            return
+        super().keyPressEvent(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the line; opaque, because rows pass below it."""
+        theme = theme_of(self)
+        painter = QPainter(self)
+        rect = self.rect().toRectF()
+        painter.fillRect(rect, theme.color("accent_tint"))
+        painter.fillRect(0, self.height() - 1, self.width(), 1, theme.color("border"))
+        centered = Qt.AlignmentFlag.AlignHCenter
+        paint.text(painter, rect, self.text(), theme, "meta_strong", "accent", centered)
+        if self.hasFocus():
+            paint.ring(painter, rect, 0, theme.color("accent"))
+        painter.end()
+
+
+class EntryTable(DataTable):
+    """Rows of an `EntryModel`.
+
+    Signals:
+        top_left: the view left the top, or (False) came back to it.
+        looked: the view shows the rows from first to last now.
+        newest_wanted: the operator wants the newest entries.
+        copy_wanted: copy the marked rows as tab-separated lines.
+        json_wanted: copy the marked rows as JSON Lines.
+        filter_wanted: add this term to the query.
+    """
+
+    top_left = Signal(bool)
+    looked = Signal(int, int)
+    newest_wanted = Signal()
+    copy_wanted = Signal()
+    json_wanted = Signal()
+    filter_wanted = Signal(str)
+
+    def __init__(self, is_production: Callable[[str], bool]) -> None:
+        self.entries = EntryModel(is_production)
+        super().__init__(COLUMNS, "Entries", self.entries, rows="journal", multiple=True, sortable=False)
+        self.entries.setParent(self)
+        self.above = NewAbove(self)
+        self.above.clicked.connect(self.newest_wanted)
+        self._joined = False
+        self._away = False
+        self.verticalScrollBar().valueChanged.connect(self._scrolled)
+        self.entries.modelReset.connect(self._scrolled)
+        self.entries.rowsInserted.connect(lambda *_: self._scrolled())
+        self.arrange()
+
+    # what the screen asks
+
+    def at_top(self) -> bool:
+        """Whether the first row is in sight."""
+        return self.verticalScrollBar().value() == 0
+
+    def current_entry(self) -> Entry | None:
+        """The entry under the cursor, if it is here."""
+        return self.entries.entry_at(self.currentIndex().row())
+
+    def marked_places(self) -> list[int]:
+        """The marked rows from top to bottom, at most one more than may be copied."""
+        ranges: QItemSelection = self.selectionModel().selection()
+        places: set[int] = set()
+        for part in ranges:
+            places.update(range(part.top(), min(part.bottom(), part.top() + MOST_COPIED) + 1))
+        return sorted(places)[: MOST_COPIED + 1]
+
+    def keep_place_while(self, change: Callable[[], int]) -> None:
+        """Let `change` add rows at the top (it says how many) without moving what is in sight."""
+        bar = self.verticalScrollBar()
+        before = bar.value()
+        added = change()
+        if before and added:
+            bar.setValue(before + added * self.row_height())
+
+    def fit_columns(self) -> None:
+        """Make room for long numbers, days and names; nothing becomes narrower."""
+        theme = theme_of(self)
+        number = paint.text_width(f"{self.entries.newest:,}", theme) + 16 + 9
+        self.setColumnWidth(ENTRY, max(self.columnWidth(ENTRY), round(number)))
+        bottom = min(self.entries.rowCount(), 200)
+        rows = [row for place in range(bottom) if (row := self.entries.row_at(place))]
+        for column, role in ((TIME, "mono_small"), (DEVICE, "name")):
+            words = (row.cells[column] for row in rows)
+            widest = max(
+                (
+                    paint.text_width(word if isinstance(word, str) else word.text, theme, role)
+                    for word in words
+                ),
+                default=0.0,
+            )
+            self.setColumnWidth(column, max(self.columnWidth(column), round(widest) + 18))
+
+    def choose_seq(self, seq: int) -> bool:
+        """Move the cursor to this entry; False when it is not in the rows."""
+        return self.choose(str(seq))
+
+    # how it behaves
+
+    def arrange(self) -> None:
+        """Hide what narrow panes have no room for: actor and tool share a column first, then Took goes."""
+        width = self.viewport().width()
+        joined = width < _JOINED_BELOW
+        self.setColumnHidden(ACTOR, joined)
+        self.setColumnHidden(TOOL, joined)
+        self.setColumnHidden(BY, not joined)
+        self.setColumnHidden(TOOK, width < _WITHOUT_TOOK_BELOW)
+        head = self.horizontalHeader()
+        stretch, fixed = head.ResizeMode.Stretch, head.ResizeMode.Interactive
+        head.setSectionResizeMode(BY, stretch if joined else fixed)
+
+    def _scrolled(self) -> None:
+        away = not self.at_top()
+        if away != self._away:
+            self._away = away
+            self.top_left.emit(away)
+        self.look()
+
+    def look(self) -> None:
+        """Tell the model which rows are in sight."""
+        count = self.entries.rowCount()
+        if not count:
+            return
+        top = max(0, self.rowAt(0))
+        bottom = self.rowAt(self.viewport().height() - 1)
+        bottom = bottom if bottom >= 0 else count - 1
+        self.entries.look_at(top, bottom)
+        self.looked.emit(top, bottom)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the line over the first row and the columns fitting."""
+        super().resizeEvent(event)
+        self.arrange()
+        self._place_line()
+        self.look()
+
+    def _place_line(self) -> None:
+        place = self.viewport().geometry()
+        self.above.setGeometry(place.x(), place.y(), place.width(), 24)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """The head's height follows the density, and the line with it."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange and hasattr(self, "above"):
+            self._place_line()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Ctrl+C copies through the screen: rows may have to be read for it. Home goes to the newest."""
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy_wanted.emit()
+            return
+        if event.key() == Qt.Key.Key_Home and self.above.isVisible():
+            self.newest_wanted.emit()
+            return
+        if event.key() in (Qt.Key.Key_Home, Qt.Key.Key_End) and not event.modifiers():
+            # Qt's own Home and End move between columns, which rows chosen whole do not have.
+            last = self.entries.rowCount() - 1
+            place = 0 if event.key() == Qt.Key.Key_Home else last
+            if (seq := self.entries.seq_at(place)) is not None:
+                self.choose_seq(seq)
+            return
+        super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Copy, filter, exclude: for the cell under the pointer, or the row under the cursor."""
+        by_key = event.reason() == QContextMenuEvent.Reason.Keyboard
+        index = self.currentIndex() if by_key else self.indexAt(event.pos())
+        if not index.isValid():
+            return
+        if not self.selectionModel().isRowSelected(index.row()):
+            flags = QItemSelectionModel.SelectionFlag
+            self.selectionModel().setCurrentIndex(index, flags.ClearAndSelect | flags.Rows)
+        place = self.visualRect(index).center() if by_key else event.pos()
+        menu = self.menu_for(index.row(), index.column())
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(self.viewport().mapToGlobal(QPoint(place)))
+
+    def menu_for(self, row: int, column: int) -> QMenu:
+        """The context menu of one cell."""
+        menu = QMenu(self)
+        menu.addAction("Copy rows", self.copy_wanted.emit)
+        menu.addAction("Copy as JSON Lines", self.json_wanted.emit)
+        entry = self.entries.entry_at(row)
+        if entry is None:
+            return menu
+        for at in self._filterable(entry, column):
+            field, value = COLUMN_FIELDS[at], field_value(entry, at)
+            term = f"{field}:{quoted_value(value)}"
+            words = kind_words(value) if field == "kind" else shorten_middle(shown(value), 48)
+            words = words.replace("&", "&&")  # a single one would mark the next letter as a key
+            menu.addSeparator()
+            menu.addAction(f"Only {field} {words}", lambda term=term: self.filter_wanted.emit(term))
+            menu.addAction(f"Without {field} {words}", lambda term=term: self.filter_wanted.emit(f"!{term}"))
+        return menu
+
+    def _filterable(self, entry: Entry, column: int) -> list[int]:
+        """The pointed column first; by key, or on a column without a value, those that say most."""
+        if column not in (ENTRY,) and column in COLUMN_FIELDS and field_value(entry, column):
+            return [column]
+        return [at for at in (DEVICE, TOOL) if field_value(entry, at)]

@@ -1,0 +1,112 @@
+"""Checking an inclusion proof in the window, without trusting the service that gave it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from pydantic import ValidationError
+
+from core.audit.checkpoint import read_checkpoint
+from core.audit.entries import Entry
+from core.audit.merkle import leaf_hash, root_from_path
+from core.audit.models import InclusionProof
+from core.audit.prove import verify_inclusion
+from core.errors import JournalCorrupt
+from core.service.console import Proof
+
+
+@dataclass(frozen=True, slots=True)
+class ProofStep:
+    """One sibling on the way up: on which side it is, and which entries are below it."""
+
+    side: str
+    first: int
+    last: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the check found, in a sentence; `what_now` says what that means or what to do."""
+
+    ok: bool
+    words: str
+    what_now: str
+
+
+def steps_of(proof: Proof) -> list[ProofStep]:
+    """The path with sides and ranges, from the leaf up; empty when it has another length than it must."""
+    ranges: list[tuple[str, int, int]] = []
+    start, end, index = 0, proof.size, proof.seq - 1
+    while end - start > 1:
+        middle = start + (1 << ((end - start - 1).bit_length() - 1))
+        if index < middle:
+            ranges.append(("right", middle + 1, end))
+            end = middle
+        else:
+            ranges.append(("left", start + 1, middle))
+            start = middle
+    ranges.reverse()
+    if len(ranges) != len(proof.path):
+        return []
+    return [ProofStep(*place, digest) for place, digest in zip(ranges, proof.path, strict=True)]
+
+
+def check_proof(shown: Entry, proof: Proof) -> Finding:
+    """Whether the entry on the screen is the one that the signed checkpoint covers.
+
+    Every step is computed here: the entry's text to its leaf, the path to the root, the root and the size in
+    the checkpoint, its signature by the journal's key, and the text to what the window shows.
+    """
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(proof.public_key))
+    except ValueError:
+        return _bad("The journal's public key is missing or is no key.")
+    inclusion = InclusionProof(
+        seq=proof.seq,
+        entry=proof.entry,
+        leaf=proof.leaf,
+        path=proof.path,
+        root=proof.root,
+        size=proof.size,
+        checkpoint=proof.checkpoint,
+    )
+    if not verify_inclusion(inclusion, key):
+        return _bad(_why(proof, key))
+    try:
+        proven = Entry.model_validate_json(proof.entry)
+    except ValidationError:
+        return _bad("The text that is proved is not an entry.")
+    if proven != shown or proof.seq != shown.seq:
+        return _bad("The proof holds, but for other words than this window was shown.")
+    return Finding(
+        True, "In the journal, unchanged.", "Checked here, from the entry's text to the signature."
+    )
+
+
+def _why(proof: Proof, key: Ed25519PublicKey) -> str:
+    """Which step does not hold, the first one from the leaf up."""
+    leaf = leaf_hash(proof.entry.encode())
+    if leaf.hex() != proof.leaf:
+        return "The entry's text does not give the hash it is filed under."
+    try:
+        path = [bytes.fromhex(node) for node in proof.path]
+    except ValueError:
+        return "The path holds something that is not a hash."
+    root = root_from_path(leaf, proof.seq - 1, proof.size, path)
+    if root is None or root.hex() != proof.root:
+        return "The path does not lead from this entry to the root."
+    try:
+        checkpoint = read_checkpoint(proof.checkpoint, key)
+    except JournalCorrupt as error:
+        return error.message
+    if checkpoint.root != root or checkpoint.size != proof.size:
+        return "The checkpoint signs another root than this path leads to."
+    return "The proof does not hold."
+
+
+def _bad(words: str) -> Finding:
+    return Finding(
+        False, words, "Verify the whole journal (V), and keep a copy of the home before anything else."
+    )

@@ -1,0 +1,215 @@
+"""The proof of one entry: the way from its hash to the signed root, checked in this window."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from app.components.banner import Notice
+from app.components.code_box import CodeBox
+from app.components.icon_mark import IconMark
+from app.components.label import Label, Link
+from app.components.section import SectionHead
+from app.link import ConsoleLink
+from app.look.theme import theme_of
+from app.look.tokens import SPACE
+from app.screens.journal.proof_check import Finding, ProofStep, check_proof, steps_of
+from app.shell.words import count_words, plural
+from core.audit.entries import Entry
+from core.errors import QuarterdeckError
+from core.service.console import Console, Proof
+
+SHOWN_STEPS = 2
+
+
+class ProofTab(QScrollArea):
+    """Asks for a proof when it is in front, checks it, and shows both."""
+
+    def __init__(self, link: ConsoleLink) -> None:
+        super().__init__()
+        self._link = link
+        self._entry: Entry | None = None
+        self._shown = False
+        self._asked_for = 0
+        self._ask: asyncio.Task[Any] | None = None
+        self._build()
+
+    def _build(self) -> None:
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("Proof")
+        inner = QWidget()
+        inner.setProperty("clear", "true")
+        self.message = Label("", "body", "text2", wrap=True)
+        self._mark = IconMark("verified", "ok", 18)
+        self.verdict = Label("", "head")
+        self._verdict_row = QWidget()
+        row = QHBoxLayout(self._verdict_row)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(SPACE.small)
+        row.addWidget(self._mark)
+        row.addWidget(self.verdict, 1)
+        self.failure = Notice("fail", "", "")
+        self.tree = HashTree()
+        self._note = Label("", "meta", "text3", wrap=True)
+        self._checkpoint_head = SectionHead("Checkpoint")
+        self.checkpoint = CodeBox("Checkpoint", 8, numbers=False)
+        self._entry_head = SectionHead("The entry as it is hashed")
+        self.text = CodeBox("The entry as it is hashed", 12, numbers=False)
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(14, 12, 14, 12)
+        column.setSpacing(SPACE.small)
+        for widget in (self.message, self._verdict_row, self.failure, self.tree, self._note):
+            column.addWidget(widget)
+        column.addSpacing(SPACE.tight)
+        for widget in (self._checkpoint_head, self.checkpoint, self._entry_head, self.text):
+            column.addWidget(widget)
+        column.addStretch(1)
+        self.setWidget(inner)
+        self._parts = (
+            self._verdict_row,
+            self.failure,
+            self.tree,
+            self._note,
+            self._checkpoint_head,
+            self.checkpoint,
+            self._entry_head,
+            self.text,
+        )
+        self._say("")
+
+    def show_entry(self, entry: Entry | None) -> None:
+        """Take another entry; its proof is asked for when the tab is in front."""
+        if entry is None or self._entry is None or entry.seq != self._entry.seq:
+            self._asked_for = 0
+        self._entry = entry
+        self._read()
+
+    def set_shown(self, shown: bool) -> None:
+        """The tab came to the front, or left it."""
+        self._shown = shown
+        self._read()
+
+    def _read(self) -> None:
+        entry = self._entry
+        if not self._shown or entry is None or self._asked_for == entry.seq:
+            return
+        self._asked_for = entry.seq
+        if self._ask is not None:
+            self._ask.cancel()
+        self._say("Proving…")
+
+        async def prove(console: Console) -> tuple[Proof, Finding]:
+            proof = await console.proof(entry.seq)
+            return proof, await asyncio.to_thread(check_proof, entry, proof)
+
+        def failed(error: QuarterdeckError) -> None:
+            self._say(f"There is no proof. {error.message} {error.info.next}".strip())
+
+        self._ask = self._link.ask(prove, self._show, failed, what="prove the entry")
+
+    def _say(self, message: str) -> None:
+        self.message.setText(message)
+        self.message.setVisible(bool(message))
+        for part in self._parts:
+            part.hide()
+
+    def _show(self, answer: tuple[Proof, Finding]) -> None:
+        proof, finding = answer
+        self._say("")
+        for part in self._parts:
+            part.show()
+        self._verdict_row.setVisible(finding.ok)
+        self.verdict.setText(finding.words)
+        self.failure.setVisible(not finding.ok)
+        self.failure.say("fail", finding.words, finding.what_now)
+        self.tree.show_proof(proof, finding.ok)
+        key = proof.public_key
+        self._note.setText(
+            f"{finding.what_now} The journal's key is {key[:8]} … {key[-8:]}." if finding.ok else ""
+        )
+        self._note.setVisible(finding.ok)
+        self._checkpoint_head.set_hint(plural(proof.size, "entry", "entries"))
+        self.checkpoint.show_text(proof.checkpoint.rstrip("\n"))
+        self.text.show_text(proof.entry)
+
+
+class HashTree(QWidget):
+    """Leaf, siblings, root; what is between is folded until it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ok = True
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(14, 0, 0, 0)
+        self._grid.setHorizontalSpacing(SPACE.small)
+        self._grid.setVerticalSpacing(SPACE.tight)
+        self._grid.setColumnMinimumWidth(0, 58)
+        self._grid.setColumnStretch(1, 1)
+        self.more = Link("")
+        self._proof: Proof | None = None
+        self._open = False
+        self.setAccessibleName("Path to the root")
+
+    def show_proof(self, proof: Proof, ok: bool) -> None:
+        """Show another proof."""
+        self._proof, self._ok, self._open = proof, ok, False
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        while (item := self._grid.takeAt(0)) is not None:
+            if (widget := item.widget()) is not None:
+                widget.hide()
+                widget.deleteLater()
+        proof = self._proof
+        if proof is None:
+            return
+        self._line("leaf", proof.leaf, "this entry")
+        steps = steps_of(proof)
+        if len(steps) != len(proof.path):
+            self._line(f"+ {len(proof.path)}", "", "a path of another length than it must have")
+        shown = steps if self._open or len(steps) <= SHOWN_STEPS + 1 else steps[:SHOWN_STEPS]
+        for step in shown:
+            self._line(f"+ {step.side}", step.digest, _range_words(step))
+        if len(shown) < len(steps):
+            self.more = Link(f"+ {len(steps) - len(shown)} more", "body")
+            self.more.clicked.connect(self._unfold)
+            self._grid.addWidget(self.more, self._grid.rowCount(), 0, 1, 3, Qt.AlignmentFlag.AlignLeft)
+        self._line("root", proof.root, plural(proof.size, "entry", "entries"))
+
+    def _unfold(self) -> None:
+        self._open = True
+        self._rebuild()
+
+    def _line(self, what: str, digest: str, where: str) -> None:
+        row = self._grid.rowCount()
+        self._grid.addWidget(Label(what, "body", "text3"), row, 0)
+        value = Label(_short(digest), "mono_small", selectable=True)
+        value.setToolTip(digest)
+        value.setAccessibleName(f"{what}: {digest}")
+        self._grid.addWidget(value, row, 1)
+        place = Label(where, "body", "text3")
+        place.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._grid.addWidget(place, row, 2)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the line that holds the path together."""
+        painter = QPainter(self)
+        color = theme_of(self).color("ok" if self._ok else "fail")
+        painter.fillRect(QRectF(4, 2, 2, self.height() - 4), color)
+        painter.end()
+
+
+def _short(digest: str) -> str:
+    return f"{digest[:4]} {digest[4:8]} … {digest[-4:]}" if len(digest) > 16 else digest
+
+
+def _range_words(step: ProofStep) -> str:
+    if step.first == step.last:
+        return count_words(step.first)
+    return f"{count_words(step.first)} to {count_words(step.last)}"

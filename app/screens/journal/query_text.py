@@ -1,0 +1,177 @@
+"""A query as text that is being typed: its terms, what may be completed, and small edits to it.
+
+`core.audit.query` says what a query means; this says where its parts stand. Both agree on quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from core.audit.query import FIELDS
+
+TIME_FIELDS = ("since", "until")
+_FIELD = re.compile(r"([A-Za-z_]+):")
+_AGE = re.compile(r"(\d{1,6})(s|m|h|d|w)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_NEEDS_QUOTES = re.compile(r'[\s",*\\]')
+_COLUMN = re.compile(r"Column (\d+):")
+
+
+@dataclass(frozen=True, slots=True)
+class TermSpan:
+    """Where one term stands: from `start` (its `!`, if any) to `end`; its value begins at `value_start`.
+
+    `field` is None for a word that is looked for everywhere.
+    """
+
+    start: int
+    end: int
+    value_start: int
+    field: str | None
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What the cursor is in: the beginning `prefix` of a field's name or of a value, from `start` to `end`."""
+
+    kind: Literal["key", "value"]
+    field: str
+    prefix: str
+    start: int
+    end: int
+
+
+def terms_of(text: str) -> list[TermSpan]:
+    """The terms of a query, also of one that is not finished."""
+    spans: list[TermSpan] = []
+    at = 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        start = at
+        negated = text[at] == "!"
+        at += negated
+        field = None
+        if (match := _FIELD.match(text, at)) and match[1].lower() in FIELDS:
+            field = match[1].lower()
+            at = match.end()
+        value_start = at
+        at = _end_of_value(text, at)
+        spans.append(TermSpan(start, at, value_start, field, negated))
+    return spans
+
+
+def _end_of_value(text: str, at: int) -> int:
+    quoted = False
+    while at < len(text) and (quoted or not text[at].isspace()):
+        if quoted and text[at] == "\\":
+            at += 1
+        elif text[at] == '"':
+            quoted = not quoted
+        at += 1
+    return min(at, len(text))
+
+
+def term_at(text: str, cursor: int) -> TermSpan | None:
+    """The term that the cursor is in or directly behind."""
+    return next((span for span in terms_of(text) if span.start <= cursor <= span.end), None)
+
+
+def slot_at(text: str, cursor: int) -> Slot:
+    """What may be completed at the cursor."""
+    span = term_at(text, cursor)
+    if span is None:
+        return Slot("key", "", "", cursor, cursor)
+    if span.field is None or cursor < span.value_start:
+        start = min(cursor, span.start + span.negated)
+        return Slot("key", "", text[start:cursor], start, span.end if span.field is None else cursor)
+    start, quoted = span.value_start, False
+    for place in range(span.value_start, cursor):
+        if text[place] == '"' and text[place - 1] != "\\":
+            quoted = not quoted
+        elif text[place] == "," and not quoted:
+            start = place + 1
+    end = span.end
+    if (comma := text.find(",", cursor, span.end)) >= 0 and not quoted:
+        end = comma
+    return Slot("value", span.field, text[start:cursor].strip('"'), start, end)
+
+
+def quoted_value(value: str) -> str:
+    """A value as it must be written so that it means itself."""
+    if value and not _NEEDS_QUOTES.search(value):
+        return value
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def completed(text: str, slot: Slot, choice: str) -> tuple[str, int]:
+    """The text with `choice` in the slot, and where the cursor goes."""
+    inserted = f"{choice}:" if slot.kind == "key" else quoted_value(choice)
+    rest = text[slot.end :]
+    if slot.kind == "value" and not rest:
+        inserted += " "
+    return text[: slot.start] + inserted + rest, slot.start + len(inserted)
+
+
+def with_term(text: str, term: str) -> str:
+    """The query with one more term, unless it is there."""
+    here = {text[span.start : span.end] for span in terms_of(text)}
+    if term in here:
+        return text
+    return f"{text.rstrip()} {term}".lstrip()
+
+
+def without_fields(text: str, fields: Iterable[str]) -> str:
+    """The query without its terms of these fields."""
+    gone = set(fields)
+    return " ".join(text[span.start : span.end] for span in terms_of(text) if span.field not in gone)
+
+
+def without_term(text: str, start: int) -> str:
+    """The query without the term that begins at `start`."""
+    return " ".join(text[span.start : span.end] for span in terms_of(text) if span.start != start)
+
+
+def with_time(text: str, start: datetime, end: datetime) -> str:
+    """The query narrowed to a stretch of time, in place of the one it has.
+
+    Moments are widened to whole seconds where the stretch is long enough for that not to matter.
+    """
+    unit = timedelta(seconds=1) if end - start > timedelta(seconds=10) else timedelta(milliseconds=1)
+    low = start - timedelta(microseconds=start.microsecond % round(unit / timedelta(microseconds=1)))
+    high = end + timedelta(microseconds=-end.microsecond % round(unit / timedelta(microseconds=1)))
+    kept = without_fields(text, TIME_FIELDS)
+    return f"{kept} since:{_moment(low)} until:{_moment(high)}".lstrip()
+
+
+def _moment(moment: datetime) -> str:
+    timespec = "milliseconds" if moment.microsecond else "seconds"
+    return moment.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
+def with_moments_fixed(text: str, now: datetime) -> str:
+    """The query with ages such as `since:1h` written as moments, so that every page has the same bounds."""
+    parts, last = [], 0
+    for span in terms_of(text):
+        match = _AGE.fullmatch(text[span.value_start : span.end])
+        if span.field in TIME_FIELDS and match is not None:
+            try:
+                moment = now.astimezone(UTC) - timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+            except OverflowError:
+                continue
+            parts += [text[last : span.value_start], moment.isoformat(timespec="microseconds")[:26] + "Z"]
+            last = span.end
+    return "".join([*parts, text[last:]])
+
+
+def error_column(message: str) -> int | None:
+    """The place, from 0, that an error about a query names."""
+    match = _COLUMN.match(message)
+    return int(match[1]) - 1 if match else None

@@ -1,0 +1,376 @@
+"""Journal: find what happened, check that it is as it was written, and look at one entry closely."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+
+from app.components.banner import Banner
+from app.components.label import rule, surface
+from app.components.split import Split
+from app.link import ConsoleLink
+from app.screens.base import Navigator, OpenEntry, OpenQuery, Screen, Shortcut, Target
+from app.screens.journal.copying import copy_rows
+from app.screens.journal.entry_pane import NARROW, WIDTH, EntryPane
+from app.screens.journal.entry_table import EntryTable
+from app.screens.journal.feed import EntryFeed
+from app.screens.journal.histogram import Histogram
+from app.screens.journal.no_match import NoMatch
+from app.screens.journal.query_bar import QueryBar
+from app.screens.journal.query_text import with_term, with_time
+from app.screens.journal.verify_banner import VerifyBanner
+from app.state import AppState
+from core.audit.entries import Entry
+from core.errors import BadInput, ErrorCode, QuarterdeckError
+
+BARS = 80
+BARS_EVERY_MS = 5_000
+ENTRY_PAUSE_MS = 40
+NO_BARS_BELOW = 700
+# So far around a wanted entry the rows are shown when the query in force does not have it near.
+CONTEXT = 50
+
+
+class JournalScreen(Screen):
+    """Query, verification, bars, rows, pane."""
+
+    name = "journal"
+    title = "Journal"
+    icon = "journal"
+
+    def __init__(self) -> None:
+        super().__init__()
+        surface(self, "base")
+        self.bar = QueryBar()
+        self.verify_banner = VerifyBanner()
+        self.trouble = Banner()
+        self.histogram = Histogram()
+        self.table = EntryTable(self._is_production)
+        self.no_match = NoMatch()
+        self._wanted: tuple[int, str] | None = None
+        self._entered = False
+        self._narrow = False
+        self._bars_stale = False
+        self._choose_soon = QTimer(self)
+        self._choose_soon.setSingleShot(True)
+        self._choose_soon.setInterval(ENTRY_PAUSE_MS)
+        self._choose_soon.timeout.connect(self._show_current)
+        self._bars_soon = QTimer(self)
+        self._bars_soon.setSingleShot(True)
+        self._bars_soon.timeout.connect(self._ask_bars)
+
+    def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
+        """Build what needs the door."""
+        self.feed = EntryFeed(self.table.entries, link, self)
+        self.pane = EntryPane(link, nav, self._is_production)
+        self.nav = nav
+        self._build(nav)
+        super().bind(state, link, nav)
+        self.bar.bind(link, _history_from(self.remembered("history", "[]")))
+        self._connect(state)
+        self.table.restore_columns(nav.layout_store, "journal/table-v1")
+        self.table.arrange()
+        self.pane.show_tab(str(self.remembered("tab", "entry")))
+        self.verify_banner.show_status(state.journal, state.home)
+
+    def _build(self, nav: Navigator) -> None:
+        rows = QWidget()
+        self._left = rows
+        left = QVBoxLayout(rows)
+        left.setContentsMargins(0, 0, 0, 0)
+        left.setSpacing(0)
+        self.pages = QStackedWidget()
+        self.pages.addWidget(self.table)
+        self.pages.addWidget(self.no_match)
+        left.addWidget(self.histogram)
+        left.addWidget(self.pages, 1)
+        rows.setMinimumWidth(420)
+        self.pane.setMinimumWidth(280)
+        self.split = Split("journal", settings=nav.layout_store)
+        self.split.add_panes([(rows, 900, 1), (self.pane, NARROW if self._narrow else WIDTH, 0)])
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for widget in (self.bar, rule(), self.verify_banner, self.trouble):
+            column.addWidget(widget)
+        column.addWidget(self.split, 1)
+
+    def _connect(self, state: AppState) -> None:
+        state.journal_changed.connect(self._journal_changed)
+        state.devices_changed.connect(self._devices_changed)
+        state.reset.connect(self._reread)
+        self.bar.applied.connect(self._apply)
+        self.bar.rows_wanted.connect(self._focus_rows)
+        self.feed.shown.connect(self._first_page)
+        self.feed.refused.connect(self._refused)
+        self.feed.failed.connect(self._read_failed)
+        self.feed.counted.connect(self._show_count)
+        self.feed.news.connect(self.table.above.show_count)
+        self.verify_banner.verify_wanted.connect(self.verify)
+        self.verify_banner.entry_wanted.connect(lambda seq: self.open_entry(seq, "entry"))
+        self.trouble.acted.connect(lambda _key: self._reread())
+        self.histogram.chosen.connect(self._narrow_time)
+        self.table.current_changed.connect(lambda _key: self._choose_soon.start())
+        self.table.opened.connect(lambda _key: self._into_pane())
+        self.table.top_left.connect(self.feed.hold_news)
+        self.table.looked.connect(self._show_sight)
+        self.table.newest_wanted.connect(self._to_newest)
+        self.table.copy_wanted.connect(lambda: self._copy(as_json=False))
+        self.table.json_wanted.connect(lambda: self._copy(as_json=True))
+        self.table.filter_wanted.connect(lambda term: self.bar.set_query(with_term(self.bar.text(), term)))
+        self.no_match.query_wanted.connect(self.bar.set_query)
+        self.pane.entry_wanted.connect(lambda seq: self.open_entry(seq, self.pane.current_tab()))
+        self.pane.tab_chosen.connect(lambda tab: self.keep("tab", tab))
+
+    # What the window asks
+
+    def enter(self, target: Target | None) -> None:
+        """Show a query, or one entry."""
+        self._entered = True
+        if isinstance(target, OpenQuery):
+            self.bar.set_query(target.query)
+        elif isinstance(target, OpenEntry):
+            self.open_entry(target.seq, target.tab)
+        if not self.feed.loaded and not self.feed.loading:
+            self._apply(self.bar.text())
+        else:
+            self._journal_changed()
+        self.table.setFocus()
+
+    def leave(self) -> None:
+        """Stop asking for what nobody sees."""
+        self._entered = False
+        self.bar.stop()
+        self._bars_soon.stop()
+        self.keep("history", json.dumps(self.bar.history))
+
+    def shortcuts(self) -> list[Shortcut]:
+        """The keys of comp 09."""
+        return [
+            Shortcut("/", "Query", self._focus_query),
+            Shortcut("Up", "Newer entry; in the empty query, the query before"),
+            Shortcut("Down", "Older entry"),
+            Shortcut("Return", "Pane of the entry"),
+            Shortcut("P", "Proof of the entry", self._open_proof),
+            Shortcut("R", "Replay from here", self._replay),
+            Shortcut("V", "Verify the journal", self.verify),
+            Shortcut("Home", "Newest entries"),
+            Shortcut("Ctrl+C", "Copy the chosen rows"),
+        ]
+
+    def primary_filter(self) -> QWidget:
+        """The query."""
+        return self.bar.field
+
+    def panes(self) -> list[QWidget]:
+        """Query, rows, pane."""
+        return [self.bar.field, self.pages, self.pane]
+
+    def escape(self) -> bool:
+        """The suggestions, the explanation, the focus back to the rows, then the pane."""
+        if self.bar.close_list() or self.verify_banner.close_advice():
+            return True
+        if self.pane.isAncestorOf(self.focusWidget() or self):
+            self.table.setFocus()
+            return True
+        if self.pane.isVisible():
+            self.pane.hide()
+            return True
+        return False
+
+    def set_compact(self, narrow: bool, low: bool) -> None:
+        """The pane gives way a little, actor and tool share a column."""
+        del low  # row heights follow by themselves
+        if narrow != self._narrow:
+            self._narrow = narrow
+            pane = NARROW if narrow else WIDTH
+            whole = sum(self.split.sizes())
+            if whole > pane:
+                self.split.setSizes([whole - pane, pane])
+
+    def save_layout(self) -> None:
+        """Keep columns and panes."""
+        super().save_layout()
+        self.split.save()
+        self.table.save_columns(self.nav.layout_store, "journal/table-v1")
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """The bars need a window of some height."""
+        super().resizeEvent(event)
+        self._show_bars_if_room()
+
+    # The query
+
+    def _apply(self, query: str) -> None:
+        self.bar.show_busy()
+        self.feed.apply(query)
+        self._ask_bars()
+
+    def _reread(self) -> None:
+        if self._entered:
+            self._apply(self.feed.query)
+
+    def _first_page(self) -> None:
+        self.trouble.hide()
+        self.bar.show_error("")
+        empty = self.table.entries.rowCount() == 0
+        if empty:
+            self.no_match.show_query(self.feed.query, self._entries())
+        self.pages.setCurrentIndex(int(empty))
+        self.table.fit_columns()
+        self.table.arrange()
+        self.feed.hold_news(not self.table.at_top())
+        self._choose_after_reading()
+        self.table.look()
+        self._journal_changed()
+
+    def _choose_after_reading(self) -> None:
+        if self._wanted is not None:
+            seq, tab = self._wanted
+            self._wanted = None
+            self.pane.show_tab(tab)
+            self.table.choose_seq(seq)
+        elif not self.table.current_key() and self.table.entries.rowCount():
+            self.table.choose_seq(self.table.entries.newest)
+        self._show_current()
+
+    def _refused(self, error: BadInput) -> None:
+        self.bar.show_error(error.message)
+        self._show_count()
+
+    def _read_failed(self, error: QuarterdeckError) -> None:
+        self._show_count()
+        detail = f"{error.message} {error.info.next}".strip()
+        self.trouble.say("fail", "The journal could not be read.", detail, (("again", "Read again"),))
+
+    def _show_count(self) -> None:
+        if self.feed.loaded:
+            total = max(self._entries(), self.table.entries.newest)
+            self.bar.show_count(self.feed.total, self.feed.total_exact, total, self.feed.took_ms)
+
+    def _narrow_time(self, start: datetime, end: datetime) -> None:
+        self.bar.set_query(with_time(self.bar.text(), start, end))
+
+    # What is new
+
+    def _entries(self) -> int:
+        return self.state.journal.entries if self.state.journal is not None else 0
+
+    def _journal_changed(self) -> None:
+        self.verify_banner.show_status(self.state.journal, self.state.home)
+        if not self._entered or self.state.journal is None:
+            return
+        self._show_count()
+        if self._entries() > self.table.entries.newest or self._entries() < self.table.entries.newest:
+            self.feed.grew(self._entries())
+            if not self._bars_soon.isActive():
+                self._bars_soon.start(BARS_EVERY_MS)
+
+    def _to_newest(self) -> None:
+        self.table.scrollToTop()
+        self.feed.show_news()
+        self.table.setFocus()
+
+    def _devices_changed(self) -> None:
+        marks = {name for name, device in self.state.devices.items() if device.production}
+        if marks != getattr(self, "_production", None):
+            self._production = marks
+            self.table.entries.recolor()
+
+    def _is_production(self, device: str) -> bool:
+        known = self.state.devices.get(device)
+        return known is not None and known.production
+
+    # Bars
+
+    def _show_bars_if_room(self) -> None:
+        room = self.window().height() >= NO_BARS_BELOW
+        if self.histogram.isHidden() == room:
+            self.histogram.setVisible(room)
+
+    def _ask_bars(self) -> None:
+        if not self._entered:
+            return
+        query = self.feed.sent
+        self.link.ask(
+            lambda console: console.histogram(query, BARS),
+            lambda buckets: self.histogram.show_buckets(buckets) if query == self.feed.sent else None,
+            lambda error: self.histogram.show_buckets([]) if error.code is ErrorCode.NOT_FOUND else None,
+            what="count the entries over time",
+        )
+
+    def _show_sight(self, top: int, bottom: int) -> None:
+        first, last = self.table.entries.entry_at(top), self.table.entries.entry_at(bottom)
+        if first is not None and last is not None:
+            self.histogram.show_sight(last.time, first.time)
+
+    # One entry
+
+    def open_entry(self, seq: int, tab: str) -> None:
+        """Show one entry: in the rows where it is near, else among its neighbours."""
+        self.pane.show()
+        near = not self.bar.text() and seq > self._entries() - 150
+        if self.feed.loaded and self.table.choose_seq(seq):
+            self.pane.show_tab(tab)
+            self._show_current()
+            return
+        self._wanted = (seq, tab)
+        if near:
+            self._apply("")
+        else:
+            self.bar.set_query(f"seq:{max(1, seq - CONTEXT)}..{seq + CONTEXT}")
+
+    def _show_current(self) -> None:
+        self._choose_soon.stop()
+        entry: Entry | None = self.table.current_entry()
+        if entry is not None or not self.table.current_key():
+            self.pane.show_entry(entry)
+
+    def _into_pane(self) -> None:
+        self.pane.show()
+        self._show_current()
+        self.pane.focus_first()
+
+    def _open_proof(self) -> None:
+        self.pane.show()
+        self._show_current()
+        self.pane.show_tab("proof")
+
+    def _replay(self) -> None:
+        self._show_current()
+        self.pane.open_replay()
+
+    # Wishes
+
+    def verify(self) -> None:
+        """Check the whole journal in the background."""
+        if self.verify_banner.running:
+            return
+        self.verify_banner.start()
+        self.link.ask(
+            lambda console: console.verify(),
+            self.verify_banner.end,
+            self.verify_banner.fail,
+            what="verify the journal",
+        )
+
+    def _copy(self, as_json: bool) -> None:
+        copy_rows(self.table, self.link, self.feed.sent, as_json, self.nav.toast, self.nav.fail)
+
+    def _focus_query(self) -> None:
+        self.bar.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _focus_rows(self) -> None:
+        self.table.setFocus(Qt.FocusReason.TabFocusReason)
+
+
+def _history_from(kept: object) -> list[str]:
+    try:
+        found = json.loads(str(kept))
+    except ValueError:
+        return []
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []

@@ -1,0 +1,197 @@
+"""Whether the journal is whole: the last verification, one that runs, and what to do when it failed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.components.banner import Banner, Notice
+from app.components.label import surface
+from app.components.progress import Progress
+from app.look.tokens import SPACE
+from app.shell.words import clock, count_words, parse_time, plural
+from core.errors import QuarterdeckError
+from core.service.console import JournalStatus, VerifyReport
+
+OLD_AFTER = timedelta(hours=24)
+
+
+class VerifyBanner(QWidget):
+    """Two lines at most: that the journal cannot be written, and whether it verifies.
+
+    Signals:
+        verify_wanted: check everything now.
+        entry_wanted: show the entry with this number.
+    """
+
+    verify_wanted = Signal()
+    entry_wanted = Signal(int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unwritable = Banner()
+        self.banner = Banner()
+        self.progress = Progress("Verification of the journal")
+        self._running = QWidget()
+        surface(self._running, "accent_tint")
+        self._running.setFixedHeight(40)
+        row = QHBoxLayout(self._running)
+        row.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
+        row.addWidget(self.progress)
+        self._running.hide()
+        self.advice = Notice("fail", "", "")
+        self._advice_row = QWidget()
+        surface(self._advice_row, "base")
+        around = QVBoxLayout(self._advice_row)
+        around.setContentsMargins(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small)
+        around.addWidget(self.advice)
+        self._advice_row.hide()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for widget in (self.unwritable, self.banner, self._running, self._advice_row):
+            column.addWidget(widget)
+        self._status: JournalStatus | None = None
+        self._report: VerifyReport | None = None
+        self._home = ""
+        self._problem = ""
+        self.banner.acted.connect(self._act)
+        self.unwritable.acted.connect(self._act)
+
+    @property
+    def running(self) -> bool:
+        """Whether a verification is under way."""
+        return not self._running.isHidden()
+
+    def show_status(self, status: JournalStatus | None, home: str) -> None:
+        """Say what the service knows."""
+        self._status, self._home = status, home
+        if status is not None:
+            self._show_writable(status)
+            self._show_verified(status)
+
+    def start(self) -> None:
+        """A verification began."""
+        entries = count_words(self._status.entries) if self._status else ""
+        self.progress.show_progress(None, f"Checking {entries} entries and every stored blob…")
+        self._problem = ""
+        self._running.show()
+        self.banner.hide()
+        self._advice_row.hide()
+
+    def end(self, report: VerifyReport) -> None:
+        """It ended."""
+        self._report = report
+        self._running.hide()
+        self._show_verified(self._status)
+
+    def fail(self, error: QuarterdeckError) -> None:
+        """It could not be carried out, which says nothing about the journal."""
+        self._problem = f"{error.message} {error.info.next}".strip()
+        self._running.hide()
+        self._show_verified(self._status)
+
+    # words
+
+    def _show_writable(self, status: JournalStatus) -> None:
+        if status.writable:
+            self.unwritable.hide()
+            return
+        reason = status.problem.rstrip(".") or "the reason is not known"
+        self.unwritable.say(
+            "fail",
+            "The journal cannot be written, so no action is sent.",
+            f"{reason}. Make room on the disk and check the rights of {self._home or 'the home'};"
+            " then restart the service.",
+        )
+
+    def _show_verified(self, status: JournalStatus | None) -> None:
+        if self.running:
+            return
+        report = self._current_report(status)
+        if self._problem:
+            self.banner.say("warn", "Not verified.", self._problem, (("verify", "Try again  V"),))
+            return
+        at = report.checked_at if report else status.verified_at if status else None
+        ok = report.ok if report else status.verified_ok if status else None
+        if ok is False:
+            self._say_failed(report, status)
+            return
+        self._advice_row.hide()
+        if at is None or ok is None:
+            self.banner.say(
+                "warn",
+                "Not verified yet.",
+                "Nobody has checked since the service started that the entries are as they were written.",
+                (("verify", "Verify now  V"),),
+            )
+        elif datetime.now(UTC) - parse_time(at) > OLD_AFTER:
+            detail = f"The last check was {clock(at)}; nobody has looked since."
+            self.banner.say("warn", "Verified more than a day ago.", detail, (("verify", "Verify now  V"),))
+        else:
+            self.banner.say("ok", "Everything verifies.", self._ok_detail(report, status, at), _AGAIN)
+
+    def _current_report(self, status: JournalStatus | None) -> VerifyReport | None:
+        """The report of this window, unless somebody else's verification is newer."""
+        report = self._report
+        if report is None or status is None or status.verified_at is None:
+            return report
+        return report if report.checked_at >= status.verified_at else None
+
+    def _ok_detail(self, report: VerifyReport | None, status: JournalStatus | None, at: str) -> str:
+        if report is not None:
+            return (
+                f"{plural(report.entries, 'entry', 'entries')}, {plural(report.blobs, 'blob')},"
+                f" checked at {clock(at)} in {_seconds(report.took_s)}"
+            )
+        entries = status.verified_entries if status else 0
+        return f"{plural(entries, 'entry', 'entries')}, checked at {clock(at)}"
+
+    def _say_failed(self, report: VerifyReport | None, status: JournalStatus | None) -> None:
+        bad = report.first_bad if report else status.first_bad if status else None
+        problem = report.problem if report else ""
+        if bad is not None:
+            fact = f"Entry {count_words(bad)} does not match its hash."
+            actions = (("show", "Show entry"), ("what", "What now"), ("verify", "Verify again  V"))
+        else:
+            fact = "The journal does not verify."
+            actions = (("what", "What now"), ("verify", "Verify again  V"))
+        self._bad = bad
+        self.banner.say("fail", fact, problem, actions)
+
+    def _act(self, key: str) -> None:
+        if key == "verify":
+            self.verify_wanted.emit()
+        elif key == "show" and self._bad is not None:
+            self.entry_wanted.emit(self._bad)
+        elif key == "what":
+            self._toggle_advice()
+
+    def _toggle_advice(self) -> None:
+        folder = str(Path(self._home)) if self._home else "the home"
+        entry = f"entry {count_words(self._bad)}" if self._bad is not None else "the place that is named"
+        self.advice.say(
+            "fail",
+            "What was written has been changed, or the disk lost it.",
+            f"1. Keep a copy of {folder} as it is now, before anything else: it is what can be examined.\n"
+            f"2. Look at {entry}, and at what stands around it: what comes before it still verifies.\n"
+            "3. Compare with a backup of the home: where the same entry differs, one of the two was changed.\n"
+            "4. Find out who could write to that folder. Until then do not rely on this journal as proof.",
+        )
+        self._advice_row.setVisible(self._advice_row.isHidden())
+
+    def close_advice(self) -> bool:
+        """Fold the explanation away; False when it is not shown."""
+        shown = self._advice_row.isVisible()
+        self._advice_row.hide()
+        return shown
+
+
+_AGAIN = (("verify", "Verify again  V"),)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f} s" if value < 10 else f"{value:,.0f} s"
