@@ -63,9 +63,12 @@ class Desk:
         self.window.allow_close()
         self.window.close()
         self.reporter.remove()
+        # Awaited: a window that were still to be deleted when the loop stops would be taken apart by the
+        # garbage collector instead, in an order that Qt does not survive.
+        gone = asyncio.Event()
+        self.window.destroyed.connect(gone.set)
         self.window.deleteLater()
-        self.state.deleteLater()
-        await asyncio.sleep(0)
+        await gone.wait()
 
     async def run(self) -> int:
         """From the first paint until the operator leaves."""
