@@ -35,7 +35,7 @@ class _Waiting:
     approval: Approval
     answer: asyncio.Future[Approval]
     ends_at: float
-    pause_left: float = MOST_PAUSE_SECONDS
+    pause_left: float
     readers: set[str] = field(default_factory=set)
     paused_at: float | None = None
     timer: asyncio.TimerHandle | None = None
@@ -51,11 +51,13 @@ class ApprovalQueue:
         journal: Recorder,
         expiry_s: float,
         publish: Callable[[Approval], None],
+        most_pause_s: float = MOST_PAUSE_SECONDS,
     ) -> None:
         self._operators = operators
         self._journal = journal
         self._expiry_s = expiry_s
         self._publish = publish
+        self._most_pause_s = most_pause_s
         self._waiting: dict[str, _Waiting] = {}
         self._decided: OrderedDict[str, Approval] = OrderedDict()
 
@@ -87,7 +89,8 @@ class ApprovalQueue:
             remaining_s=self._expiry_s,
             said=said,
         )
-        waiting = _Waiting(approval, loop.create_future(), time.monotonic() + self._expiry_s)
+        ends_at = time.monotonic() + self._expiry_s
+        waiting = _Waiting(approval, loop.create_future(), ends_at, self._most_pause_s)
         self._waiting[approval_id] = waiting
         self._arm(waiting)
         self._publish(approval)
@@ -245,14 +248,18 @@ class ApprovalQueue:
         self._waiting.pop(waiting.approval.id, None)
 
     def _shown(self, waiting: _Waiting) -> Approval:
-        now = waiting.paused_at if waiting.paused_at is not None else time.monotonic()
-        left = max(0.0, waiting.ends_at - now)
+        now, stood_still, paused = time.monotonic(), 0.0, False
+        if waiting.paused_at is not None:
+            stood_still = min(now - waiting.paused_at, waiting.pause_left)
+            # A reader who stays for ever does not hold it for ever.
+            paused = stood_still < waiting.pause_left
+        left = max(0.0, waiting.ends_at + stood_still - now)
         expires = datetime.now(UTC) + timedelta(seconds=left)
         return waiting.approval.model_copy(
             update={
                 "remaining_s": left,
                 "expires_at": expires.isoformat(),
-                "paused": waiting.paused_at is not None,
+                "paused": paused,
             }
         )
 

@@ -167,7 +167,7 @@ class Rig:
 
 @asynccontextmanager
 async def open_rig(
-    home: Home, infos: list[ToolInfo] | None = None, expiry_s: float = 60.0
+    home: Home, infos: list[ToolInfo] | None = None, expiry_s: float = 60.0, most_pause_s: float = 60.0
 ) -> AsyncIterator[Rig]:
     """A rig on a fresh home with its device connected."""
     key = load_or_create_journal_key(home.keys / "journal.key")
@@ -186,7 +186,7 @@ async def open_rig(
         if approval.state.value == "waiting":
             asked.put_nowait(approval)
 
-    approvals = ApprovalQueue(operators, disk, expiry_s, publish)
+    approvals = ApprovalQueue(operators, disk, expiry_s, publish, most_pause_s)
     fleet = Fleet(disk, policy, Pins(home.contracts).load(), lambda device: None)
     fleet.add(DEVICE, ["desk"])
     dispatcher = Dispatcher(

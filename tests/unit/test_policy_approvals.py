@@ -180,6 +180,16 @@ async def test_a_card_that_is_being_read_does_not_expire_until_it_is_put_down(ho
         assert (await asyncio.wait_for(task, 5)).error.code is ErrorCode.APPROVAL_EXPIRED
 
 
+async def test_a_reader_who_never_leaves_holds_a_card_only_so_long(home: Home):
+    async with open_rig(home, expiry_s=0.2, most_pause_s=0.2) as rig:
+        task = rig.start("shell_execute", **SHELL)
+        approval = await asked(rig)
+        assert rig.approvals.hold(approval.id, "window", True).paused
+        result = await asyncio.wait_for(task, 5)
+        assert result.error
+        assert result.error.code is ErrorCode.APPROVAL_EXPIRED
+
+
 async def test_an_answer_that_cannot_be_recorded_does_not_count(home: Home):
     async with open_rig(home) as rig:
         task = rig.start("shell_execute", **SHELL)
