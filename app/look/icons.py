@@ -93,6 +93,8 @@ ICONS: dict[str, str] = {
     "save": "content-save-outline",
     "open": "folder-open-outline",
     "fit": "fit-to-page-outline",
+    "previous": "skip-previous",
+    "next": "skip-next",
 }
 """Concept → name in the mdi6 family."""
 

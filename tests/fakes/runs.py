@@ -150,7 +150,7 @@ class FakeRuns:
             device=cell.device,
             call_id=call_id,
             tool=tool.tool_name,
-            body=decision.model_dump(mode="json"),
+            body={"decision": decision.model_dump(mode="json")},
         )
         if decision.answer is Answer.DENY:
             return self._refuse(cell, tool, decision, decision.reasons[0].text, ErrorCode.DENIED_BY_POLICY)
@@ -272,7 +272,7 @@ class FakeRuns:
             status=result.status.value,
             verdict=result.verdict.value,
             duration_ms=result.duration_ms,
-            body=result.model_dump(mode="json", exclude={"decision"}),
+            body={"result": result.model_dump(mode="json", exclude={"decision"})},
             blobs=[one.blob for one in result.evidence],
         )
 

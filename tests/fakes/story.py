@@ -16,6 +16,7 @@ from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo
 from core.policy.models import Answer, Approval, Operator, Reason
 from core.policy.requests import make_request
+from tests.fakes.bay_count import add_bay_count
 from tests.fakes.console import FakeConsole
 from tests.fakes.decisions import decide_call
 from tests.fakes.fleet_data import ago, make_devices
@@ -64,7 +65,6 @@ _OTHERS: list[tuple[str, str, str, list[str], str, float]] = [
     ("r-0417", "Recount, bay B", "scan-pc-05", ["a", "b", "c"], "ccw", 1),
     ("r-0416", "Sharper scans", "scan-pc-04", ["read", "write", "check"], "cwq", 2),
     ("r-0415", "Keep /srv below 90 %", "build-lnx-03", ["disk", "list", "clean", "check"], "ccwq", 6),
-    ("r-0414", "Cycle count, bay B", "stock-pc-02", ["open", "count"], "cc", 10),
     ("r-0413", "Restart label print", "label-win-02", ["shot", "close", "start"], "wqq", 8),
     ("r-0411", "Rotate gateway logs", "edge-gw-11", ["disk", "rotate", "check"], "cuf", 209),
     ("r-0410", "Label queue reset", "label-win-02", ["stop", "clear", "start", "check"], "cc?-", 223),
@@ -105,6 +105,8 @@ def story(operators: list[Operator] | None = None) -> FakeConsole:
     }
     _old_entries(console)
     for row in reversed(_OTHERS):
+        if row[0] == "r-0413":
+            add_bay_count(console, at(15 * 60))
         _other_run(console, *row)
     _clean_run(console)
     _lone_requests(console)
@@ -266,7 +268,7 @@ def _result(
         status=status.value,
         verdict=verdict.value,
         duration_ms=result.duration_ms,
-        body=result.model_dump(mode="json"),
+        body={"result": result.model_dump(mode="json", exclude={"decision"})},
         blobs=[one.blob for one in evidence],
     )
     return result
@@ -392,5 +394,5 @@ def _fill_journal(console: FakeConsole) -> None:
             status="success",
             verdict="confirmed",
             duration_ms=120.0 + number % 80,
-            body={"result": {"info_type": "memory", "use_percent": 40 + number % 30}},
+            body={"result": {"result": {"info_type": "memory", "use_percent": 40 + number % 30}}},
         )

@@ -1,0 +1,1 @@
+"""Replay: what happened, step by step, with the pictures that were known then."""

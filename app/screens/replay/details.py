@@ -1,0 +1,447 @@
+"""The moment in words: its title and verdict, the decision, the result, and the proof of its entry."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+
+from app.components.badges import RiskBadge, VerdictBadge
+from app.components.banner import Notice
+from app.components.facts import Fact, Facts, short_digest
+from app.components.json_view import JsonView
+from app.components.key_hint import KeyHint
+from app.components.label import ElidedLabel, Label, Link, rule, surface
+from app.components.section import Card
+from app.link import ConsoleLink
+from app.look.theme import theme_of
+from app.look.tokens import SPACE
+from app.screens.replay.known import Known, command_facts, known_at, moment_facts
+from app.screens.replay.reel import Reel, shown
+from app.screens.replay.words import Clock
+from core.audit.entries import Entry
+from core.audit.models import InclusionProof
+from core.audit.prove import verify_inclusion
+from core.errors import QuarterdeckError
+from core.replay.models import Moment
+from core.service.console import CommandRecord, Console, Proof
+
+TABS = ("decision", "result", "proof")
+# Stepping with a held key must not ask for every entry that it passes.
+PAUSE_MS = 70
+KEPT = 256
+
+
+class Details(QWidget):
+    """Title, verdict and three tabs of the moment under the playhead.
+
+    Signals:
+        entry_asked(seq, tab): the operator wants to see this entry in the journal.
+        tab_chosen(tab): another tab came to the front.
+    """
+
+    entry_asked = Signal(int, str)
+    tab_chosen = Signal(str)
+
+    def __init__(self, link: ConsoleLink) -> None:
+        super().__init__()
+        surface(self, "base")
+        self.setAccessibleName("Details of the moment")
+        self._link = link
+        self._reel: Reel | None = None
+        self._moment: Moment | None = None
+        self._clock = Clock()
+        self._records: OrderedDict[str, list[Entry]] = OrderedDict()
+        self._entries: OrderedDict[int, Entry] = OrderedDict()
+        self._problem = ""
+        self._asked: list[asyncio.Task[Any]] = []
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(PAUSE_MS)
+        self._pause.timeout.connect(self._read)
+        self._build()
+
+    def _build(self) -> None:
+        self.tool = ElidedLabel("", "head")
+        self.verdict = VerdictBadge("done")
+        self.entry = Link("")
+        self.entry.clicked.connect(
+            lambda *_: self._moment and self.entry_asked.emit(self._moment.seq, "entry")
+        )
+        self.title = Label("", "body", "text2", wrap=True)
+        top = QHBoxLayout()
+        top.setSpacing(SPACE.small)
+        top.addWidget(self.tool)
+        top.addWidget(self.verdict)
+        top.addStretch(1)
+        top.addWidget(self.entry)
+        head = QWidget()
+        column = QVBoxLayout(head)
+        column.setContentsMargins(SPACE.side_panel, SPACE.small, SPACE.side_panel, SPACE.small)
+        column.setSpacing(SPACE.hair)
+        column.addLayout(top)
+        column.addWidget(self.title)
+        self.tabs = QTabBar()
+        self.tabs.setExpanding(False)
+        self.tabs.setDrawBase(False)
+        self.tabs.setFont(theme_of(self).font("name"))
+        self.tabs.setAccessibleName("About the moment")
+        for title in ("Decision", "Result", "Proof"):
+            self.tabs.addTab(title)
+        self.tabs.currentChanged.connect(self._tab_changed)
+        self.decision_tab = DecisionTab()
+        self.result_tab = ResultTab()
+        self.proof_tab = ProofTab(self._link)
+        self.proof_tab.entry_asked.connect(self.entry_asked)
+        self.stack = QStackedWidget()
+        for tab in (self.decision_tab, self.result_tab, self.proof_tab):
+            self.stack.addWidget(tab)
+        hints = QWidget()
+        row = QHBoxLayout(hints)
+        row.setContentsMargins(SPACE.side_panel, SPACE.snug, SPACE.side_panel, SPACE.snug)
+        row.setSpacing(SPACE.medium)
+        for keys, words in (("←+→", "entry"), ("Space", "play"), ("N", "next change")):
+            row.addWidget(KeyHint(keys, words))
+        row.addStretch(1)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(1, 0, 0, 0)
+        whole.setSpacing(0)
+        whole.addWidget(head)
+        whole.addWidget(rule())
+        whole.addWidget(self.tabs)
+        whole.addWidget(rule())
+        whole.addWidget(self.stack, 1)
+        whole.addWidget(rule())
+        whole.addWidget(hints)
+
+    @property
+    def tab(self) -> str:
+        """The tab in front."""
+        return TABS[max(0, self.tabs.currentIndex())]
+
+    def show_tab(self, tab: str) -> None:
+        """Bring a tab to the front; the first one when there is none of this name."""
+        self.tabs.setCurrentIndex(TABS.index(tab) if tab in TABS else 0)
+
+    def _tab_changed(self, number: int) -> None:
+        self.stack.setCurrentIndex(number)
+        self.tab_chosen.emit(TABS[number])
+        self._show_body()
+        self._pause.start()
+
+    # What is shown
+
+    def show_moment(self, reel: Reel | None, place: int, clock: Clock) -> None:
+        """Show this moment: what its own entry says at once, the rest when it has been read."""
+        self._reel, self._clock = reel, clock
+        moment = reel.moments[place] if reel and len(reel) else None
+        self._moment = moment
+        self._problem = ""
+        self.entry.setVisible(moment is not None)
+        if moment is None:
+            self.tool.set_text("")
+            self.title.setText("")
+            self.verdict.hide()
+            return
+        self.tool.set_text(shown(moment.tool) or shown(moment.kind.replace("_", " ")).capitalize())
+        words = "failed" if moment.status == "failure" else moment.verdict
+        self.verdict.setVisible(bool(words))
+        if words:
+            self.verdict.set_verdict(shown(words))
+        self.entry.setText(f"entry {moment.seq:,}")
+        self.entry.setAccessibleName(f"Entry {moment.seq:,} in the journal")
+        self.entry.updateGeometry()
+        self.title.setText(shown(moment.title))
+        self._show_body()
+        self._pause.start()
+
+    def forget_open(self) -> None:
+        """Read commands again that may have gone on; called when the timeline has grown."""
+        self._records.clear()
+
+    def _known(self) -> Known | None:
+        moment = self._moment
+        if moment is None or not moment.call_id or moment.call_id not in self._records:
+            return None
+        return known_at(self._records[moment.call_id], moment.seq)
+
+    def _show_body(self) -> None:
+        moment = self._moment
+        if moment is None:
+            return
+        known = self._known()
+        if self.tab == "decision":
+            start = _instant(self._reel.timeline.start) if self._reel else None
+            self.decision_tab.show_moment(moment, known, self._clock, start, self._problem)
+        elif self.tab == "result":
+            self.result_tab.show_moment(moment, known, self._entries.get(moment.seq), self._problem)
+        else:
+            self.proof_tab.show_entry(moment.seq)
+
+    # Reading
+
+    def _read(self) -> None:
+        moment = self._moment
+        if moment is None:
+            return
+        for task in self._asked:
+            task.cancel()
+        self._asked.clear()
+        if self.tab == "proof":
+            self.proof_tab.read()
+        elif moment.call_id:
+            if moment.call_id not in self._records:
+                self._asked.append(self._ask_command(moment.call_id))
+        elif self.tab == "result" and moment.seq not in self._entries:
+            self._asked.append(self._ask_entry(moment.seq))
+
+    def _ask_command(self, call_id: str) -> asyncio.Task[Any]:
+        return self._link.ask(
+            lambda console: console.command(call_id),
+            self._command_came,
+            self._failed,
+            what="read the command",
+        )
+
+    def _ask_entry(self, seq: int) -> asyncio.Task[Any]:
+        return self._link.ask(
+            lambda console: console.entry(seq), self._entry_came, self._failed, what="read the entry"
+        )
+
+    def _command_came(self, record: CommandRecord) -> None:
+        self._records[record.call_id] = sorted(record.entries, key=lambda entry: entry.seq)
+        while len(self._records) > KEPT:
+            self._records.popitem(last=False)
+        self._show_body()
+
+    def _entry_came(self, entry: Entry) -> None:
+        self._entries[entry.seq] = entry
+        while len(self._entries) > KEPT:
+            self._entries.popitem(last=False)
+        self._show_body()
+
+    def _failed(self, error: QuarterdeckError) -> None:
+        self._problem = f"{error.message} {error.info.next}"
+        self._show_body()
+
+
+def _scrolled(inner: QWidget) -> QScrollArea:
+    area = QScrollArea()
+    area.setWidgetResizable(True)
+    area.setFrameShape(QScrollArea.Shape.NoFrame)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setWidget(inner)
+    surface(inner, "base")
+    return area
+
+
+class DecisionTab(QWidget):
+    """Why it was done or not: decision, risk, approval, rule, sending, answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.risk = RiskBadge("low")
+        self.summary = Label("", "body", wrap=True)
+        self.facts = Facts(84, name="Decision")
+        self.problem = Notice("fail", "Not read", "")
+        self.said_card = Card("quote")
+        self.said_card.add(Label("The agent says (not checked)", "label", "text3"))
+        self.said = Label("", "quote", "text2", wrap=True, selectable=True)
+        self.said_card.add(self.said)
+        risk = QHBoxLayout()
+        risk.addWidget(self.risk)
+        risk.addStretch(1)
+        inner = QWidget()
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(SPACE.side_panel, SPACE.small, SPACE.side_panel, SPACE.medium)
+        column.setSpacing(SPACE.small)
+        column.addLayout(risk)
+        column.addWidget(self.summary)
+        column.addWidget(self.facts)
+        column.addWidget(self.said_card)
+        column.addWidget(self.problem)
+        column.addStretch(1)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(_scrolled(inner))
+
+    def show_moment(
+        self, moment: Moment, known: Known | None, clock: Clock, start: datetime | None, problem: str
+    ) -> None:
+        """Show what was known of the moment's command; of another entry, the entry itself."""
+        decision = known.decision if known else None
+        self.risk.setVisible(decision is not None)
+        self.summary.setVisible(decision is not None)
+        if decision is not None:
+            self.risk.set_risk(decision.risk.value)
+            self.summary.setText(shown(decision.summary))
+        if known is not None:
+            self.facts.show_facts(command_facts(known, clock, start, moment))
+        else:
+            facts = moment_facts(moment, clock)
+            if moment.call_id and not problem:
+                facts.append(Fact("Decision", "reading…", tone="text3"))
+            self.facts.show_facts(facts)
+        said = shown(known.said) if known else ""
+        self.said_card.setVisible(bool(said))
+        self.said.setText(f"“{said}”")
+        self.problem.setVisible(bool(problem) and known is None)
+        self.problem.say("fail", "The command could not be read.", problem)
+
+
+class ResultTab(QWidget):
+    """What came back, as JSON; before it came, that it had not; of other entries, their body."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = Label("", "meta", "text3", wrap=True)
+        self.words.setContentsMargins(SPACE.side_panel, SPACE.small, SPACE.side_panel, SPACE.tight)
+        self.tree = JsonView()
+        self.tree.setAccessibleName("Result")
+        self._shown: object = None
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.words)
+        column.addWidget(self.tree, 1)
+
+    def show_moment(self, moment: Moment, known: Known | None, entry: Entry | None, problem: str) -> None:
+        """Show the result as far as it was known."""
+        words, value = self._content(moment, known, entry)
+        if problem and value is None:
+            words = problem
+        self.words.setText(words)
+        self.words.set_tone("fail" if problem and value is None else "text3")
+        self.tree.setVisible(value is not None)
+        if value is not None and value != self._shown:
+            self.tree.set_value(value)
+        self._shown = value
+
+    def _content(self, moment: Moment, known: Known | None, entry: Entry | None) -> tuple[str, Any]:
+        if not moment.call_id:
+            return ("What the entry holds", entry.body) if entry else ("Reading…", None)
+        if known is None:
+            return "Reading…", None
+        if known.ended is None:
+            if known.parameters:
+                return "Not answered yet at this entry. What was to be sent:", known.parameters
+            return "Not answered yet at this entry.", None
+        result = known.result if known.result is not None else known.ended.body
+        return f"As recorded in entry {known.ended.seq:,}", result
+
+
+class ProofTab(QWidget):
+    """That this entry is in the journal, checked in this window with the journal's public key.
+
+    Signals:
+        entry_asked(seq, tab): the operator wants the entry's proof in the journal.
+    """
+
+    entry_asked = Signal(int, str)
+
+    def __init__(self, link: ConsoleLink) -> None:
+        super().__init__()
+        self._link = link
+        self._seq = 0
+        self._read_for = 0
+        self.notice = Notice("note", "Reading the proof…", "", "")
+        self.facts = Facts(84, name="Proof")
+        self.journal = Link("Show in Journal")
+        self.journal.clicked.connect(lambda *_: self.entry_asked.emit(self._seq, "proof"))
+        inner = QWidget()
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(SPACE.side_panel, SPACE.medium, SPACE.side_panel, SPACE.medium)
+        column.setSpacing(SPACE.medium)
+        column.addWidget(self.notice)
+        column.addWidget(self.facts)
+        column.addWidget(self.journal, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addStretch(1)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(_scrolled(inner))
+
+    def show_entry(self, seq: int) -> None:
+        """Take another entry; `read` asks for its proof."""
+        if seq == self._seq:
+            return
+        self._seq = seq
+        self.facts.show_facts([])
+        self.notice.say("note", f"Reading the proof of entry {seq:,}…")
+
+    def read(self) -> None:
+        """Ask for the proof and check it."""
+        if self._read_for == self._seq:
+            return
+        seq = self._read_for = self._seq
+
+        async def wish(console: Console) -> tuple[Proof, bool | None]:
+            proof = await console.proof(seq)
+            return proof, await asyncio.to_thread(check_proof, proof)
+
+        self._link.ask(wish, partial(self._came, seq), partial(self._failed, seq), what="read the proof")
+
+    def _came(self, seq: int, answer: tuple[Proof, bool | None]) -> None:
+        if seq != self._seq:
+            return
+        proof, holds = answer
+        if holds is None:
+            self.notice.say(
+                "warn", "Not checked here.", "The service gave no public key to check the checkpoint with."
+            )
+        elif holds:
+            self.notice.say(
+                "can_undo",
+                "Checked in this window.",
+                f"Entry {seq:,} is in the tree whose root the checkpoint signs.",
+            )
+        else:
+            self.notice.say(
+                "fail", f"Entry {seq:,} does not match its proof.", "Verify the whole journal in Journal (V)."
+            )
+        self.facts.show_facts(_proof_facts(proof))
+
+    def _failed(self, seq: int, error: QuarterdeckError) -> None:
+        if seq == self._seq:
+            self._read_for = 0
+            self.notice.say("fail", "There is no proof.", f"{error.message} {error.info.next}")
+
+
+def check_proof(proof: Proof) -> bool | None:
+    """Whether a proof holds under the journal's public key; None when there is no key to check with."""
+    if not proof.public_key or not proof.entry:
+        return None
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(proof.public_key))
+    except ValueError:
+        return False
+    fields = ("seq", "entry", "leaf", "path", "root", "size", "checkpoint")
+    return verify_inclusion(InclusionProof(**{name: getattr(proof, name) for name in fields}), key)
+
+
+def _proof_facts(proof: Proof) -> list[Fact]:
+    key = shown(proof.public_key)
+    lines = proof.checkpoint.splitlines()
+    origin = shown(lines[0]) if lines else "—"
+    facts = [
+        Fact("Entry", f"{proof.seq:,}"),
+        Fact("Leaf", short_digest(shown(proof.leaf)), mono=True, full=shown(proof.leaf)),
+        Fact("Path", f"{len(proof.path)} hashes"),
+        Fact("Root", short_digest(shown(proof.root)), mono=True, full=shown(proof.root)),
+        Fact("Checkpoint", f"{origin}, {proof.size:,} entries"),
+    ]
+    if key:
+        facts.append(Fact("Key", short_digest(key, "ed25519"), mono=True, full=key))
+    return facts
+
+
+def _instant(stamp: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(stamp)
+    except ValueError:
+        return None

@@ -1,0 +1,548 @@
+"""Replay: step through what happened in a run, or around an entry, with the pictures that were known then."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
+
+from app.components.empty_state import EmptyState
+from app.components.label import rule, surface
+from app.components.picture import STEP, PictureView
+from app.link import ConsoleLink
+from app.look.states import cell_look
+from app.screens.base import Navigator, OpenEntry, OpenReplay, Screen, Shortcut, Target
+from app.screens.replay.chooser import RunChooser
+from app.screens.replay.details import Details
+from app.screens.replay.film import FilmStrip
+from app.screens.replay.lanes import Lanes
+from app.screens.replay.pictures import PicturePane
+from app.screens.replay.reel import Reel, shown
+from app.screens.replay.shelf import PictureShelf
+from app.screens.replay.transport import SPEEDS, ReplayHead, Transport
+from app.screens.replay.words import Clock
+from app.shell.words import clock as clock_words
+from app.state import AppState
+from core.errors import QuarterdeckError
+from core.replay.models import Timeline
+
+# A run that is under way changes often; its timeline is read again at most this often.
+RELOAD_MS = 400
+NOTHING_YET = "Nothing has run yet."
+NOTHING_LINE = (
+    "After the first run you step through it here: every entry in order, the pictures before and after, "
+    "what changed between them, who approved what, and the proof of each entry."
+)
+
+
+class ReplayScreen(Screen):
+    """One timeline, and the playhead in it."""
+
+    name = "replay"
+    title = "Replay"
+    icon = "replay"
+
+    def __init__(self) -> None:
+        super().__init__()
+        surface(self, "base")
+        self._reel: Reel | None = None
+        self._place = 0
+        self._wanted: OpenReplay | None = None
+        self._shown: OpenReplay | None = None
+        self._reading: asyncio.Task[Any] | None = None
+        self._found: list[int] = []
+        self._clock = Clock()
+        self._speed = 1.0
+        self._in_front = False
+        self._play_timer = QTimer(self)
+        self._play_timer.setSingleShot(True)
+        self._play_timer.timeout.connect(self._play_on)
+        self._reload_timer = QTimer(self)
+        self._reload_timer.setSingleShot(True)
+        self._reload_timer.setInterval(RELOAD_MS)
+        self._reload_timer.timeout.connect(self._reload)
+
+    def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
+        """Build what needs the door."""
+        self.shelf = PictureShelf(link, self)
+        self.head = ReplayHead()
+        self.transport = Transport()
+        self.film = FilmStrip()
+        self.film.set_shelf(self.shelf)
+        self.lanes = Lanes()
+        self.pictures = PicturePane(self.shelf)
+        self.details = Details(link)
+        self.chooser = RunChooser(state, link, self)
+        self._build()
+        super().bind(state, link, nav)
+        self.remember("panes", self.split)
+        self._connect(state)
+        self._restore()
+        self._show_page()
+
+    def _build(self) -> None:
+        self.split = QSplitter(Qt.Orientation.Horizontal)
+        self.split.setChildrenCollapsible(False)
+        self.split.setHandleWidth(1)
+        self.split.addWidget(self.pictures)
+        self.split.addWidget(self.details)
+        self.split.setStretchFactor(0, 1)
+        self.split.setStretchFactor(1, 0)
+        self.split.setSizes([900, 346])
+        work = QWidget()
+        column = QVBoxLayout(work)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for part in (self.transport, rule(), self.film, rule(), self.lanes, rule()):
+            column.addWidget(part)
+        column.addWidget(self.split, 1)
+        self.empty = EmptyState(NOTHING_YET, NOTHING_LINE)
+        self.pages = QStackedWidget()
+        self.pages.addWidget(work)
+        self.pages.addWidget(self.empty)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.setSpacing(0)
+        whole.addWidget(self.head)
+        whole.addWidget(rule())
+        whole.addWidget(self.pages, 1)
+
+    def _connect(self, state: AppState) -> None:
+        self.head.choose_asked.connect(self._open_chooser)
+        self.head.searched.connect(self._search)
+        self.head.found_asked.connect(self._next_found)
+        self.head.left_search.connect(self.film.setFocus)
+        self.head.clock_chosen.connect(self._set_clock)
+        self.chooser.chosen.connect(self._choose)
+        self.transport.stepped.connect(self.step)
+        self.transport.play_asked.connect(self.toggle_play)
+        self.transport.speed_chosen.connect(self._set_speed)
+        self.transport.skip_chosen.connect(lambda on: self.keep("skip", on))
+        self.film.chosen.connect(self.go_to_entry)
+        self.lanes.scrubbed.connect(self._scrub)
+        self.pictures.mode_chosen.connect(self.set_mode)
+        self.details.entry_asked.connect(lambda seq, tab: self.nav.open("journal", OpenEntry(seq, tab)))
+        self.details.tab_chosen.connect(lambda tab: self.keep("tab", tab))
+        state.runs_changed.connect(self._run_changed)
+        state.reset.connect(self._everything_changed)
+
+    def _restore(self) -> None:
+        self.details.show_tab(str(self.remembered("tab", "decision")))
+        self.set_mode(str(self.remembered("mode", "changed")))
+        self.transport.skip.setChecked(str(self.remembered("skip", "true")).lower() == "true")
+        if str(self.remembered("clock", "clock")) == "relative":
+            self.head.times.choose("relative")
+            self._clock = Clock(relative=True)
+        speed = str(self.remembered("speed", "1"))
+        if speed in dict(SPEEDS):
+            self.transport.speeds.choose(speed)
+            self._speed = float(speed)
+
+    # What the window asks
+
+    def enter(self, target: Target | None) -> None:
+        """Show a run or the entries around one; without a target, what was shown, or the latest run."""
+        self._in_front = True
+        if isinstance(target, OpenReplay):
+            self._choose(target)
+        elif self._shown is None:
+            self._choose_latest()
+        elif self._wanted is not None:
+            self._reload()
+        self.film.setFocus()
+
+    def leave(self) -> None:
+        """Stop playing; nothing is read for a screen that is not seen."""
+        self._in_front = False
+        self.pause()
+        self._reload_timer.stop()
+        self.shelf.stop()
+
+    def shortcuts(self) -> list[Shortcut]:
+        """The keys of comp 08."""
+        return [
+            Shortcut("Left", "Previous entry"),
+            Shortcut("Right", "Next entry"),
+            Shortcut("N", "Next change", lambda: self.next_change(1)),
+            Shortcut("Shift+N", "Previous change", lambda: self.next_change(-1)),
+            Shortcut("Space", "Play or pause"),
+            Shortcut("+", "Faster"),
+            Shortcut("-", "Slower"),
+            Shortcut("/", "Search in time", self._focus_search),
+            Shortcut("F3", "Next moment found", lambda: self._next_found(1)),
+            Shortcut("Home", "First entry"),
+            Shortcut("End", "Last entry"),
+            Shortcut("1", "Side by side", lambda: self.set_mode("side")),
+            Shortcut("2", "Changed", lambda: self.set_mode("changed")),
+            Shortcut("3", "Full picture", lambda: self.set_mode("full")),
+            Shortcut("Z", "Zoom the lanes in", lambda: self.lanes.zoom(2)),
+            Shortcut("Shift+Z", "Zoom the lanes out", lambda: self.lanes.zoom(0.5)),
+            Shortcut("O", "Choose another run…", self._open_chooser),
+            Shortcut("J", "Show the entry in Journal", self._open_entry),
+        ]
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Keys that no focused part wanted for itself; held arrows go on stepping."""
+        steps = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
+        key = Qt.Key(event.key())
+        if event.modifiers() & ~(Qt.KeyboardModifier.KeypadModifier | Qt.KeyboardModifier.ShiftModifier):
+            super().keyPressEvent(event)
+        elif key in steps:
+            self.pause()
+            self.step(steps[key])
+        elif key == Qt.Key.Key_Home:
+            self.go_to(0)
+        elif key == Qt.Key.Key_End and self._reel is not None:
+            self.go_to(len(self._reel) - 1)
+        elif key == Qt.Key.Key_Space and not event.isAutoRepeat():
+            self.toggle_play()
+        elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal):
+            self._change_speed(1)
+        elif key in (Qt.Key.Key_Minus, Qt.Key.Key_Underscore):
+            self._change_speed(-1)
+        else:
+            super().keyPressEvent(event)
+
+    def primary_filter(self) -> QWidget:
+        """Search in time."""
+        return self.head.search
+
+    def panes(self) -> list[QWidget]:
+        """Film, lanes, pictures, details."""
+        if self.pages.currentIndex():
+            return [self.head]
+        return [self.film, self.lanes, self.pictures, self.details]
+
+    def escape(self) -> bool:
+        """First the search, then the zoomed stretch of time."""
+        if self.head.search.text():
+            self.head.search.clear()
+            self.film.setFocus()
+            return True
+        return self.lanes.reset_range()
+
+    def set_compact(self, narrow: bool, low: bool) -> None:
+        """Film, lanes and pictures give way."""
+        self.film.set_compact(low)
+        self.lanes.set_compact(low)
+        self.pictures.set_compact(narrow)
+        self.details.setMinimumWidth(300 if narrow else 320)
+
+    # Which timeline
+
+    @property
+    def reel(self) -> Reel | None:
+        """What is replayed."""
+        return self._reel
+
+    @property
+    def place(self) -> int:
+        """The number of the moment under the playhead, from 0."""
+        return self._place
+
+    def _choose_latest(self) -> None:
+        runs = self.state.runs_newest_first()
+        if runs:
+            self._choose(OpenReplay(run=runs[0].id))
+        else:
+            self._show_page()
+
+    def _choose(self, target: OpenReplay) -> None:
+        if target.run is None and target.around is None:
+            self._choose_latest()
+            return
+        self.pause()
+        same = self._shown is not None and (self._shown.run, self._shown.around) == (
+            target.run,
+            target.around,
+        )
+        self._wanted = target
+        if not same:
+            self._shown = target
+            self._reel = None
+            self._place = 0
+            self.lanes.reset_range()
+            self.head.search.clear()
+        self._read(target)
+        self._show_page()
+
+    def _read(self, target: OpenReplay) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+        self._reading = self.link.ask(
+            lambda console: console.timeline(run=target.run, around=target.around),
+            partial(self._came, target),
+            self._failed,
+            what="read the timeline",
+        )
+
+    def _failed(self, error: QuarterdeckError) -> None:
+        self._reading = None
+        if self._reel is None:
+            self.empty.say("This cannot be replayed now.", f"{error.message} {error.info.next}")
+            self.pages.setCurrentWidget(self.empty)
+        else:
+            self.transport.note.setText(f"not up to date: {error.message}")
+            self.transport.note.set_tone("fail")
+
+    def _came(self, target: OpenReplay, timeline: Timeline) -> None:
+        self._reading = None
+        self._wanted = None
+        old = self._reel
+        reel = self._reel = Reel(timeline)
+        at_end = old is not None and len(old) > 0 and self._place == len(old) - 1
+        kept = old.moments[self._place].seq if old is not None and len(old) else None
+        self.details.forget_open()
+        self.transport.note.setText("cut: not every entry is shown" if timeline.truncated else "")
+        self.transport.note.set_tone("warn")
+        self._show_page()
+        production = frozenset(one.name for one in self.state.devices.values() if one.production)
+        self.film.show_reel(reel, self._clock)
+        self.lanes.show_reel(reel, self._clock, production)
+        if not len(reel):
+            return
+        self._find_again()
+        if target.at is not None and kept is None:
+            place = reel.at_seq(target.at)
+        elif kept is None:
+            # A run opens at its end: all of it is known there, Space plays it from the start, and one that is
+            # under way is followed.
+            place = reel.at_seq(target.around) if target.around is not None else len(reel) - 1
+        else:
+            place = len(reel) - 1 if at_end else reel.at_seq(kept)
+        if target.at is not None and self._shown is not target:
+            place = reel.at_seq(target.at)
+        self._shown = OpenReplay(run=target.run, around=target.around)
+        self._place = -1
+        self.go_to(place)
+
+    def _run_changed(self, run: str) -> None:
+        if not self._in_front:
+            self._wanted = self._shown
+            return
+        if self._shown is None:
+            self._choose_latest()
+        elif self._shown.run is not None and run in ("", self._shown.run):
+            self._show_head()
+            if not self._reload_timer.isActive():
+                self._reload_timer.start()
+
+    def _everything_changed(self) -> None:
+        self.shelf.forget_problems()
+        if self._in_front and self._shown is None:
+            self._choose_latest()
+        elif self._in_front:
+            self._reload_timer.start()
+        self._show_page()
+
+    def _reload(self) -> None:
+        if self._shown is not None and self._reading is None:
+            self._read(self._shown)
+
+    def _show_page(self) -> None:
+        self._show_head()
+        if self._shown is None:
+            self.empty.say(NOTHING_YET, NOTHING_LINE)
+        elif self._reel is None:
+            self.empty.say("Reading…", "")
+        elif not len(self._reel):
+            self.empty.say("Nothing is in the journal here.", "Choose another run or entry above.")
+        ready = self._reel is not None and len(self._reel) > 0
+        self.pages.setCurrentIndex(0 if ready else 1)
+        self.head.search.setEnabled(ready)
+        self.head.times.setEnabled(ready)
+
+    def _show_head(self) -> None:
+        shown_now = self._shown
+        run = self.state.runs.get(shown_now.run) if shown_now and shown_now.run else None
+        timeline = self._reel.timeline if self._reel else None
+        name = run.name if run else timeline.title if timeline else "Replay"
+        self.head.run.set_words(shown(name) or "Replay")
+        parts: list[str] = []
+        if shown_now and shown_now.run:
+            parts.append(shown(shown_now.run))
+        if timeline is not None and timeline.start:
+            parts.append(_day_words(timeline.start))
+        devices = run.devices if run else _devices_of(timeline)
+        if devices:
+            parts.append(", ".join(map(shown, devices)) if len(devices) <= 2 else f"{len(devices)} devices")
+        self.head.facts.set_text(", ".join(parts))
+        known = self.state.devices
+        self.head.production.set_count(sum(1 for name in devices if name in known and known[name].production))
+        self.head.state.setVisible(run is not None)
+        if run is not None:
+            self.head.state.set_look(cell_look(run.state.value))
+
+    # The playhead
+
+    def step(self, step: int) -> None:
+        """Go on by entries; stays at the ends."""
+        if self._reel is not None:
+            self.go_to(self._place + step)
+
+    def go_to_entry(self, seq: int) -> None:
+        """Go to an entry by its number."""
+        if self._reel is not None:
+            self.pause()
+            self.go_to(self._reel.at_seq(seq))
+
+    def go_to(self, place: int) -> None:
+        """Put the playhead on a moment and show what was known then."""
+        reel = self._reel
+        if reel is None or not len(reel):
+            return
+        place = max(0, min(place, len(reel) - 1))
+        if place == self._place:
+            return
+        forward = place > self._place
+        self._place = place
+        moment = reel.moments[place]
+        words = self._clock.words(moment.time, moment.at, exact=True)
+        self.transport.show_place(words, place, len(reel))
+        self.film.show_current(reel.frame_at(place))
+        self.lanes.show_at(moment.at, f"{words}, entry {place + 1} of {len(reel)}")
+        self.pictures.show_moment(reel, place, self._clock, forward)
+        self.details.show_moment(reel, place, self._clock)
+        self._show_found()
+
+    def next_change(self, step: int) -> None:
+        """Go to the next moment that changed a picture, or the one before."""
+        if self._reel is None:
+            return
+        place = self._reel.next_change(self._place, step)
+        if place is None:
+            self.transport.note.set_tone("text3")
+            self.transport.note.setText("no further change" if step > 0 else "no earlier change")
+            return
+        self.pause()
+        self.go_to(place)
+
+    def _scrub(self, seconds: float) -> None:
+        if self._reel is not None:
+            self.pause()
+            self.go_to(self._reel.at_time(seconds))
+
+    # Playing
+
+    @property
+    def playing(self) -> bool:
+        """Whether the playhead moves by itself."""
+        return self._play_timer.isActive()
+
+    def toggle_play(self) -> None:
+        """Play from here, from the beginning when at the end, or pause."""
+        if self.playing:
+            self.pause()
+        elif self._reel is not None and len(self._reel) > 1:
+            if self._place == len(self._reel) - 1:
+                self.go_to(0)
+            self.transport.show_playing(True)
+            self._wait_for_next()
+
+    def pause(self) -> None:
+        """Stop where it is."""
+        self._play_timer.stop()
+        self.transport.show_playing(False)
+
+    def _wait_for_next(self) -> None:
+        assert self._reel is not None
+        seconds = self._reel.delay(self._place, self._speed, self.transport.skip.isChecked())
+        self._play_timer.start(round(seconds * 1000))
+
+    def _play_on(self) -> None:
+        reel = self._reel
+        if reel is None or self._place + 1 >= len(reel):
+            self.pause()
+            return
+        self.go_to(self._place + 1)
+        if self._place + 1 < len(reel):
+            self._wait_for_next()
+        else:
+            self.pause()
+
+    def _set_speed(self, speed: str) -> None:
+        self._speed = float(speed)
+        self.transport.speeds.choose(speed)
+        self.keep("speed", speed)
+        if self.playing:
+            self._wait_for_next()
+
+    def _change_speed(self, step: int) -> None:
+        focus = self.focusWidget()
+        if isinstance(focus, PictureView) and not focus.image().isNull():
+            focus.zoom_to(focus.zoom() * STEP**step)
+            return
+        keys = [key for key, _ in SPEEDS]
+        place = keys.index(self.transport.speeds.current()) + step
+        self._set_speed(keys[max(0, min(place, len(keys) - 1))])
+
+    # Search, times, modes
+
+    def _focus_search(self) -> None:
+        self.head.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.head.search.selectAll()
+
+    def _search(self, text: str) -> None:
+        self._find_again()
+        if self._found:
+            later = [place for place in self._found if place >= self._place]
+            self.go_to(later[0] if later else self._found[0])
+        self._show_found()
+
+    def _find_again(self) -> None:
+        reel = self._reel
+        self._found = reel.search(self.head.search.text()) if reel else []
+        self.lanes.show_found([reel.ats[place] for place in self._found] if reel else [])
+
+    def _next_found(self, step: int) -> None:
+        if not self._found:
+            return
+        self.pause()
+        if step > 0:
+            places = [place for place in self._found if place > self._place] or self._found
+            self.go_to(places[0])
+        else:
+            places = [place for place in self._found if place < self._place] or self._found
+            self.go_to(places[-1])
+
+    def _show_found(self) -> None:
+        number = sum(1 for place in self._found if place <= self._place)
+        self.head.show_found(number, len(self._found), bool(self.head.search.text().strip()))
+
+    def _set_clock(self, key: str) -> None:
+        self._clock = Clock(relative=key == "relative")
+        self.keep("clock", key)
+        self.film.show_clock(self._clock)
+        self.lanes.show_clock(self._clock)
+        place, self._place = self._place, -1
+        self.go_to(place)
+
+    def set_mode(self, mode: str) -> None:
+        """Show pictures `side` by side, `changed`, or one in `full`."""
+        self.pictures.set_mode(mode)
+        self.keep("mode", self.pictures.mode)
+
+    def _open_chooser(self) -> None:
+        self.chooser.open_below(self.head.run)
+
+    def _open_entry(self) -> None:
+        if self._reel is not None and len(self._reel):
+            self.nav.open("journal", OpenEntry(self._reel.moments[self._place].seq))
+
+
+def _day_words(stamp: str) -> str:
+    try:
+        words = clock_words(stamp, seconds=False)
+    except ValueError:
+        return shown(stamp)
+    return words if " " in words else f"today {words}"
+
+
+def _devices_of(timeline: Timeline | None) -> list[str]:
+    if timeline is None:
+        return []
+    return list(dict.fromkeys(moment.device for moment in timeline.moments if moment.device))
