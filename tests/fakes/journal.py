@@ -1,18 +1,17 @@
-"""A journal in memory: entries with numbers and times, blobs by digest, and a small query language."""
+"""A journal in memory: entries with numbers and times, blobs by digest, the journal's query language."""
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from core.audit.entries import Entry, Kind
-from core.canonical import canonical_bytes, sha256_hex
+from core.audit.query import TEXT_FIELDS
+from core.canonical import sha256_hex
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import Bucket, EntryPage, Facet, JournalStatus, Proof, VerifyReport
 from tests.fakes.fleet_data import NOW
-
-_TERM = re.compile(r"(?P<negated>!?)(?P<key>\w+):(?P<value>\S+)")
+from tests.fakes.journal_proof import matches, parse, prove_entry
 
 
 def stamp(moment: datetime) -> str:
@@ -53,10 +52,9 @@ class FakeJournal:
         return self.entries[place]
 
     def matching(self, query: str) -> list[Entry]:
-        """Entries that match `key:value` terms (with `*`) and plain words, newest first."""
-        tests = [(m["key"], m["value"].lower(), bool(m["negated"])) for m in _TERM.finditer(query)]
-        words = _TERM.sub(" ", query).lower().split()
-        return [one for one in reversed(self.entries) if _matches(one, tests, words)]
+        """Entries that match, newest first. BadInput says what is wrong in the query."""
+        parsed = parse(query)
+        return [one for one in reversed(self.entries) if matches(one, parsed)]
 
     def page(self, query: str, before: int | None, limit: int) -> EntryPage:
         """Rows of a query."""
@@ -105,17 +103,8 @@ class FakeJournal:
         return [Facet(value=value, count=count) for value, count in ordered[:limit]]
 
     def proof(self, seq: int) -> Proof:
-        """A proof of the right shape; its hashes prove nothing."""
-        leaf = sha256_hex(b"\x00" + canonical_bytes(self.find(seq).model_dump(mode="json")))
-        path = [("left" if step % 2 else "right", sha256_hex(f"{seq}/{step}".encode())) for step in range(14)]
-        return Proof(
-            seq=seq,
-            leaf=leaf,
-            path=path,
-            root=sha256_hex(b"root"),
-            size=self.status.entries,
-            checkpoint="quarterdeck.local\n18204\n",
-        )
+        """A proof that holds."""
+        return prove_entry(self.entries, self.find(seq))
 
     def verify(self) -> VerifyReport:
         """Always well, and remembered in the status."""
@@ -136,16 +125,7 @@ class FakeJournal:
 
 
 def _value(entry: Entry, field: str) -> str:
-    return str(getattr(entry, field, None) or "")
-
-
-def _matches(entry: Entry, tests: list[tuple[str, str, bool]], words: list[str]) -> bool:
-    for key, wanted, negated in tests:
-        pattern = re.escape(wanted).replace(r"\*", ".*")
-        if bool(re.fullmatch(pattern, _value(entry, key).lower())) == negated:
-            return False
-    text = entry.model_dump_json().lower()
-    return all(word in text for word in words)
+    return str(getattr(entry, TEXT_FIELDS.get(field, field), None) or "")
 
 
 def at(seconds_ago: float) -> datetime:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
@@ -11,7 +9,14 @@ from app.components.label import Label
 from app.components.rows import Cell, Column, Kind, Row
 from app.components.tables import DataTable
 from app.link import ConsoleLink
-from app.screens.journal.entry_words import KIND_TONES, entry_title, kind_words, outcome_of, time_words
+from app.screens.journal.entry_words import (
+    KIND_TONES,
+    Present,
+    entry_title,
+    kind_words,
+    outcome_of,
+    time_words,
+)
 from app.shell.words import count_words
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
@@ -37,9 +42,10 @@ class AroundTab(QWidget):
     opened = Signal(int)
     counted = Signal(int)
 
-    def __init__(self, link: ConsoleLink, is_production: Callable[[str], bool]) -> None:
+    def __init__(self, link: ConsoleLink) -> None:
         super().__init__()
-        self._link, self._is_production = link, is_production
+        self._link = link
+        self.present = Present()
         self._entry: Entry | None = None
         self._read_for = 0
         self._shown = False
@@ -103,9 +109,9 @@ class AroundTab(QWidget):
                 count_words(one.seq),
                 Cell(time_words(one.time), tone="text"),
                 Cell(kind_words(one.kind), tone=KIND_TONES.get(one.kind, "text"), tip=entry_title(one)),
-                Cell(outcome_of(one), tip=outcome_of(one).replace("_", " ")),
+                Cell(outcome_of(one, self.present), tip=outcome_of(one, self.present).replace("_", " ")),
             ),
-            production=bool(one.device) and self._is_production(one.device or ""),
+            production=one.device in self.present.production,
             tint="accent_tint" if same else "",
             muted=not same and bool(entry.call_id),
         )

@@ -62,7 +62,7 @@ class BlobsTab(QScrollArea):
         self._shown_for = 0
         self._shown = False
         self._kept: OrderedDict[str, Blob] = OrderedDict()
-        self._asks: list[asyncio.Task[Any]] = []
+        self._asks: list[asyncio.Future[Any]] = []
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)

@@ -10,7 +10,7 @@ from PySide6.QtGui import QGuiApplication
 from app.components.rows import cell_text, spoken
 from app.link import ConsoleLink
 from app.screens.journal.entry_table import MOST_COPIED, EntryTable
-from app.screens.journal.entry_words import BY, COLUMNS, entry_row
+from app.screens.journal.entry_words import BY, COLUMNS, Present, entry_row
 from app.shell.words import count_words, plural
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
@@ -73,7 +73,7 @@ def json_line(entry: Entry) -> str:
 
 def tsv_line(entry: Entry) -> str:
     """The words of the row, without the column that joins two others; a tab in one becomes a space."""
-    row = entry_row(entry, lambda _device: False)
+    row = entry_row(entry, Present())
     words = (
         spoken(column.kind, cell_text(cell))
         for number, (column, cell) in enumerate(zip(COLUMNS, row.cells, strict=True))

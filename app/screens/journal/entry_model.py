@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from PySide6.QtCore import QModelIndex, QObject, QPersistentModelIndex, Qt, Sign
 
 from app.components.label import plain_tip
 from app.components.rows import Cell, Row, RowsModel, cell_text, spoken
-from app.screens.journal.entry_words import COLUMNS, entry_row, placeholder_row
+from app.screens.journal.entry_words import COLUMNS, Present, entry_row, placeholder_row
 from core.audit.entries import Entry
 
 Index = QModelIndex | QPersistentModelIndex
@@ -43,9 +43,9 @@ class EntryModel(RowsModel):
 
     page_wanted = Signal(int, int)
 
-    def __init__(self, is_production: Callable[[str], bool], parent: QObject | None = None) -> None:
+    def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(COLUMNS, parent)
-        self._is_production = is_production
+        self._present = Present()
         self._pages: list[_Page] = []
         self._starts: list[int] = []
         self._count = 0
@@ -203,12 +203,15 @@ class EntryModel(RowsModel):
         if bottom >= self._count - 100:
             self.fetchMore(_NO_PARENT)
 
-    def recolor(self) -> None:
-        """Which devices are production changed."""
+    def show_present(self, present: Present) -> None:
+        """Other devices are production, or other commands wait: the rows say so."""
+        if present == self._present:
+            return
+        self._present = present
         for page in self._near.values():
             page.rows = self._rows_of(page.entries or [])
         if self._count:
-            self.dataChanged.emit(self.index(0, 0), self.index(self._count - 1, 0))
+            self.dataChanged.emit(self.index(0, 0), self.index(self._count - 1, len(self.columns) - 1))
 
     # pages
 
@@ -218,7 +221,7 @@ class EntryModel(RowsModel):
         return page
 
     def _rows_of(self, entries: Sequence[Entry]) -> list[Row]:
-        return [entry_row(entry, self._is_production) for entry in entries]
+        return [entry_row(entry, self._present) for entry in entries]
 
     def _touch(self, page: _Page) -> None:
         self._near[id(page)] = page

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
+from app.components import paint
 from app.components.badges import ProductionStrip, VerdictBadge
 from app.components.buttons import Button
 from app.components.facts import Fact, Facts
@@ -15,12 +15,13 @@ from app.components.label import ElidedLabel, Label, rule, surface
 from app.components.section import SectionHead
 from app.link import ConsoleLink
 from app.look.theme import theme_of
-from app.look.tokens import SPACE
+from app.look.tokens import RADIUS, SPACE
 from app.screens.base import Navigator, OpenReplay, OpenRun
 from app.screens.journal.around_tab import AroundTab
 from app.screens.journal.blobs_tab import BlobsTab
 from app.screens.journal.entry_words import (
     KIND_TONES,
+    Present,
     entry_title,
     kind_words,
     outcome_of,
@@ -33,7 +34,27 @@ from app.shell.words import count_words
 from core.audit.entries import Entry
 
 TABS = ("entry", "proof", "around", "pictures")
+SHORT_BODY = 1_500
 WIDTH, NARROW = 372, 320
+
+
+class BodyBox(QFrame):
+    """The body on sunken ground, with a hairline round it."""
+
+    def __init__(self, view: JsonView) -> None:
+        super().__init__()
+        view.setStyleSheet("background: transparent")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(8, 6, 2, 6)
+        column.addWidget(view)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the box."""
+        theme = theme_of(self)
+        painter = QPainter(self)
+        edge = theme.color("border2")
+        paint.box(painter, self.rect().toRectF(), RADIUS.control, theme.color("sunken"), edge)
+        painter.end()
 
 
 class EntryTab(QWidget):
@@ -44,22 +65,25 @@ class EntryTab(QWidget):
         self.facts = Facts(76, "Entry")
         self.body = JsonView()
         self.body.setAccessibleName("Body of the entry")
+        self.box = BodyBox(self.body)
         self._head = SectionHead("Body")
         self._none = Label("The entry has no body.", "meta", "text3")
         column = QVBoxLayout(self)
-        column.setContentsMargins(14, 12, 14, 0)
+        column.setContentsMargins(14, 12, 14, 12)
         column.setSpacing(SPACE.small)
         column.addWidget(self.facts)
         column.addWidget(self._head)
         column.addWidget(self._none)
-        column.addWidget(self.body, 1)
+        column.addWidget(self.box, 1)
         column.addStretch(0)
 
     def show_entry(self, entry: Entry) -> None:
         """Show another entry."""
         self.facts.show_facts(entry_facts(entry))
         self.body.set_value(entry.body)
-        self.body.setVisible(bool(entry.body))
+        if len(str(entry.body)) < SHORT_BODY:
+            self.body.expandToDepth(1)
+        self.box.setVisible(bool(entry.body))
         self._none.setVisible(not entry.body)
 
 
@@ -74,11 +98,12 @@ class EntryPane(QWidget):
     entry_wanted = Signal(int)
     tab_chosen = Signal(str)
 
-    def __init__(self, link: ConsoleLink, nav: Navigator, is_production: Callable[[str], bool]) -> None:
+    def __init__(self, link: ConsoleLink, nav: Navigator) -> None:
         super().__init__()
         surface(self, "base")
         self.setAccessibleName("Entry")
-        self._nav, self._is_production = nav, is_production
+        self._nav = nav
+        self._present = Present()
         self.entry: Entry | None = None
         self._build_head()
         self.tabs = QTabBar()
@@ -88,7 +113,7 @@ class EntryPane(QWidget):
         self.tabs.setAccessibleName("About the entry")
         self.entry_tab = EntryTab()
         self.proof = ProofTab(link)
-        self.around = AroundTab(link, is_production)
+        self.around = AroundTab(link)
         self.pictures = BlobsTab(link)
         self.stack = QStackedWidget()
         for title, tab in zip(
@@ -160,19 +185,13 @@ class EntryPane(QWidget):
         for part in (self._head, self.tabs, self.stack, self._actions):
             part.setVisible(known)
         self.nothing.setVisible(not known)
-        production = bool(entry and entry.device and self._is_production(entry.device))
-        self.strip.setVisible(production)
-        if entry == self.entry:
-            return
-        self.entry = entry
-        if entry is None:
+        same, self.entry = entry == self.entry, entry
+        self._show_present()
+        if same or entry is None:
             return
         self._kind.setText(kind_words(entry.kind))
         self._kind.set_tone(KIND_TONES.get(entry.kind, "text"))
         self._seq.setText(f"entry {count_words(entry.seq)}")
-        outcome = outcome_of(entry)
-        self._outcome.setVisible(bool(outcome))
-        self._outcome.set_verdict(outcome or "unknown")
         self._title.set_text(entry_title(entry))
         self.tabs.setTabText(2, "Around it")
         pictures = len(set(entry.blobs))
@@ -181,6 +200,19 @@ class EntryPane(QWidget):
         self.entry_tab.show_entry(entry)
         for tab in (self.proof, self.around, self.pictures):
             tab.show_entry(entry)
+
+    def show_present(self, present: Present) -> None:
+        """Other devices are production, or other commands wait."""
+        self._present = self.around.present = present
+        self._show_present()
+
+    def _show_present(self) -> None:
+        entry = self.entry
+        self.strip.setVisible(entry is not None and entry.device in self._present.production)
+        outcome = outcome_of(entry, self._present) if entry is not None else ""
+        self._outcome.setVisible(bool(outcome))
+        if outcome:
+            self._outcome.set_verdict(outcome)
 
     def show_tab(self, tab: str) -> None:
         """Bring a tab to the front."""

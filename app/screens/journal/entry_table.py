@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from PySide6.QtCore import QEvent, QItemSelection, QItemSelectionModel, QPoint, Qt, Signal
+from PySide6.QtCore import QEvent, QItemSelectionModel, QPoint, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
     QKeyEvent,
@@ -16,6 +17,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
 
 from app.components import paint
+from app.components.rows import cell_text
 from app.components.tables import DataTable
 from app.look.theme import theme_of
 from app.screens.journal.entry_model import EntryModel
@@ -100,8 +102,8 @@ class EntryTable(DataTable):
     json_wanted = Signal()
     filter_wanted = Signal(str)
 
-    def __init__(self, is_production: Callable[[str], bool]) -> None:
-        self.entries = EntryModel(is_production)
+    def __init__(self) -> None:
+        self.entries = EntryModel()
         super().__init__(COLUMNS, "Entries", self.entries, rows="journal", multiple=True, sortable=False)
         self.entries.setParent(self)
         self.above = NewAbove(self)
@@ -125,9 +127,10 @@ class EntryTable(DataTable):
 
     def marked_places(self) -> list[int]:
         """The marked rows from top to bottom, at most one more than may be copied."""
-        ranges: QItemSelection = self.selectionModel().selection()
+        chosen = self.selectionModel().selection()
         places: set[int] = set()
-        for part in ranges:
+        for number in range(chosen.count()):
+            part = chosen.at(number)
             places.update(range(part.top(), min(part.bottom(), part.top() + MOST_COPIED) + 1))
         return sorted(places)[: MOST_COPIED + 1]
 
@@ -147,14 +150,8 @@ class EntryTable(DataTable):
         bottom = min(self.entries.rowCount(), 200)
         rows = [row for place in range(bottom) if (row := self.entries.row_at(place))]
         for column, role in ((TIME, "mono_small"), (DEVICE, "name")):
-            words = (row.cells[column] for row in rows)
-            widest = max(
-                (
-                    paint.text_width(word if isinstance(word, str) else word.text, theme, role)
-                    for word in words
-                ),
-                default=0.0,
-            )
+            words = (cell_text(row.cells[column]) for row in rows)
+            widest = max((paint.text_width(word, theme, role) for word in words), default=0.0)
             self.setColumnWidth(column, max(self.columnWidth(column), round(widest) + 18))
 
     def choose_seq(self, seq: int) -> bool:
@@ -255,8 +252,8 @@ class EntryTable(DataTable):
             words = kind_words(value) if field == "kind" else shorten_middle(shown(value), 48)
             words = words.replace("&", "&&")  # a single one would mark the next letter as a key
             menu.addSeparator()
-            menu.addAction(f"Only {field} {words}", lambda term=term: self.filter_wanted.emit(term))
-            menu.addAction(f"Without {field} {words}", lambda term=term: self.filter_wanted.emit(f"!{term}"))
+            menu.addAction(f"Only {field} {words}", partial(self.filter_wanted.emit, term))
+            menu.addAction(f"Without {field} {words}", partial(self.filter_wanted.emit, f"!{term}"))
         return menu
 
     def _filterable(self, entry: Entry, column: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from app.components.rows import Cell, Column, Kind, Row
@@ -14,14 +14,14 @@ from core.text import escape_hidden
 ENTRY, TIME, KIND, DEVICE, ACTOR, TOOL, BY, OUTCOME, TOOK = range(9)
 COLUMNS = (
     Column("seq", "Entry", Kind.NUMBER, 64, tone="text3"),
-    Column("time", "Time", Kind.MONO, 108),
-    Column("kind", "Kind", Kind.TEXT, 158, tone="text"),
+    Column("time", "Time", Kind.MONO, 104),
+    Column("kind", "Kind", Kind.TEXT, 146, tone="text"),
     Column("device", "Device", Kind.NAME, 122),
-    Column("actor", "Actor", Kind.TEXT, 128),
+    Column("actor", "Actor", Kind.TEXT, 126),
     Column("tool", "Tool", Kind.MONO, 120, stretch=True, tone="text2"),
     Column("by", "Actor, tool", Kind.TEXT, 200, tone="text2"),
-    Column("outcome", "Outcome", Kind.VERDICT, 116),
-    Column("took", "Took", Kind.NUMBER, 70),
+    Column("outcome", "Outcome", Kind.VERDICT, 124),
+    Column("took", "Took", Kind.NUMBER, 62),
 )
 # Fields of the query language that a column's value can be filtered by.
 COLUMN_FIELDS = {
@@ -54,11 +54,23 @@ def kind_words(kind: EntryKind | str) -> str:
     return str(kind).replace("_", " ")
 
 
-def outcome_of(entry: Entry) -> str:
-    """The verdict or cell state that an entry stands for; empty when it is about neither."""
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What is so now and is not in the entry: devices that are production, commands that wait."""
+
+    production: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
+
+
+def outcome_of(entry: Entry, present: Present) -> str:
+    """The verdict or cell state that an entry stands for; empty when it is about neither.
+
+    A request for approval waits as long as nobody answered it; what it was later is another entry's story.
+    """
     if entry.verdict:
         return entry.verdict
-    return "waiting" if entry.kind is EntryKind.APPROVAL_REQUESTED else ""
+    waits = entry.kind is EntryKind.APPROVAL_REQUESTED and entry.call_id in present.waiting
+    return "waiting" if waits else ""
 
 
 def actor_words(entry: Entry) -> str:
@@ -103,10 +115,10 @@ def device_words(entry: Entry) -> str:
     return ""
 
 
-def entry_row(entry: Entry, is_production: Callable[[str], bool], tint: str = "") -> Row:
+def entry_row(entry: Entry, present: Present) -> Row:
     """One entry, ready to be painted."""
     tool, actor = shown(entry.tool), shown(actor_words(entry))
-    outcome = outcome_of(entry)
+    outcome = outcome_of(entry, present)
     return Row(
         key=str(entry.seq),
         cells=(
@@ -120,8 +132,7 @@ def entry_row(entry: Entry, is_production: Callable[[str], bool], tint: str = ""
             Cell(outcome, tip="waits for an operator" if outcome == "waiting" else ""),
             took_words(entry.duration_ms),
         ),
-        production=bool(entry.device) and is_production(entry.device or ""),
-        tint=tint,
+        production=entry.device in present.production,
     )
 
 

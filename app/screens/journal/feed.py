@@ -49,7 +49,7 @@ class EntryFeed(QObject):
         self.loaded = False
         self._hold_news = False
         self._seen_seq = 0
-        self._asks: set[asyncio.Task[Any]] = set()
+        self._asks: set[asyncio.Future[Any]] = set()
         self._news_asked = False
         self._pause = QTimer(self)
         self._pause.setSingleShot(True)

@@ -35,7 +35,7 @@ class ProofTab(QScrollArea):
         self._entry: Entry | None = None
         self._shown = False
         self._asked_for = 0
-        self._ask: asyncio.Task[Any] | None = None
+        self._ask: asyncio.Future[Any] | None = None
         self._build()
 
     def _build(self) -> None:

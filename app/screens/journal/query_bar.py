@@ -65,7 +65,7 @@ class QueryBar(QWidget):
         surface(self, "base")
         self._link: ConsoleLink | None = None
         self._in_force: str | None = None
-        self._facets: asyncio.Task[Any] | None = None
+        self._facets: asyncio.Future[Any] | None = None
         self.field = QueryField()
         self.error = Label("", "meta", "fail", wrap=True)
         self._error_row = QWidget()

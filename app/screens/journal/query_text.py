@@ -37,7 +37,7 @@ class TermSpan:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What the cursor is in: the beginning `prefix` of a field's name or of a value, from `start` to `end`."""
+    """What is being typed: the beginning `prefix` of a field's name or of a value, from `start` to `end`."""
 
     kind: Literal["key", "value"]
     field: str

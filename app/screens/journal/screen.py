@@ -17,6 +17,7 @@ from app.screens.base import Navigator, OpenEntry, OpenQuery, Screen, Shortcut, 
 from app.screens.journal.copying import copy_rows
 from app.screens.journal.entry_pane import NARROW, WIDTH, EntryPane
 from app.screens.journal.entry_table import EntryTable
+from app.screens.journal.entry_words import Present
 from app.screens.journal.feed import EntryFeed
 from app.screens.journal.histogram import Histogram
 from app.screens.journal.no_match import NoMatch
@@ -49,7 +50,7 @@ class JournalScreen(Screen):
         self.verify_banner = VerifyBanner()
         self.trouble = Banner()
         self.histogram = Histogram()
-        self.table = EntryTable(self._is_production)
+        self.table = EntryTable()
         self.no_match = NoMatch()
         self._wanted: tuple[int, str] | None = None
         self._entered = False
@@ -66,7 +67,7 @@ class JournalScreen(Screen):
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build what needs the door."""
         self.feed = EntryFeed(self.table.entries, link, self)
-        self.pane = EntryPane(link, nav, self._is_production)
+        self.pane = EntryPane(link, nav)
         self.nav = nav
         self._build(nav)
         super().bind(state, link, nav)
@@ -76,6 +77,7 @@ class JournalScreen(Screen):
         self.table.arrange()
         self.pane.show_tab(str(self.remembered("tab", "entry")))
         self.verify_banner.show_status(state.journal, state.home)
+        self._show_present()
 
     def _build(self, nav: Navigator) -> None:
         rows = QWidget()
@@ -101,7 +103,8 @@ class JournalScreen(Screen):
 
     def _connect(self, state: AppState) -> None:
         state.journal_changed.connect(self._journal_changed)
-        state.devices_changed.connect(self._devices_changed)
+        state.devices_changed.connect(self._show_present)
+        state.approvals_changed.connect(self._show_present)
         state.reset.connect(self._reread)
         self.bar.applied.connect(self._apply)
         self.bar.rows_wanted.connect(self._focus_rows)
@@ -275,15 +278,13 @@ class JournalScreen(Screen):
         self.feed.show_news()
         self.table.setFocus()
 
-    def _devices_changed(self) -> None:
-        marks = {name for name, device in self.state.devices.items() if device.production}
-        if marks != getattr(self, "_production", None):
-            self._production = marks
-            self.table.entries.recolor()
-
-    def _is_production(self, device: str) -> bool:
-        known = self.state.devices.get(device)
-        return known is not None and known.production
+    def _show_present(self) -> None:
+        present = Present(
+            frozenset(name for name, device in self.state.devices.items() if device.production),
+            frozenset(one.request.call_id for one in self.state.approvals.values()),
+        )
+        self.table.entries.show_present(present)
+        self.pane.show_present(present)
 
     # Bars
 

@@ -125,7 +125,7 @@ class Suggestions(QFrame):
         )
         width = min(MOST_WIDTH, max(LEAST_WIDTH, round(widest) + 56))
         height = self._model.rowCount() * ROW + 12
-        left = min(at.x(), self.parentWidget().width() - width - 8)
+        left = min(at.x(), self.window().width() - width - 8)
         self.setGeometry(left, at.y(), width, height)
         self._choose(next((n for n, one in enumerate(suggestions[:MOST_ROWS]) if one.choice == kept), 0))
         self.show()

@@ -113,7 +113,7 @@ class VerifyBanner(QWidget):
             return
         report = self._current_report(status)
         if self._problem:
-            self.banner.say("warn", "Not verified.", self._problem, (("verify", "Try again  V"),))
+            self.banner.say("warn", "Not verified.", self._problem, (("verify", "Try again"),))
             return
         at = report.checked_at if report else status.verified_at if status else None
         ok = report.ok if report else status.verified_ok if status else None
@@ -126,11 +126,11 @@ class VerifyBanner(QWidget):
                 "warn",
                 "Not verified yet.",
                 "Nobody has checked since the service started that the entries are as they were written.",
-                (("verify", "Verify now  V"),),
+                (("verify", "Verify now"),),
             )
         elif datetime.now(UTC) - parse_time(at) > OLD_AFTER:
             detail = f"The last check was {clock(at)}; nobody has looked since."
-            self.banner.say("warn", "Verified more than a day ago.", detail, (("verify", "Verify now  V"),))
+            self.banner.say("warn", "Verified more than a day ago.", detail, (("verify", "Verify now"),))
         else:
             self.banner.say("ok", "Everything verifies.", self._ok_detail(report, status, at), _AGAIN)
 
@@ -155,10 +155,14 @@ class VerifyBanner(QWidget):
         problem = report.problem if report else ""
         if bad is not None:
             fact = f"Entry {count_words(bad)} does not match its hash."
-            actions = (("show", "Show entry"), ("what", "What now"), ("verify", "Verify again  V"))
+            actions: tuple[tuple[str, str], ...] = (
+                ("show", "Show entry"),
+                ("what", "What now"),
+                ("verify", "Verify again"),
+            )
         else:
             fact = "The journal does not verify."
-            actions = (("what", "What now"), ("verify", "Verify again  V"))
+            actions = (("what", "What now"), *_AGAIN)
         self._bad = bad
         self.banner.say("fail", fact, problem, actions)
 
@@ -178,7 +182,7 @@ class VerifyBanner(QWidget):
             "What was written has been changed, or the disk lost it.",
             f"1. Keep a copy of {folder} as it is now, before anything else: it is what can be examined.\n"
             f"2. Look at {entry}, and at what stands around it: what comes before it still verifies.\n"
-            "3. Compare with a backup of the home: where the same entry differs, one of the two was changed.\n"
+            "3. Compare with a backup of the home: where an entry differs, one of the two was changed.\n"
             "4. Find out who could write to that folder. Until then do not rely on this journal as proof.",
         )
         self._advice_row.setVisible(self._advice_row.isHidden())
@@ -190,7 +194,7 @@ class VerifyBanner(QWidget):
         return shown
 
 
-_AGAIN = (("verify", "Verify again  V"),)
+_AGAIN = (("verify", "Verify again"),)
 
 
 def _seconds(value: float) -> str:
