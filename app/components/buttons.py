@@ -346,6 +346,18 @@ class Segmented(QWidget):
         button.setEnabled(enabled)
         button.setToolTip(plain_tip(reason))
 
+    def set_part_shown(self, key: str, shown: bool) -> None:
+        """Show or hide one part; the ends of what is left are round.
+
+        Raises:
+            ValueError: no part has this key.
+        """
+        self._group.button(self._keys.index(key)).setVisible(shown)
+        left = [part for part in self._group.buttons() if isinstance(part, _Segment) and not part.isHidden()]
+        for part in left:
+            part.first, part.last = part is left[0], part is left[-1]
+            part.update()
+
     def changeEvent(self, event: QEvent) -> None:
         """Measure the parts again when the density changes."""
         super().changeEvent(event)

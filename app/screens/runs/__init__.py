@@ -1,0 +1,1 @@
+"""Runs: what is running and what ran, cell by cell."""

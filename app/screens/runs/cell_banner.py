@@ -1,0 +1,94 @@
+"""The line in the drawer that says what a person must know of this cell before anything else."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.components.label import Label, Link
+from app.look.glyphs import paint_glyph
+from app.look.states import StateLook, cell_look
+from app.look.theme import theme_of
+from app.look.tokens import SPACE
+from app.screens.runs.words import one_line, who_refused
+from core.batch.models import Cell
+
+UNKNOWN = "This may have happened. Nothing was sent again."
+
+
+def banner_words(cell: Cell, look: str, denied_by: str) -> tuple[str, str, str]:
+    """A fact, a detail and the words of a link; an empty fact when there is nothing to say."""
+    error = cell.result.error if cell.result else None
+    why = one_line(error.message if error else cell.note)
+    match look:
+        case "unknown":
+            return UNKNOWN, f"{why} Look at the device before you run it again.".strip(), ""
+        case "refused":
+            return (*who_refused(cell, denied_by), "")
+        case "interrupted":
+            detail = "Nothing was sent again. The journal has what is known of it."
+            return "The service ended while this was going on.", detail, ""
+        case "waiting":
+            return "It waits for you.", "Nothing is sent before an operator approves it.", "Open the request"
+        case "no_effect":
+            return (
+                "It ran, but nothing changed.",
+                "The console looked afterwards and did not find its effect.",
+                "",
+            )
+        case _:
+            return "", "", ""
+
+
+class CellBanner(QWidget):
+    """Tint, shape, fact and detail in the look of the cell; hidden while there is nothing to say.
+
+    Signals:
+        acted: the operator followed the link.
+    """
+
+    acted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._look: StateLook = cell_look("unknown")
+        self.fact = Label("", "head", wrap=True)
+        self.detail = Label("", "body", "text2", wrap=True)
+        self.link = Link("")
+        self.link.clicked.connect(lambda *_: self.acted.emit())
+        words = QVBoxLayout()
+        words.setSpacing(0)
+        words.addWidget(self.fact)
+        words.addWidget(self.detail)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(SPACE.pane + 28, 8, SPACE.pane, 8)
+        row.addLayout(words, 1)
+        row.addWidget(self.link, 0, Qt.AlignmentFlag.AlignVCenter)
+        self.hide()
+
+    def show_cell(self, cell: Cell, look: str, denied_by: str) -> None:
+        """Say what there is to say of a cell."""
+        fact, detail, link = banner_words(cell, look, denied_by)
+        self._look = cell_look(look)
+        self.fact.setText(fact)
+        self.detail.setText(detail)
+        self.detail.setVisible(bool(detail))
+        self.link.setText(link)
+        self.link.setAccessibleName(link)
+        self.link.setVisible(bool(link))
+        self.link.updateGeometry()
+        self.setAccessibleName(f"{fact} {detail}".strip())
+        self.setVisible(bool(fact))
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw tint and shape."""
+        theme = theme_of(self)
+        painter = QPainter(self)
+        rect = self.rect().toRectF()
+        painter.fillRect(rect, theme.color(self._look.tint or "raised"))
+        painter.fillRect(QRectF(0, rect.height() - 1, rect.width(), 1), theme.color("border"))
+        place = QRectF(SPACE.pane, 9, 18, 18)
+        paint_glyph(painter, place, self._look.glyph, theme.color(self._look.color))
+        painter.end()

@@ -1,0 +1,95 @@
+"""This command: how it was decided, what identifies it, how long it took, what may be concluded."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+
+from app.components.facts import Fact, Facts, short_digest
+from app.components.label import Label, surface
+from app.components.section import Card
+from app.look.states import cell_look
+from app.screens.runs.record import Known
+from app.screens.runs.words import (
+    BASIS_WORDS,
+    cell_time,
+    decision_words,
+    one_line,
+    seconds_between,
+    short_time,
+)
+from app.shell.words import clock
+from core.batch.models import Cell
+from core.text import shorten_middle
+
+
+class CommandFacts(QScrollArea):
+    """The right side of the drawer."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("This command")
+        self.facts = Facts(84, "This command")
+        self._hint = Card()
+        self._hint_words = Label("", "meta", "text2", wrap=True)
+        self._hint.add(self._hint_words)
+        inside = surface(QWidget(), "base")
+        column = QVBoxLayout(inside)
+        column.setContentsMargins(14, 10, 14, 10)
+        column.setSpacing(10)
+        column.addWidget(Label("This command", "head"))
+        column.addWidget(self.facts)
+        column.addWidget(self._hint)
+        column.addStretch(1)
+        self.setWidget(inside)
+
+    def show_cell(self, cell: Cell, look: str, known: Known) -> None:
+        """Show the facts of one cell."""
+        self.facts.show_facts(_facts(cell, look, known))
+        words = _hint_words(look)
+        self._hint.setVisible(bool(words))
+        self._hint_words.setText(words)
+
+
+def _facts(cell: Cell, look: str, known: Known) -> list[Fact]:
+    facts = []
+    answered = known.answered.sentence() if known.answered else ""
+    if known.decision is not None or answered:
+        facts.append(Fact("Decision", decision_words(known.decision, answered)))
+    result = cell.result or known.result
+    if result is not None:
+        tone = cell_look(result.verdict.value).word_color
+        facts.append(Fact("Verdict", cell_look(result.verdict.value).word, tone=_word_tone(tone)))
+        facts.append(Fact("Basis", BASIS_WORDS[result.basis]))
+        facts.append(Fact("Device said", result.status.value))
+    if cell.call_id:
+        facts.append(Fact("Attempt", "1 of 1"))
+        facts.append(
+            Fact("call_id", shorten_middle(one_line(cell.call_id), 18), mono=True, full=cell.call_id)
+        )
+    if known.digest:
+        facts.append(Fact("Digest", short_digest(known.digest), mono=True, full=known.digest))
+    if known.contract:
+        facts.append(Fact("Contract", short_digest(known.contract), mono=True, full=known.contract))
+    if cell.started_at:
+        facts.append(Fact("Started", clock(cell.started_at)))
+    took = short_time(seconds_between(cell.started_at, cell.ended_at)) if cell.ended_at else ""
+    if (words := cell_time(cell, look) or took) and look not in ("waiting", "refused"):
+        facts.append(Fact("Took" if cell.ended_at else "So far", words))
+    if cell.note and result is None:
+        facts.append(Fact("Note", one_line(cell.note)))
+    return facts
+
+
+def _word_tone(tone: str) -> str:
+    return "text" if tone == "text2" else tone
+
+
+def _hint_words(look: str) -> str:
+    if look == "running":
+        return "Cancelling the run asks the device first. Without an answer the cell becomes unknown."
+    if look == "unverified":
+        return "A claim of the device. Nothing was looked at afterwards."
+    return ""

@@ -1,0 +1,124 @@
+"""Decision: what the policy said and why, who answered, and the arguments it was about."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from app.components.badges import RiskBadge
+from app.components.facts import Fact, Facts
+from app.components.json_view import JsonView
+from app.components.label import Label, surface
+from app.components.section import Card, Section
+from app.look.tokens import SPACE
+from app.screens.runs.record import Known
+from app.screens.runs.words import one_line
+from core.policy.models import Answer, Decision
+from core.text import escape_hidden
+
+_ANSWERS = {
+    Answer.ALLOW: "The policy let it run.",
+    Answer.ASK: "The policy asked an operator.",
+    Answer.DENY: "The policy said no; nothing was sent.",
+}
+MOST_SAID = 2000
+
+
+class DecisionTab(QScrollArea):
+    """The very decision that was enforced, as the journal has it."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("Decision")
+        self._shown: Known | None = None
+        self._missing = ""
+        self.show_known(None, "")
+
+    def show_known(self, known: Known | None, missing: str) -> None:
+        """Show what is known; without a decision, `missing` says why there is none."""
+        if self.widget() is not None and (known, missing) == (self._shown, self._missing):
+            return
+        self._shown, self._missing = known, missing
+        inside = surface(QWidget(), "base")
+        column = QVBoxLayout(inside)
+        column.setContentsMargins(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.medium)
+        column.setSpacing(SPACE.section)
+        decision = known.decision if known else None
+        if decision is None:
+            column.addWidget(Label(missing or "No decision is in the journal.", tone="text2", wrap=True))
+        else:
+            self._add_decision(column, decision)
+        if known is not None:
+            self._add_answer(column, known)
+            self._add_request(column, known)
+        column.addStretch(1)
+        self.setWidget(inside)
+
+    def _add_decision(self, column: QVBoxLayout, decision: Decision) -> None:
+        first = QHBoxLayout()
+        first.setSpacing(SPACE.small)
+        first.addWidget(RiskBadge(decision.risk.value))
+        first.addWidget(Label(_ANSWERS[decision.answer], "head"))
+        first.addStretch(1)
+        column.addLayout(first)
+        column.addWidget(Label(one_line(decision.summary), "large", wrap=True, selectable=True))
+        why = Section("Why", f"profile {decision.profile.value}, effect {decision.effect.value}")
+        for reason in decision.reasons:
+            why.add(_pair(one_line(reason.text), one_line(reason.origin)))
+        column.addWidget(why)
+        if decision.findings:
+            found = Section("What it would do")
+            for finding in decision.findings:
+                line = QWidget()
+                row = QHBoxLayout(line)
+                row.setContentsMargins(0, 0, 0, 0)
+                row.setSpacing(SPACE.small)
+                row.addWidget(RiskBadge(finding.risk.value, boxed=False), 0, Qt.AlignmentFlag.AlignTop)
+                words = ". ".join(one_line(part) for part in (finding.text, finding.detail) if part)
+                row.addWidget(Label(words, wrap=True, selectable=True), 1)
+                found.add(line)
+            column.addWidget(found)
+        undo = "It can be undone." if decision.reversible else "It cannot be undone from here."
+        column.addWidget(Label(f"{undo} {one_line(decision.undo)}".strip(), tone="text2", wrap=True))
+
+    def _add_answer(self, column: QVBoxLayout, known: Known) -> None:
+        answered = known.answered
+        if answered is None:
+            return
+        section = Section("Answer")
+        facts = Facts(96, "Answer")
+        lines = [Fact("Answer", answered.sentence())]
+        if answered.reason:
+            lines.append(Fact("Reason", answered.reason))
+        facts.show_facts(lines)
+        section.add(facts)
+        column.addWidget(section)
+
+    def _add_request(self, column: QVBoxLayout, known: Known) -> None:
+        if known.said:
+            quote = Card("quote")
+            quote.add(Label("The asker says (not checked)", "label", "text3"))
+            said = escape_hidden(known.said[:MOST_SAID])
+            more = " …" if len(known.said) > MOST_SAID else ""
+            quote.add(Label(f"“{said}{more}”", "quote", "text2", wrap=True, selectable=True))
+            column.addWidget(quote)
+        if known.parameters:
+            section = Section("Arguments")
+            tree = JsonView()
+            tree.setAccessibleName("Arguments")
+            tree.set_value(known.parameters)
+            tree.setMinimumHeight(140)
+            section.add(tree)
+            column.addWidget(section)
+
+
+def _pair(text: str, origin: str) -> QWidget:
+    line = QWidget()
+    row = QHBoxLayout(line)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(SPACE.medium)
+    row.addWidget(Label(text, wrap=True, selectable=True), 1)
+    row.addWidget(Label(origin, "mono_small", "text3"), 0, Qt.AlignmentFlag.AlignTop)
+    return line

@@ -1,0 +1,66 @@
+"""Entries: what the journal has of this command, oldest first; Enter opens one there."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.components.label import Label
+from app.components.rows import Column, Kind, Row
+from app.components.tables import DataTable
+from app.screens.runs.words import actor_words, one_line
+from app.shell.words import count_words, milliseconds, parse_time
+from core.audit.entries import Entry
+
+_COLUMNS = (
+    Column("seq", "Entry", Kind.NUMBER, 84, tone="text3"),
+    Column("time", "Time", Kind.MONO, 116),
+    Column("kind", "Kind", Kind.TEXT, 170, tone="text"),
+    Column("actor", "Actor", Kind.TEXT, 150, stretch=True),
+    Column("verdict", "Outcome", Kind.VERDICT, 116),
+    Column("took", "Took", Kind.NUMBER, 76),
+)
+
+
+class EntriesTab(QWidget):
+    """Journal entries of one call.
+
+    Signals:
+        opened(seq): the operator pressed Enter on an entry.
+    """
+
+    opened = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.table = DataTable(_COLUMNS, "Journal entries of this command", sortable=False)
+        self.table.opened.connect(lambda key: self.opened.emit(int(key)))
+        self.message = Label("", tone="text2", wrap=True)
+        self.message.setContentsMargins(16, 12, 16, 12)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.message)
+        column.addWidget(self.table, 1)
+
+    def show_entries(self, entries: tuple[Entry, ...], message: str) -> None:
+        """Show entries; without any, `message` says why."""
+        self.message.setText(message)
+        self.message.setVisible(bool(message) and not entries)
+        self.table.setVisible(bool(entries))
+        self.table.show_rows([_row(entry) for entry in entries])
+
+
+def _row(entry: Entry) -> Row:
+    moment = parse_time(entry.time)
+    return Row(
+        key=str(entry.seq),
+        cells=(
+            count_words(entry.seq),
+            f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}",
+            entry.kind.value.replace("_", " "),
+            actor_words(entry.actor),
+            one_line(entry.verdict or ""),
+            milliseconds(entry.duration_ms) if entry.duration_ms is not None else "",
+        ),
+    )

@@ -1,0 +1,174 @@
+"""Output: what a command wrote, monospace and plain, with what it complained about tinted."""
+
+from __future__ import annotations
+
+import asyncio
+
+from PySide6.QtCore import QEvent
+from PySide6.QtGui import QFontMetricsF, QGuiApplication, QTextCursor
+from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QTextEdit, QVBoxLayout, QWidget
+
+from app.components.inputs import CheckBox
+from app.components.label import Label, Link
+from app.link import ConsoleLink
+from app.look.theme import theme_of
+from app.look.tokens import SPACE
+from app.screens.base import Navigator
+from app.screens.runs.output_text import Shown, Stream, make_readable, streams_of
+from app.screens.runs.save import Saver
+from app.screens.runs.words import size_words
+from core.dispatch.models import CommandResult
+from core.errors import QuarterdeckError
+from core.service.console import Console
+
+
+class OutputTab(QWidget):
+    """The streams of one result; large ones are read through the door."""
+
+    def __init__(self, link: ConsoleLink, nav: Navigator, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._link, self._nav = link, nav
+        self._saver = Saver(self, link, nav.toast)
+        self._streams: list[Stream] = []
+        self._name = "output"
+        self._task: asyncio.Future[object] | None = None
+        self._shown: list[Shown] = []
+        self.box = QPlainTextEdit()
+        self.box.setReadOnly(True)
+        self.box.setProperty("code", "true")
+        self.box.setFont(theme_of(self).font("mono_small"))
+        self.box.setAccessibleName("Output")
+        self.box.setUndoRedoEnabled(False)
+        self.box.document().setDocumentMargin(8)
+        self.box.setTabStopDistance(8 * QFontMetricsF(self.box.font()).horizontalAdvance("0"))
+        self.sizes = Label("", "meta", "text2")
+        self.errors = Label("", "meta", "warn")
+        self.ended = Label("", "meta", "text2")
+        self.message = Label("", "meta", "fail")
+        self.wrap = CheckBox("Wrap lines")
+        self.wrap.toggled.connect(self._set_wrap)
+        self.wrap.setChecked(True)
+        self.copy = Link("Copy", "meta_strong")
+        self.copy.clicked.connect(lambda *_: self._copy())
+        self.save = Link("Save as…", "meta_strong")
+        self.save.clicked.connect(lambda *_: self._save())
+        foot = QHBoxLayout()
+        foot.setSpacing(SPACE.medium)
+        for widget in (self.sizes, self.errors, self.ended, self.wrap):
+            foot.addWidget(widget)
+        foot.addStretch(1)
+        foot.addWidget(self.message)
+        foot.addWidget(self.copy)
+        foot.addWidget(self.save)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.small)
+        column.setSpacing(SPACE.small)
+        column.addWidget(self.box, 1)
+        column.addLayout(foot)
+
+    def show_result(self, result: CommandResult | None) -> None:
+        """Show the streams of a result; what is shown already stays where it is scrolled to."""
+        streams = streams_of(result)
+        if streams == self._streams:
+            return
+        self._streams = streams
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        self._name = f"{result.tool_name}-{result.call_id}" if result else "output"
+        self.message.setText("")
+        self._say_sizes(result)
+        self._shown = []
+        self.box.setPlainText("Reading…" if streams else "")
+        if streams:
+            self._task = self._link.ask(self._read, self._came, self._failed, what="read the output")
+
+    async def _read(self, console: Console) -> list[Shown]:
+        shown = []
+        for stream in self._streams:
+            data = await console.blob(stream.blob) if stream.blob else None
+            shown.append(await asyncio.to_thread(make_readable, stream, data))
+        return shown
+
+    def _came(self, shown: list[Shown]) -> None:
+        self._task = None
+        self._shown = [one for one in shown if one.text]
+        self.box.setPlainText("\n".join(one.text.rstrip("\n") for one in self._shown))
+        self._tint()
+        left = sum(one.left for one in shown)
+        if left:
+            self.message.set_tone("text2")
+            self.message.setText(f"{size_words(left)} more are not shown; Save as… has everything.")
+        if not self._shown:
+            self.box.setPlainText("It wrote nothing.")
+
+    def _failed(self, error: QuarterdeckError) -> None:
+        self._task = None
+        self.box.setPlainText("")
+        self.message.set_tone("fail")
+        self.message.setText(f"{error.message} {error.info.next}")
+
+    def _tint(self) -> None:
+        """Tint what was written as errors: a mark underneath, nothing between the bytes."""
+        theme = theme_of(self)
+        marks = []
+        at = 0
+        for one in self._shown:
+            length = len(one.text.rstrip("\n").encode("utf-16-le")) // 2
+            if one.is_error and length:
+                mark = QTextEdit.ExtraSelection()
+                cursor = QTextCursor(self.box.document())
+                cursor.setPosition(at)
+                cursor.setPosition(at + length, QTextCursor.MoveMode.KeepAnchor)
+                mark.cursor = cursor
+                mark.format.setBackground(theme.color("warn_tint"))
+                mark.format.setForeground(theme.color("warn"))
+                marks.append(mark)
+            at += length + 1
+        self.box.setExtraSelections(marks)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Take the new mode's tint."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange and hasattr(self, "save"):
+            self._tint()
+
+    def _say_sizes(self, result: CommandResult | None) -> None:
+        plain = [one for one in self._streams if not one.is_error]
+        self.sizes.setText("  ".join(f"{one.name} {size_words(one.size)}" for one in plain))
+        errors = next((one for one in self._streams if one.is_error), None)
+        self.errors.setText(f"stderr {size_words(errors.size)}" if errors and errors.size else "")
+        self.errors.setVisible(bool(errors and errors.size))
+        value = result.result if result is not None and isinstance(result.result, dict) else {}
+        code = value.get("exit_code")
+        words = f"exit code {code}" if isinstance(code, int) else ""
+        if value.get("truncated") is True:
+            words = f"{words}, the device dropped the rest".strip(", ")
+        self.ended.setText(words)
+        self.ended.set_tone("fail" if isinstance(code, int) and code else "text2")
+
+    def _set_wrap(self, wrap: bool) -> None:
+        mode = QPlainTextEdit.LineWrapMode
+        self.box.setLineWrapMode(mode.WidgetWidth if wrap else mode.NoWrap)
+
+    async def _whole(self, console: Console) -> bytes:
+        parts = []
+        for stream in self._streams:
+            parts.append(
+                await console.blob(stream.blob) if stream.blob else stream.text.encode("utf-8", "replace")
+            )
+        return b"".join(parts)
+
+    def _copy(self) -> None:
+        self._link.ask(self._whole, self._copied, self._failed_to_copy, what="copy the output")
+
+    def _copied(self, data: bytes) -> None:
+        QGuiApplication.clipboard().setText(data.decode("utf-8", "replace"))
+        self._nav.toast("Output copied")
+
+    def _failed_to_copy(self, error: QuarterdeckError) -> None:
+        self.message.set_tone("fail")
+        self.message.setText(f"{error.message} {error.info.next}")
+
+    def _save(self) -> None:
+        self._saver.save(f"{self._name}.txt", self._whole, self._failed_to_copy)

@@ -1,0 +1,72 @@
+"""What a command wrote: its streams in a result, whole or as a blob, made safe to read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from core.dispatch.models import CommandResult
+from core.text import escape_hidden
+
+STREAMS = ("stdout", "stderr", "content")
+MOST_SHOWN = 1_000_000
+LONGEST_LINE = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One stream: its name, its text, or the blob that holds it with its size in bytes."""
+
+    name: str
+    text: str = ""
+    blob: str = ""
+    size: int = 0
+
+    @property
+    def is_error(self) -> bool:
+        """Whether this is what a command complains on."""
+        return self.name == "stderr"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A stream as it is shown: hidden characters written out; `left` bytes are not shown."""
+
+    name: str
+    text: str
+    is_error: bool
+    left: int = 0
+
+
+def streams_of(result: CommandResult | None) -> list[Stream]:
+    """The streams of a result that has some; empty ones are left out when another has text."""
+    value: Any = result.result if result is not None else None
+    if not isinstance(value, dict):
+        return []
+    found = [stream for name in STREAMS if (stream := _stream(name, value.get(name))) is not None]
+    return found if found and ("stdout" in value or "stderr" in value or found[0].size > 0) else []
+
+
+def _stream(name: str, value: Any) -> Stream | None:
+    if isinstance(value, str):
+        return Stream(name, text=value, size=len(value.encode("utf-8", "replace")))
+    if isinstance(value, dict) and isinstance(value.get("blob"), str):
+        size = value.get("size")
+        return Stream(name, blob=value["blob"], size=size if isinstance(size, int) else 0)
+    return None
+
+
+def make_readable(stream: Stream, data: bytes | None) -> Shown:
+    """The stream's text for the screen, bounded; `data` are the bytes of its blob."""
+    whole = stream.text if data is None else data[: MOST_SHOWN * 4].decode("utf-8", "replace")
+    text = whole[:MOST_SHOWN]
+    if len(text) > LONGEST_LINE:
+        text = "\n".join(_cut(line) for line in text.split("\n"))
+    seen = len(whole[:MOST_SHOWN].encode("utf-8", "replace"))
+    size = stream.size if data is None else len(data)
+    return Shown(stream.name, escape_hidden(text), stream.is_error, max(0, size - seen))
+
+
+def _cut(line: str) -> str:
+    left = len(line) - LONGEST_LINE
+    return line if left <= 0 else f"{line[:LONGEST_LINE]} … {left} more characters in this line"

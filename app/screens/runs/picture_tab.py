@@ -1,0 +1,243 @@
+"""Picture: what the device showed, zoomable, in the drawer or over the whole window."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.components.buttons import Button, IconButton
+from app.components.inputs import DropDown
+from app.components.label import Label, Link, surface
+from app.components.picture import STEP, PictureView
+from app.link import ConsoleLink
+from app.look.tokens import SPACE
+from app.screens.base import Navigator
+from app.screens.runs.save import Saver
+from app.screens.runs.words import one_line, size_words
+from app.shell.sheet import Overlay
+from core.dispatch.models import CommandResult, Evidence
+from core.errors import QuarterdeckError
+from core.service.console import Console
+
+KEPT = 6
+MOST_BYTES = 64 * 1024 * 1024
+
+
+def pictures_of(result: CommandResult | None) -> list[Evidence]:
+    """The pictures among a result's evidence."""
+    return [one for one in result.evidence if one.media_type.startswith("image/")] if result else []
+
+
+class Pictures(QObject):
+    """Reads pictures through the door and decodes them in a thread; the latest few are kept."""
+
+    def __init__(self, link: ConsoleLink, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._link = link
+        self._kept: OrderedDict[str, QImage] = OrderedDict()
+
+    def want(
+        self, blob: str, show: Callable[[QImage], None], fail: Callable[[QuarterdeckError], None]
+    ) -> asyncio.Future[object] | None:
+        """Call `show` with the picture, now or later; a null one when the bytes are no picture."""
+        if (image := self._kept.get(blob)) is not None:
+            self._kept.move_to_end(blob)
+            show(image)
+            return None
+
+        async def read(console: Console) -> QImage:
+            data = await console.blob(blob)
+            return await asyncio.to_thread(_decode, data)
+
+        def came(image: QImage) -> None:
+            self._kept[blob] = image
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+            show(image)
+
+        return self._link.ask(read, came, fail, what="read a picture")
+
+
+def _decode(data: bytes) -> QImage:
+    image = QImage()
+    # The bytes come from a device: only what Qt reads as an image is shown, and nothing enormous.
+    if len(data) <= MOST_BYTES:
+        image.loadFromData(data)
+    return image
+
+
+class ZoomBar(QWidget):
+    """Fit, 100 %, closer, farther, and how large the picture is drawn."""
+
+    def __init__(self, view: PictureView, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.zoom = Label("", "meta", "text2")
+        self.zoom.setMinimumWidth(44)
+        fit = Button("Fit", icon="fit")
+        fit.clicked.connect(lambda *_: view.fit())
+        actual = Button("100 %")
+        actual.clicked.connect(lambda *_: view.show_actual_size())
+        closer = IconButton("add", "Closer", framed=True, key="+")
+        closer.clicked.connect(lambda *_: view.zoom_to(view.zoom() * STEP))
+        farther = IconButton("remove", "Farther", framed=True, key="−")
+        farther.clicked.connect(lambda *_: view.zoom_to(view.zoom() / STEP))
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(SPACE.tight)
+        for widget in (fit, actual, farther, closer, self.zoom):
+            row.addWidget(widget)
+        view.zoom_changed.connect(self._say)
+
+    def _say(self, zoom: float) -> None:
+        self.zoom.setText(f"{zoom:.0%}".replace("%", " %"))
+
+
+class PictureWindow(Overlay):
+    """One picture as large as the window allows; Stop all above it stays in reach."""
+
+    closed = Signal()
+
+    def __init__(self, window: QWidget, image: QImage, title: str) -> None:
+        super().__init__(window)
+        self.setAccessibleName(title)
+        self.dismissed.connect(self._close)
+        panel = surface(QWidget(), "base")
+        self.view = PictureView("Picture")
+        close = Button("Close", icon="close", key="Esc")
+        close.clicked.connect(lambda *_: self._close())
+        row = QHBoxLayout()
+        row.setSpacing(SPACE.medium)
+        row.addWidget(Label(title, "head"))
+        row.addStretch(1)
+        row.addWidget(ZoomBar(self.view))
+        row.addWidget(close)
+        inside = QVBoxLayout(panel)
+        inside.setContentsMargins(SPACE.medium, SPACE.small, SPACE.medium, SPACE.medium)
+        inside.setSpacing(SPACE.small)
+        inside.addLayout(row)
+        inside.addWidget(self.view, 1)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(panel)
+        self.view.set_image(image, title)
+
+    def open(self) -> None:
+        """Come up with the keyboard on the picture."""
+        self.cover()
+        self.view.fit()
+        self.view.setFocus(Qt.FocusReason.TabFocusReason)
+
+    def dismiss(self) -> None:
+        """Another screen was opened."""
+        self._close()
+
+    def _close(self) -> None:
+        if self.isVisible():
+            self.uncover()
+            self.closed.emit()
+            self.deleteLater()
+
+
+class PictureTab(QWidget):
+    """The pictures of one result."""
+
+    def __init__(self, link: ConsoleLink, nav: Navigator, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._pictures = Pictures(link, self)
+        self._saver = Saver(self, link, nav.toast)
+        self._shown: list[Evidence] = []
+        self._title = ""
+        self._task: asyncio.Future[object] | None = None
+        self.full: PictureWindow | None = None
+        self.view = PictureView("Picture", "No picture")
+        self.chooser = DropDown("Which picture")
+        self.chooser.currentIndexChanged.connect(lambda _at: self._read())
+        self.zoom = ZoomBar(self.view)
+        self.size_words = Label("", "meta", "text2")
+        self.open_full = Button("Open full window", key="F")
+        self.open_full.clicked.connect(lambda *_: self.open_window())
+        self.save = Link("Save as…", "meta_strong")
+        self.save.clicked.connect(lambda *_: self._save())
+        foot = QHBoxLayout()
+        foot.setSpacing(SPACE.medium)
+        for widget in (self.zoom, self.chooser, self.size_words):
+            foot.addWidget(widget)
+        foot.addStretch(1)
+        foot.addWidget(self.save)
+        foot.addWidget(self.open_full)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.small)
+        column.setSpacing(SPACE.small)
+        column.addWidget(self.view, 1)
+        column.addLayout(foot)
+
+    def show_result(self, result: CommandResult | None) -> None:
+        """Show the first picture of a result; the one on show stays while the pictures are the same."""
+        pictures = pictures_of(result)
+        if pictures == self._shown:
+            return
+        self._shown = pictures
+        self._title = f"{one_line(result.device)}, {one_line(result.tool_name)}" if result else ""
+        self.chooser.blockSignals(True)
+        self.chooser.clear()
+        for number, one in enumerate(pictures, 1):
+            self.chooser.addItem(f"{number} of {len(pictures)}: {one_line(one.what) or 'picture'}")
+        self.chooser.blockSignals(False)
+        self.chooser.setVisible(len(pictures) > 1)
+        self._read()
+
+    def _current(self) -> Evidence | None:
+        at = max(0, self.chooser.currentIndex())
+        return self._shown[at] if at < len(self._shown) else None
+
+    def _read(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        one = self._current()
+        self.open_full.setEnabled(False)
+        self.save.setEnabled(one is not None)
+        if one is None:
+            self.view.set_image(QImage())
+            return
+        self.view.set_empty_text("Reading the picture…")
+        size = f"{one.width} × {one.height}, " if one.width and one.height else ""
+        self.size_words.setText(f"{size}{size_words(one.size)}")
+        self._task = self._pictures.want(one.blob, self._came, self._failed)
+
+    def _came(self, image: QImage) -> None:
+        self._task = None
+        self.view.set_empty_text("These bytes are no picture that can be shown.")
+        self.view.set_image(image, self._title)
+        self.open_full.setEnabled(not image.isNull())
+
+    def _failed(self, error: QuarterdeckError) -> None:
+        self._task = None
+        self.view.set_image(QImage())
+        self.view.set_empty_text(f"{error.message} {error.info.next}")
+
+    def open_window(self) -> None:
+        """Show the picture over the whole window."""
+        if not self.view.image().isNull():
+            self.full = PictureWindow(self.window(), self.view.image(), self._title)
+            self.full.closed.connect(self._full_closed)
+            self.full.open()
+
+    def _full_closed(self) -> None:
+        self.full = None
+
+    def _save(self) -> None:
+        one = self._current()
+        if one is None:
+            return
+        ending = {"image/jpeg": "jpg", "image/webp": "webp"}.get(one.media_type, "png")
+
+        async def get(console: Console) -> bytes:
+            return await console.blob(one.blob)
+
+        self._saver.save(f"{self._title.replace(', ', '-')}.{ending}", get, self._failed)

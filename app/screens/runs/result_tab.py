@@ -1,0 +1,141 @@
+"""Result: what went wrong with what to do, what came back, and the evidence that was kept."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.components.banner import Notice
+from app.components.facts import short_digest
+from app.components.json_view import JsonView
+from app.components.label import Label, Link
+from app.link import ConsoleLink
+from app.look.tokens import SPACE
+from app.screens.base import Navigator
+from app.screens.runs.save import Saver
+from app.screens.runs.words import one_line, size_words
+from core.batch.models import Cell, CellState
+from core.dispatch.models import CommandResult, Evidence
+from core.errors import ErrorInfo, QuarterdeckError
+from core.service.console import Console
+
+MOST_EVIDENCE = 8
+_NOT_YET = {
+    CellState.QUEUED: "It has not started yet.",
+    CellState.RUNNING: "It runs; the device has not answered yet.",
+    CellState.WAITING: "It waits for an operator; nothing was sent.",
+    CellState.CANCEL_ASKED: "The device was asked to cancel and has not answered yet.",
+    CellState.SKIPPED: "It was skipped.",
+    CellState.NOT_STARTED: "It was not started.",
+    CellState.NO_SUCH_TOOL: "The device has no such tool.",
+    CellState.CANCELLED: "It was cancelled.",
+}
+
+
+class ResultTab(QWidget):
+    """One cell's result.
+
+    Signals:
+        picture_wanted: the operator wants to see the picture.
+    """
+
+    picture_wanted = Signal()
+
+    def __init__(self, link: ConsoleLink, nav: Navigator, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._saver = Saver(self, link, nav.toast)
+        self._shown: tuple[CommandResult | None, str] | None = None
+        self.error = Notice("fail", "")
+        self.error.hide()
+        self.nothing = Label("", "body", "text2", wrap=True)
+        self.json = JsonView()
+        self.json.setAccessibleName("Result")
+        self.evidence = QWidget()
+        self._lines = QVBoxLayout(self.evidence)
+        self._lines.setContentsMargins(0, 0, 0, 0)
+        self._lines.setSpacing(0)
+        self.problem = Label("", "meta", "fail", wrap=True)
+        self.problem.hide()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.small)
+        column.setSpacing(SPACE.small)
+        column.addWidget(self.error)
+        column.addWidget(self.nothing)
+        column.addWidget(self.json, 1)
+        column.addWidget(self.evidence)
+        column.addWidget(self.problem)
+        column.addStretch(0)
+
+    def show_cell(self, cell: Cell) -> None:
+        """Show what the cell came to; what is shown already stays as it was opened."""
+        result = cell.result
+        words = _NOT_YET.get(cell.state, "Nothing came back.")
+        if cell.note and result is None:
+            words = f"{words} {one_line(cell.note)}."
+        if (result, words) == self._shown:
+            return
+        self._shown = (result, words)
+        self._show_error(result.error if result else None)
+        value = result.result if result else None
+        self.json.setVisible(value is not None)
+        self.nothing.setVisible(value is None)
+        self.nothing.setText(words if result is None or result.error is None else "Nothing came back.")
+        if value is not None:
+            # A bare text or number has no name of its own to stand under.
+            self.json.set_value(value if isinstance(value, dict | list) else {"result": value})
+        self._show_evidence(result.evidence if result else [])
+        self.layout().setStretch(2, 1 if value is not None else 0)  # type: ignore[union-attr]
+        self.layout().setStretch(5, 0 if value is not None else 1)  # type: ignore[union-attr]
+
+    def _show_error(self, error: ErrorInfo | None) -> None:
+        self.error.setVisible(error is not None)
+        if error is not None:
+            self.error.say("fail", one_line(error.message), f"{error.code.value}: {one_line(error.next)}")
+
+    def _show_evidence(self, evidence: list[Evidence]) -> None:
+        while (item := self._lines.takeAt(0)) is not None:
+            if (widget := item.widget()) is not None:
+                widget.hide()
+                widget.deleteLater()
+        self.problem.hide()
+        self.evidence.setVisible(bool(evidence))
+        if evidence:
+            self._lines.addWidget(Label("Evidence", "label", "text3"))
+        for one in evidence[:MOST_EVIDENCE]:
+            self._lines.addWidget(self._line(one))
+        if len(evidence) > MOST_EVIDENCE:
+            left = len(evidence) - MOST_EVIDENCE
+            self._lines.addWidget(Label(f"{left} more are named in the result above", "meta", "text2"))
+
+    def _line(self, one: Evidence) -> QWidget:
+        line = QWidget()
+        row = QHBoxLayout(line)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(SPACE.medium)
+        row.addWidget(Label(one_line(one.what) or "output", "name"))
+        row.addWidget(Label(f"{one_line(one.media_type)}, {size_words(one.size)}", "meta", "text2"))
+        digest = Label(short_digest(one.blob), "mono_small", "text2", selectable=True)
+        digest.setToolTip(one.blob)
+        row.addWidget(digest)
+        row.addStretch(1)
+        if one.media_type.startswith("image/"):
+            show = Link("Show", "meta_strong")
+            show.setAccessibleName(f"Show {one_line(one.what)}")
+            show.clicked.connect(lambda *_: self.picture_wanted.emit())
+            row.addWidget(show)
+        save = Link("Save as…", "meta_strong")
+        save.setAccessibleName(f"Save {one_line(one.what)} as…")
+        save.clicked.connect(lambda *_: self._save(one))
+        row.addWidget(save, 0, Qt.AlignmentFlag.AlignRight)
+        return line
+
+    def _save(self, one: Evidence) -> None:
+        async def get(console: Console) -> bytes:
+            return await console.blob(one.blob)
+
+        ending = {"text/plain": "txt", "image/png": "png", "image/jpeg": "jpg"}.get(one.media_type, "bin")
+        self._saver.save(f"{one.blob[:12]}.{ending}", get, self._failed)
+
+    def _failed(self, error: QuarterdeckError) -> None:
+        self.problem.setText(f"{error.message} {error.info.next}")
+        self.problem.show()

@@ -1,0 +1,294 @@
+"""The left pane: a field to filter, the runs newest first, and older ones as one scrolls."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.components import paint
+from app.components.badges import paint_state
+from app.components.inputs import SearchField
+from app.components.label import Label, Link, rule, surface
+from app.components.pulse import pulse_of
+from app.components.section import ScreenHead
+from app.link import ConsoleLink
+from app.look.theme import Theme, theme_of
+from app.screens.runs.run_model import RUN_ROLE, RunsModel
+from app.screens.runs.words import cells_words, devices_words, one_line, run_look
+from app.shell.words import clock
+from core.batch.models import RunState, RunSummary
+from core.errors import QuarterdeckError
+
+Index = QModelIndex | QPersistentModelIndex
+PAGE = 50
+LEFT, RIGHT = 13, 12
+GLYPH = 14
+FILTER_PAUSE_MS = 120
+
+
+class _RunPainter(QStyledItemDelegate):
+    """Draws name and state, and below them devices, time and how much is done."""
+
+    def __init__(self, view: RunListView) -> None:
+        super().__init__(view)
+        self._view = view
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        """Two lines."""
+        return QSize(
+            self._view.viewport().width(), 49 if theme_of(self._view).density == "comfortable" else 44
+        )
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Draw one run."""
+        run: RunSummary = index.data(RUN_ROLE)
+        theme = theme_of(self._view)
+        rect = QRect(option.rect)
+        current = self._view.currentIndex() == index
+        hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
+        fill = "base"
+        if current:
+            fill = "selected" if self._view.hasFocus() else "sel_idle"
+        elif hovered:
+            fill = "hover"
+        painter.save()
+        painter.fillRect(rect, theme.color(fill))
+        painter.fillRect(rect.x(), rect.bottom(), rect.width(), 1, theme.color("border"))
+        if current:
+            painter.fillRect(rect.right() - 1, rect.y(), 2, rect.height() - 1, theme.color("accent"))
+        line = QRectF(rect.x() + LEFT, rect.y() + 5, rect.width() - LEFT - RIGHT, 20)
+        self._paint_lines(painter, line, run, theme)
+        painter.restore()
+
+    def _paint_lines(self, painter: QPainter, line: QRectF, run: RunSummary, theme: Theme) -> None:
+        look = run_look(run.state)
+        width = GLYPH + 6 + paint.text_width(look.word, theme)
+        place = QRectF(line.right() - width, line.y(), width + 2, line.height())
+        paint_state(painter, place, look, theme, step=self._view.turn())
+        name = line.adjusted(0, 0, -width - 8, 0)
+        paint.text(painter, name, one_line(run.name), theme, "name")
+        below = line.translated(0, 18)
+        done = cells_words(run)
+        paint.text(painter, below, done, theme, "meta", "text2", Qt.AlignmentFlag.AlignRight)
+        room = below.adjusted(0, 0, -paint.text_width(done, theme, "meta") - 8, 0)
+        words = f"{devices_words(run)}   {clock(run.started_at, seconds=False)}"
+        paint.text(painter, room, words, theme, "meta", "text3")
+
+
+class RunListView(QListView):
+    """The runs; arrow keys choose, running ones turn."""
+
+    def __init__(self, model: RunsModel, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.runs = model
+        self._pulse = pulse_of(self)
+        self.setModel(model)
+        self.setItemDelegate(_RunPainter(self))
+        self.setAccessibleName("Runs, newest first")
+        self.setUniformItemSizes(True)
+        self.setMouseTracking(True)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+
+    def turn(self) -> int:
+        """How far rings have turned."""
+        return self._pulse.step
+
+    def still_turns(self) -> bool:
+        """Asked by the shared timer."""
+        return self.isVisible() and self._turning_in_sight()
+
+    def _turning_in_sight(self) -> bool:
+        first = max(0, self.indexAt(self.viewport().rect().topLeft()).row())
+        for row in range(first, min(self.runs.rowCount(), first + 40)):
+            run = self.runs.run_at(row)
+            if run is not None and run.state is RunState.RUNNING:
+                return True
+        return False
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the runs; keep rings turning."""
+        super().paintEvent(event)
+        if not self._pulse.running and self._turning_in_sight():
+            self._pulse.keep_turning(self)
+
+    def update(self, *args: object) -> None:
+        """The shared timer asks for a repaint: what turns is in the viewport."""
+        if args:
+            super().update(*args)
+        else:
+            self.viewport().update()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Letters are keys of the screen, not a search in the list."""
+        if event.text() and event.text().isprintable():
+            event.ignore()
+            return
+        super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """The chosen run is coloured again."""
+        super().focusInEvent(event)
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """The chosen run goes grey."""
+        super().focusOutEvent(event)
+        self.viewport().update()
+
+
+class RunList(QWidget):
+    """Field, list and what is still to be read.
+
+    Signals:
+        chosen(run): the operator chose a run by its id.
+        opened(run): the operator pressed Enter on a run, or clicked it.
+    """
+
+    chosen = Signal(str)
+    opened = Signal(str)
+
+    def __init__(self, link: ConsoleLink, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        surface(self, "base")
+        self.setAccessibleName("Runs")
+        self._link = link
+        self._more, self._reading, self._telling = True, False, True
+        self._current = ""
+        self.model = RunsModel(self)
+        self.view = RunListView(self.model)
+        self.field = SearchField("Filter runs by name, id or state", "Name, id or state", "filter", "Ctrl+F")
+        self.head = ScreenHead("Runs")
+        self.older = Link("Show older runs", "meta_strong")
+        self.older.clicked.connect(lambda *_: self.read_older())
+        self.older.hide()
+        self.message = Label("", "meta", "text3", wrap=True)
+        self.message.setContentsMargins(LEFT, 6, RIGHT, 6)
+        self.message.hide()
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(FILTER_PAUSE_MS)
+        self._pause.timeout.connect(self.apply_filter)
+        self.field.textChanged.connect(lambda _text: self._pause.start())
+        self.field.down_pressed.connect(self.view.setFocus)
+        self.view.selectionModel().currentChanged.connect(self._moved)
+        self.view.activated.connect(self._opened)
+        self.view.clicked.connect(self._opened)
+        self.view.verticalScrollBar().valueChanged.connect(self._scrolled)
+        self.model.modelReset.connect(self._restore)
+        self._build()
+
+    def _build(self) -> None:
+        foot = QWidget()
+        inside = QVBoxLayout(foot)
+        inside.setContentsMargins(LEFT, 0, RIGHT, 0)
+        inside.addWidget(self.older)
+        search = QWidget()
+        around = QVBoxLayout(search)
+        around.setContentsMargins(8, 8, 8, 8)
+        around.addWidget(self.field)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for widget in (self.head, rule(), search, rule()):
+            column.addWidget(widget)
+        column.addWidget(self.message)
+        column.addWidget(self.view, 1)
+        column.addWidget(foot)
+
+    @property
+    def current(self) -> str:
+        """The id of the chosen run."""
+        return self._current
+
+    def show_runs(self, runs: list[RunSummary]) -> None:
+        """Take over what the window knows; older runs that were read stay."""
+        self.model.take(runs)
+        self._say_counts()
+
+    def choose(self, run: str) -> None:
+        """Mark a run as chosen without telling."""
+        self._current = run
+        self._restore()
+
+    def forget_filter(self) -> None:
+        """Show all runs again."""
+        self.field.clear()
+        self.apply_filter()
+
+    def apply_filter(self) -> None:
+        """Filter now by what is in the field."""
+        self._pause.stop()
+        self.model.filter_by(self.field.text())
+        self._say_counts()
+
+    def _restore(self) -> None:
+        self._telling = False
+        place = self.model.place_of(self._current)
+        self.view.setCurrentIndex(self.model.index(place) if place >= 0 else QModelIndex())
+        self._telling = True
+        if place >= 0:
+            self.view.scrollTo(self.model.index(place))
+
+    def _moved(self, index: QModelIndex) -> None:
+        run = self.model.run_at(index.row()) if index.isValid() else None
+        if self._telling and run is not None and run.id != self._current:
+            self._current = run.id
+            self.chosen.emit(run.id)
+
+    def _opened(self, index: QModelIndex) -> None:
+        if (run := self.model.run_at(index.row())) is not None:
+            self.opened.emit(run.id)
+
+    # Older runs
+
+    def _scrolled(self, value: int) -> None:
+        bar = self.view.verticalScrollBar()
+        if bar.maximum() > 0 and value >= bar.maximum() - self.view.viewport().height():
+            self.read_older()
+
+    def read_older(self) -> None:
+        """Read the page of runs before the oldest one that is known."""
+        oldest = self.model.oldest()
+        if self._reading or not self._more or oldest is None:
+            return
+        self._reading = True
+        self.older.setEnabled(False)
+        self._link.ask(
+            lambda console: console.runs(oldest, PAGE),
+            self._older_came,
+            self._older_failed,
+            "read older runs",
+        )
+
+    def _older_came(self, runs: list[RunSummary]) -> None:
+        self._reading = False
+        self._more = len(runs) == PAGE
+        self.model.take(runs)
+        self._say_counts()
+
+    def _older_failed(self, error: QuarterdeckError) -> None:
+        self._reading = False
+        self.older.setEnabled(True)
+        self.message.setText(f"Older runs could not be read. {error.message} {error.info.next}")
+        self.message.show()
+
+    def _say_counts(self) -> None:
+        shown = self.model.rowCount()
+        self.older.setVisible(self._more and self.model.known > 0)
+        self.older.setEnabled(not self._reading)
+        nothing = shown == 0 and self.model.known > 0
+        self.message.setText("No run matches this filter." if nothing else "")
+        self.message.setVisible(nothing)
+        filtered = bool(self.field.text().strip())
+        self.head.set_detail(f"{shown} of {self.model.known}" if filtered else "")

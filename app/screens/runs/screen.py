@@ -1,0 +1,469 @@
+"""Runs: the list, one run as a matrix of devices and steps, and a drawer for one cell of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+
+from app.components.banner import Banner
+from app.components.empty_state import EmptyState
+from app.components.label import Label, rule, surface
+from app.link import ConsoleLink
+from app.screens.base import (
+    Navigator,
+    OpenApproval,
+    OpenQuery,
+    OpenReplay,
+    OpenRun,
+    Screen,
+    Shortcut,
+    Target,
+)
+from app.screens.runs.counts import Counts
+from app.screens.runs.drawer import Drawer
+from app.screens.runs.matrix import MatrixView
+from app.screens.runs.run_head import AskLine, RunHead
+from app.screens.runs.run_list import RunList
+from app.screens.runs.wishes import RunWishes
+from app.screens.runs.words import one_line, step_of
+from app.state import AppState
+from core.batch.models import Cell, CellState, Run, RunState, RunSummary
+from core.errors import QuarterdeckError
+
+LIST_WIDTH = 228
+TICK_MS = 1000
+# Moving through the list with a held key must not ask for every run it passes.
+READ_PAUSE_MS = 70
+
+
+class RunsScreen(Screen):
+    """List, matrix and drawer."""
+
+    name = "runs"
+    title = "Runs"
+    icon = "runs"
+
+    def __init__(self) -> None:
+        super().__init__()
+        surface(self, "base")
+        self._run: Run | None = None
+        self._summary: RunSummary | None = None
+        self._wanted_cell: tuple[str, str] | None = None
+        self._task: asyncio.Future[object] | None = None
+        self._asked_older = False
+        self._narrow = False
+        self._drawer_open = True
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(READ_PAUSE_MS)
+        self._pause.timeout.connect(self._read_run)
+        self._clock = QTimer(self)
+        self._clock.setInterval(TICK_MS)
+        self._clock.timeout.connect(self._tick)
+
+    def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
+        """Build what needs the door."""
+        self.list = RunList(link)
+        self.head = RunHead()
+        self.ask = AskLine()
+        self.notice = Banner()
+        self.counts = Counts()
+        self.matrix = MatrixView()
+        self.drawer = Drawer(link, nav)
+        self.wishes = RunWishes(link, nav, self.ask)
+        self._build()
+        super().bind(state, link, nav)
+        self._connect()
+        self.remember("panes-v1", self.panes_split)
+        self.remember("drawer-v1", self.split)
+        self._drawer_open = str(self.remembered("drawer_open", "true")).lower() == "true"
+        self.drawer.want_tab(str(self.remembered("tab", "")))
+        self._take_runs("")
+
+    def _build(self) -> None:
+        self.split = QSplitter(Qt.Orientation.Vertical)
+        self.split.setChildrenCollapsible(False)
+        self.split.setHandleWidth(1)
+        self.split.addWidget(self.matrix)
+        self.split.addWidget(self.drawer)
+        self.split.setSizes([500, 500])
+        self.drawer.setMinimumHeight(150)
+        self.matrix.setMinimumHeight(90)
+        self.message = Label("", tone="text2", wrap=True)
+        self.message.setContentsMargins(16, 16, 16, 16)
+        self.message.hide()
+        right = QWidget()
+        column = QVBoxLayout(right)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for widget in (self.head, rule(), self.ask, self.notice, self.counts, rule(), self.message):
+            column.addWidget(widget)
+        column.addWidget(self.split, 1)
+        self.panes_split = QSplitter(Qt.Orientation.Horizontal)
+        self.panes_split.setChildrenCollapsible(False)
+        self.panes_split.setHandleWidth(1)
+        self.panes_split.addWidget(self.list)
+        self.panes_split.addWidget(right)
+        self.panes_split.setStretchFactor(1, 1)
+        self.panes_split.setSizes([LIST_WIDTH, 1000])
+        self.list.setMinimumWidth(180)
+        self.empty = EmptyState(
+            "Nothing has run yet.",
+            "Build a batch and run it, or call one tool of a device: both appear here, cell by cell.",
+            ("batch", "Build a batch", "batch"),
+        )
+        self.pages = QStackedWidget()
+        self.pages.addWidget(self.panes_split)
+        self.pages.addWidget(self.empty)
+        whole = QHBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(self.pages)
+
+    def _connect(self) -> None:
+        state = self.state
+        state.runs_changed.connect(self._take_runs)
+        state.cell_changed.connect(self._take_cell)
+        state.devices_changed.connect(self._names_changed)
+        state.reset.connect(self._read_again)
+        self.matrix.cells.is_production = self._is_production
+        self.matrix.cells.counted.connect(self._say_counts)
+        self.matrix.cell_changed.connect(self._show_cell)
+        self.matrix.opened.connect(self._open_cell)
+        self.matrix.clicked_cell.connect(self._click_cell)
+        self.list.chosen.connect(self._choose_run)
+        self.list.opened.connect(self._enter_run)
+        self.counts.chosen.connect(self._filter_cells)
+        self.head.wished.connect(self._wish)
+        self.ask.closed.connect(self._focus_matrix)
+        self.drawer.closed.connect(self._close_drawer)
+        self.drawer.tab_chosen.connect(lambda tab: self.keep("tab", tab))
+        self.empty.acted.connect(lambda _key: self.nav.open("batch"))
+
+    # What the window asks
+
+    def enter(self, target: Target | None) -> None:
+        """Show a run and perhaps one of its cells."""
+        self._clock.start()
+        if isinstance(target, OpenRun):
+            self._wanted_cell = (target.device, target.step) if target.device and target.step else None
+            if self._wanted_cell:
+                self._open_drawer()
+            if self.list.model.place_of(target.run) < 0:
+                self.list.forget_filter()
+            self._choose_run(target.run)
+            self.list.choose(target.run)
+        if self.state.runs and not self._asked_older:
+            self._asked_older = True
+            self.list.read_older()
+        self._choose_page()
+        self._show_first()
+        self._focus_matrix()
+
+    def leave(self) -> None:
+        """Stop counting seconds."""
+        self._clock.stop()
+
+    def shortcuts(self) -> list[Shortcut]:
+        """The keys of comp 07, as far as there is something behind them."""
+        return [
+            Shortcut("Up", "Cell above; in the list the run above"),
+            Shortcut("Down", "Cell below; in the list the run below"),
+            Shortcut("Return", "Drawer of the cell, or the request that waits"),
+            Shortcut("N", "Next cell that needs a look", self._next_needing),
+            Shortcut("F", "Picture over the whole window", self._open_picture),
+            Shortcut("Shift+Esc", "Cancel run…", self._ask_to_cancel),
+        ]
+
+    def primary_filter(self) -> QWidget:
+        """The field above the list."""
+        if self.list.isHidden():
+            self._toggle_list()
+        return self.list.field
+
+    def panes(self) -> list[QWidget]:
+        """List, matrix and drawer."""
+        if self.pages.currentIndex():
+            return [self.empty]
+        return [self.list.view, self.matrix, self.drawer]
+
+    def escape(self) -> bool:
+        """First a question, then the list's filter, the matrix' filter, the drawer."""
+        if self.ask.isVisible():
+            self.ask.close_question()
+        elif self.list.field.hasFocus() and self.list.field.text():
+            self.list.field.clear()
+        elif self._narrow and self.list.isVisible():
+            self._toggle_list()
+        elif self.matrix.cells.chosen:
+            self._filter_cells("")
+        elif self.drawer.isVisible():
+            self._close_drawer()
+        else:
+            return False
+        return True
+
+    def set_compact(self, narrow: bool, low: bool) -> None:
+        """Below 1360 the list hides behind the title, and the facts become a tab."""
+        del low
+        self._narrow = narrow
+        self.list.setVisible(not narrow)
+        self.head.show_list.setVisible(narrow)
+        self.counts.set_short(narrow)
+        self.drawer.set_narrow(narrow)
+        if self.remembered("drawer-v1") is None:
+            self.split.setSizes([550, 450] if narrow else [500, 500])
+
+    # Runs
+
+    def _take_runs(self, run: str) -> None:
+        self.list.show_runs(list(self.state.runs.values()))
+        self._choose_page()
+        self._show_first()
+        current = self.list.current
+        if (run in ("", current)) and (summary := self.state.runs.get(current)) is not None:
+            self._take_summary(summary)
+
+    def _take_summary(self, summary: RunSummary) -> None:
+        ended = summary.state.ended and self._run is not None and not self._run.summary.state.ended
+        self._summary = summary
+        self._show_head()
+        self.matrix.cells.take_summary(summary)
+        if ended:
+            # Whatever was missed on the way: at its end a run is read whole once more.
+            self._pause.start()
+
+    def _show_first(self) -> None:
+        if self.list.current or not self.isVisible():
+            return
+        kept = str(self.remembered("run", ""))
+        first = kept if self.list.model.find(kept) else self.list.model.newest()
+        open_runs = self.state.open_runs()
+        if open_runs:
+            first = open_runs[0].id
+        if first:
+            self._choose_run(first)
+            self.list.choose(first)
+
+    def _choose_page(self) -> None:
+        nothing = self.state.loaded and not self.state.runs and not self.list.model.known
+        wanted = bool(self._run or self.list.current)
+        self.pages.setCurrentIndex(1 if nothing and not wanted else 0)
+
+    def _choose_run(self, run: str) -> None:
+        self.keep("run", run)
+        if self._summary is not None and self._summary.id == run and self._run is not None:
+            self._go_to_wanted()
+            return
+        self._run = None
+        self.ask.close_question()
+        self.matrix.cells.clear()
+        self.counts.show_chosen("")
+        self.drawer.hide()
+        self.list.choose(run)
+        self._summary = self.state.runs.get(run) or self.list.model.find(run)
+        self._say("Reading…")
+        self._show_head()
+        self._pause.start()
+
+    def _enter_run(self, run: str) -> None:
+        self._choose_run(run)
+        if self._narrow:
+            self._toggle_list()
+        self._focus_matrix()
+
+    def _read_again(self) -> None:
+        if self.list.current:
+            self._pause.start()
+
+    def _read_run(self) -> None:
+        run = self.list.current
+        if self._task is not None:
+            self._task.cancel()
+        self._task = self.link.ask(
+            lambda console: console.run(run), self._run_came, self._run_failed, what=f"read run {run}"
+        )
+
+    def _run_came(self, run: Run) -> None:
+        self._task = None
+        if run.summary.id != self.list.current:
+            return
+        first = self._run is None
+        self._run, self._summary = run, run.summary
+        self.list.model.take([run.summary])
+        if first:
+            self.list.choose(run.summary.id)
+        self._choose_page()
+        self._say("")
+        self._show_head()
+        self.matrix.cells.show_run(run)
+        if first:
+            self._go_to_wanted()
+        self.drawer.setVisible(self._drawer_open and self.matrix.current_cell() is not None)
+
+    def _run_failed(self, error: QuarterdeckError) -> None:
+        self._task = None
+        self._choose_page()
+        self._say(f"This run cannot be shown. {error.message} {error.info.next}")
+
+    def _say(self, words: str) -> None:
+        self.message.setText(words)
+        self.message.setVisible(bool(words))
+        self.counts.setVisible(not words)
+        self.split.setVisible(not words)
+
+    def _go_to_wanted(self) -> None:
+        wanted, self._wanted_cell = self._wanted_cell, None
+        if wanted is not None:
+            if self.matrix.cells.chosen:
+                self._filter_cells("")
+            if self.matrix.go_to_cell(*wanted):
+                self._open_drawer()
+                return
+        if self.matrix.current_cell() is None and not self.matrix.go_to_next_needing():
+            self.matrix.go_to(self.matrix.cells.index(0, 0))
+
+    # The run on show
+
+    def _show_head(self) -> None:
+        summary, batch = self._summary, self._run.batch if self._run else None
+        self.head.setVisible(summary is not None)
+        if summary is None:
+            return
+        self.head.show_run(summary, batch.rollout.parallel if batch else None)
+        if batch is not None:
+            many = len(summary.devices) > 1 or len(summary.steps) > 1
+            after = "the device stops" if batch.on_failure == "stop" else "the device goes on"
+            rules = f"{one_line(batch.targets)}   on failure {after}" if many else one_line(batch.targets)
+            self.counts.say_rules(rules)
+        self._show_notice(summary)
+
+    def _show_notice(self, summary: RunSummary) -> None:
+        note = one_line(summary.note)
+        if summary.state is RunState.INTERRUPTED:
+            fact = note or "The service ended while this run was going on."
+            self.notice.say("fail", fact, "Nothing was sent again. Run the batch anew for what is missing.")
+        elif summary.counts.get(CellState.UNKNOWN):
+            fact = note or "What became of some commands is not known."
+            self.notice.say(
+                "warn", fact, "Nothing was sent again. Look at the device before you run it again."
+            )
+        elif note:
+            self.notice.say("info", note)
+        else:
+            self.notice.hide()
+
+    def _say_counts(self) -> None:
+        cells = self.matrix.cells
+        self.counts.show_counts(cells.counts, cells.total(), cells.needing())
+
+    def _filter_cells(self, group: str) -> None:
+        self.counts.show_chosen(group)
+        self.matrix.cells.choose(group)
+        if self.matrix.current_cell() is None:
+            self.matrix.go_to(self.matrix.cells.first_match())
+
+    def _is_production(self, device: str) -> bool:
+        known = self.state.devices.get(device)
+        return known is not None and known.production
+
+    def _names_changed(self) -> None:
+        if self.isVisible():
+            self.matrix.verticalHeader().viewport().update()
+
+    def _tick(self) -> None:
+        if self._summary is not None and not self._summary.state.ended and self.isVisible():
+            self.head.tick(self._summary)
+            self.matrix.tick()
+            self.drawer.tick()
+
+    # Cells
+
+    def _take_cell(self, cell: Cell) -> None:
+        if self._run is None or cell.run != self._run.summary.id:
+            return
+        self.matrix.cells.put(cell)
+        shown = self.drawer.cell
+        if shown is not None and (shown.device, shown.step) == (cell.device, cell.step):
+            self._show_cell(self.matrix.current_cell())
+
+    def _show_cell(self, cell: Cell | None) -> None:
+        if cell is None or self._run is None:
+            self.drawer.hide()
+            return
+        self.drawer.setVisible(self._drawer_open)
+        if self._drawer_open:
+            step = step_of(self._run, cell.step)
+            look = self.matrix.cells.look_at(self.matrix.currentIndex())
+            self.drawer.show_cell(cell, look, cell.tool, step.timeout if step else None)
+
+    def _open_cell(self, cell: Cell) -> None:
+        if cell.state is CellState.WAITING and cell.approval and not self._ended():
+            self.nav.open("approvals", OpenApproval(cell.approval))
+            return
+        self._open_drawer()
+        self.drawer.focus_first()
+
+    def _click_cell(self, cell: Cell) -> None:
+        del cell
+        self._open_drawer()
+
+    def _ended(self) -> bool:
+        return self._summary is not None and self._summary.state.ended
+
+    def _open_drawer(self) -> None:
+        self._drawer_open = True
+        self.keep("drawer_open", "true")
+        self._show_cell(self.matrix.current_cell())
+
+    def _close_drawer(self) -> None:
+        self._drawer_open = False
+        self.keep("drawer_open", "false")
+        self.drawer.hide()
+        self._focus_matrix()
+
+    def _focus_matrix(self) -> None:
+        if self.pages.currentIndex() == 0 and not self.ask.isVisible():
+            self.matrix.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _next_needing(self) -> None:
+        if self.matrix.go_to_next_needing():
+            self._focus_matrix()
+
+    def _open_picture(self) -> None:
+        if self.drawer.isVisible() and self.drawer.tab == "picture":
+            self.drawer.picture.open_window()
+
+    # Wishes
+
+    def _toggle_list(self) -> None:
+        self.list.setVisible(self.list.isHidden())
+        if self.list.isVisible():
+            self.list.view.setFocus(Qt.FocusReason.OtherFocusReason)
+        else:
+            self._focus_matrix()
+
+    def _ask_to_cancel(self) -> None:
+        if self._summary is not None and not self._summary.state.ended:
+            self.wishes.ask_to_cancel(self._summary)
+
+    def _wish(self, what: str) -> None:
+        run = self._summary
+        if run is None:
+            return
+        match what:
+            case "list":
+                self._toggle_list()
+            case "cancel":
+                self._ask_to_cancel()
+            case "replay":
+                self.nav.open("replay", OpenReplay(run=run.id))
+            case "copy":
+                QGuiApplication.clipboard().setText(run.id)
+                self.nav.toast(f"Copied {run.id}")
+            case "journal":
+                self.nav.open("journal", OpenQuery(f"run:{run.id}"))
+            case "save" if self._run is not None:
+                self.wishes.ask_for_name(self._run)

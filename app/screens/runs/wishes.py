@@ -1,0 +1,94 @@
+"""What the operator wants done with a run: cancel it, or keep its batch. Asked inline, then carried out."""
+
+from __future__ import annotations
+
+import re
+
+from PySide6.QtCore import QObject
+
+from app.link import ConsoleLink
+from app.screens.base import Navigator
+from app.screens.runs.run_head import AskLine
+from core.batch.models import Run, RunSummary
+from core.errors import QuarterdeckError
+from core.service.console import Console
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9 _.-]+")
+
+
+class RunWishes(QObject):
+    """Questions about one run, one at a time."""
+
+    def __init__(self, link: ConsoleLink, nav: Navigator, ask: AskLine) -> None:
+        super().__init__(ask)
+        self._link, self._nav, self._ask = link, nav, ask
+        self._cancels = ""
+        self._saves: Run | None = None
+        self._replaces = ""
+        ask.answered.connect(self._answered)
+        ask.closed.connect(self._closed)
+        ask.field.textEdited.connect(self._edited)
+
+    def ask_to_cancel(self, summary: RunSummary) -> None:
+        """Ask whether this run is to be cancelled."""
+        self._cancels, self._saves = summary.id, None
+        self._ask.ask_to_cancel(summary)
+
+    def ask_for_name(self, run: Run) -> None:
+        """Ask for the name under which the run's batch is saved."""
+        self._cancels, self._saves, self._replaces = "", run, ""
+        name = _NOT_IN_NAMES.sub("-", run.batch.name).strip("-. ")
+        self._ask.ask_for_name(name[:100])
+
+    def _closed(self) -> None:
+        self._cancels, self._saves, self._replaces = "", None, ""
+
+    def _edited(self, text: str) -> None:
+        del text
+        if self._replaces:
+            self._replaces = ""
+            self._ask.say("", "Save")
+
+    def _answered(self, text: str) -> None:
+        if self._cancels:
+            self._cancel(self._cancels)
+        elif self._saves is not None:
+            self._save(self._saves, text)
+
+    def _cancel(self, run: str) -> None:
+        self._ask.set_busy(True)
+        self._link.ask(
+            lambda console: console.cancel_run(run), self._cancelled, self._failed, f"cancel run {run}"
+        )
+
+    def _cancelled(self, summary: RunSummary) -> None:
+        if summary.id == self._cancels:
+            self._ask.close_question()
+
+    def _save(self, run: Run, name: str) -> None:
+        if not name:
+            self._ask.say("A name is needed.")
+            return
+        replace = self._replaces == name
+        self._ask.set_busy(True)
+
+        async def save(console: Console) -> bool:
+            if not replace and name in await console.batches():
+                return False
+            await console.save_batch(name, run.batch)
+            return True
+
+        def saved(done: bool) -> None:
+            if self._saves is not run:
+                return
+            if done:
+                self._ask.close_question()
+                self._nav.toast(f"Saved as batch {name}")
+            else:
+                self._replaces = name
+                self._ask.say(f"There is a batch {name} already.", "Replace it")
+
+        self._link.ask(save, saved, self._failed, what="save the batch")
+
+    def _failed(self, error: QuarterdeckError) -> None:
+        self._ask.say(f"{error.message} {error.info.next}")
