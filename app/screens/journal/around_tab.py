@@ -5,10 +5,12 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.components import paint
 from app.components.label import Label
 from app.components.rows import Cell, Column, Kind, Row
 from app.components.tables import DataTable
 from app.link import ConsoleLink
+from app.look.theme import theme_of
 from app.screens.journal.entry_words import (
     KIND_TONES,
     Present,
@@ -95,8 +97,12 @@ class AroundTab(QWidget):
         same = [one for one in around if entry.call_id and one.call_id == entry.call_id]
         self.table.show_rows([self._row(one, entry) for one in around])
         self.table.choose(str(entry.seq))
-        if entry.call_id:
+        number = paint.text_width(count_words(entry.seq + REACH), theme_of(self)) + 26
+        self.table.setColumnWidth(0, max(self.table.columnWidth(0), round(number)))
+        if len(same) > 1:
             self.message.setText(f"{len(same)} of these belong to the same command; they are marked.")
+        elif entry.call_id:
+            self.message.setText("No other entry near it belongs to the same command.")
         else:
             self.message.setText("This entry belongs to no command.")
         self.counted.emit(len(same))

@@ -17,11 +17,11 @@ COLUMNS = (
     Column("time", "Time", Kind.MONO, 104),
     Column("kind", "Kind", Kind.TEXT, 146, tone="text"),
     Column("device", "Device", Kind.NAME, 122),
-    Column("actor", "Actor", Kind.TEXT, 126),
+    Column("actor", "Actor", Kind.TEXT, 124),
     Column("tool", "Tool", Kind.MONO, 120, stretch=True, tone="text2"),
     Column("by", "Actor, tool", Kind.TEXT, 200, tone="text2"),
-    Column("outcome", "Outcome", Kind.VERDICT, 124),
-    Column("took", "Took", Kind.NUMBER, 62),
+    Column("outcome", "Outcome", Kind.VERDICT, 122),
+    Column("took", "Took", Kind.NUMBER, 70),
 )
 # Fields of the query language that a column's value can be filtered by.
 COLUMN_FIELDS = {

@@ -140,6 +140,13 @@ class QueryBar(QWidget):
         """Take the suggestions away; False when there are none."""
         return self.field.close_list()
 
+    def clear_focused(self) -> bool:
+        """Esc in the field empties it; False when it is empty or the focus is elsewhere."""
+        if not self.field.hasFocus() or not self.field.text():
+            return False
+        self.set_query("")
+        return True
+
     # applying
 
     def _changed(self) -> None:

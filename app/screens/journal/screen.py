@@ -7,7 +7,7 @@ from datetime import datetime
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QStackedWidget, QVBoxLayout, QWidget
 
 from app.components.banner import Banner
 from app.components.label import rule, surface
@@ -26,7 +26,7 @@ from app.screens.journal.query_text import with_term, with_time
 from app.screens.journal.verify_banner import VerifyBanner
 from app.state import AppState
 from core.audit.entries import Entry
-from core.errors import BadInput, ErrorCode, QuarterdeckError
+from core.errors import BadInput, QuarterdeckError
 
 BARS = 80
 BARS_EVERY_MS = 5_000
@@ -55,7 +55,7 @@ class JournalScreen(Screen):
         self._wanted: tuple[int, str] | None = None
         self._entered = False
         self._narrow = False
-        self._bars_stale = False
+        self._choose_newest = True
         self._choose_soon = QTimer(self)
         self._choose_soon.setSingleShot(True)
         self._choose_soon.setInterval(ENTRY_PAUSE_MS)
@@ -118,6 +118,7 @@ class JournalScreen(Screen):
         self.trouble.acted.connect(lambda _key: self._reread())
         self.histogram.chosen.connect(self._narrow_time)
         self.table.current_changed.connect(lambda _key: self._choose_soon.start())
+        self.table.entries.dataChanged.connect(lambda *_: self._choose_soon.start())
         self.table.opened.connect(lambda _key: self._into_pane())
         self.table.top_left.connect(self.feed.hold_news)
         self.table.looked.connect(self._show_sight)
@@ -174,10 +175,11 @@ class JournalScreen(Screen):
         return [self.bar.field, self.pages, self.pane]
 
     def escape(self) -> bool:
-        """The suggestions, the explanation, the focus back to the rows, then the pane."""
-        if self.bar.close_list() or self.verify_banner.close_advice():
+        """The suggestions, the query, the explanation, the focus back to the rows, then the pane."""
+        if self.bar.close_list() or self.bar.clear_focused() or self.verify_banner.close_advice():
             return True
-        if self.pane.isAncestorOf(self.focusWidget() or self):
+        focus = QApplication.focusWidget()
+        if focus is not None and (focus is self.bar.field or self.pane.isAncestorOf(focus)):
             self.table.setFocus()
             return True
         if self.pane.isVisible():
@@ -209,6 +211,7 @@ class JournalScreen(Screen):
     # The query
 
     def _apply(self, query: str) -> None:
+        self._choose_newest = query != self.feed.query or self.pane.entry is None
         self.bar.show_busy()
         self.feed.apply(query)
         self._ask_bars()
@@ -237,7 +240,7 @@ class JournalScreen(Screen):
             self._wanted = None
             self.pane.show_tab(tab)
             self.table.choose_seq(seq)
-        elif not self.table.current_key() and self.table.entries.rowCount():
+        elif self._choose_newest and not self.table.current_key() and self.table.entries.rowCount():
             self.table.choose_seq(self.table.entries.newest)
         self._show_current()
 
@@ -268,7 +271,7 @@ class JournalScreen(Screen):
         if not self._entered or self.state.journal is None:
             return
         self._show_count()
-        if self._entries() > self.table.entries.newest or self._entries() < self.table.entries.newest:
+        if self._entries() != self.table.entries.newest:
             self.feed.grew(self._entries())
             if not self._bars_soon.isActive():
                 self._bars_soon.start(BARS_EVERY_MS)
@@ -300,7 +303,7 @@ class JournalScreen(Screen):
         self.link.ask(
             lambda console: console.histogram(query, BARS),
             lambda buckets: self.histogram.show_buckets(buckets) if query == self.feed.sent else None,
-            lambda error: self.histogram.show_buckets([]) if error.code is ErrorCode.NOT_FOUND else None,
+            lambda _error: self.histogram.show_buckets([]),
             what="count the entries over time",
         )
 

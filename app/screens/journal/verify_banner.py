@@ -100,7 +100,8 @@ class VerifyBanner(QWidget):
         if status.writable:
             self.unwritable.hide()
             return
-        reason = status.problem.rstrip(".") or "the reason is not known"
+        reason = status.problem.rstrip(".") or "The reason is not known"
+        reason = reason[:1].upper() + reason[1:]
         self.unwritable.say(
             "fail",
             "The journal cannot be written, so no action is sent.",

@@ -1,0 +1,293 @@
+"""The journal's query bar: tokens, suggestions, errors with their place, counts, earlier queries."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenQuery
+from app.screens.journal.query_text import (
+    completed,
+    quoted_value,
+    slot_at,
+    terms_of,
+    with_moments_fixed,
+    with_term,
+    with_time,
+    without_term,
+)
+from app.screens.journal.screen import JournalScreen
+from core.audit.query import TextTerm, parse_query
+from core.errors import ServiceError
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+
+async def journal_of(desk: Desk, query: str | None = None) -> JournalScreen:
+    desk.window.open("journal", None if query is None else OpenQuery(query))
+    screen: Any = desk.window.current
+    await seen(lambda: screen.feed.loaded and not screen.feed.loading)
+    return screen
+
+
+def type_in(screen: JournalScreen, text: str) -> None:
+    screen.bar.field.setFocus()
+    QTest.keyClicks(screen.bar.field, text)
+
+
+# The text
+
+
+def test_terms_are_found_with_their_quotes_and_negation() -> None:
+    text = 'tool:shell_execute !actor:"agent: a b" word  since:1h'
+    spans = terms_of(text)
+    assert [text[span.start : span.end] for span in spans] == [
+        "tool:shell_execute",
+        '!actor:"agent: a b"',
+        "word",
+        "since:1h",
+    ]
+    assert [span.field for span in spans] == ["tool", "actor", None, "since"]
+    assert spans[1].negated
+
+
+@given(st.text(alphabet='ab:!", *\\sincetool', max_size=40), st.integers(0, 40))
+def test_any_half_typed_query_has_terms_and_a_place_to_complete(text: str, cursor: int) -> None:
+    cursor = min(cursor, len(text))
+    spans = terms_of(text)
+    assert all(0 <= span.start < span.end <= len(text) for span in spans)
+    slot = slot_at(text, cursor)
+    assert 0 <= slot.start <= cursor <= max(slot.end, cursor)
+    filled, at = completed(text, slot, "x")
+    assert 0 <= at <= len(filled)
+
+
+@given(st.text(min_size=1, max_size=20).filter(lambda value: value.isprintable()))
+def test_a_value_that_is_picked_means_itself(value: str) -> None:
+    term = parse_query(f"actor:{quoted_value(value)}").terms[0]
+    assert isinstance(term, TextTerm)
+    assert [pattern.literal for pattern in term.patterns] == [value]
+
+
+def test_a_value_after_a_comma_is_completed_alone() -> None:
+    text = "device:lab-lnx-01,bu status:failure"
+    slot = slot_at(text, len("device:lab-lnx-01,bu"))
+    assert (slot.kind, slot.field, slot.prefix) == ("value", "device", "bu")
+    assert completed(text, slot, "build-lnx-03")[0] == "device:lab-lnx-01,build-lnx-03 status:failure"
+
+
+def test_a_stretch_of_time_replaces_the_one_before() -> None:
+    start, end = datetime(2026, 3, 1, 10, 0, 0, 400, UTC), datetime(2026, 3, 1, 11, 0, 0, 1, UTC)
+    text = with_time("tool:x since:1h until:5m", start, end)
+    assert text == "tool:x since:2026-03-01T10:00:00Z until:2026-03-01T11:00:01Z"
+    query = parse_query(text)
+    assert query.since == "2026-03-01T10:00:00.000000Z"
+    assert query.until == "2026-03-01T11:00:01.000000Z"
+
+
+def test_ages_are_fixed_so_that_all_pages_have_the_same_bounds() -> None:
+    now = datetime(2026, 3, 1, 12, 0, 0, 5, UTC)
+    fixed = with_moments_fixed('since:1h "since:2h" tool:x', now)
+    assert fixed == 'since:2026-03-01T11:00:00.000005Z "since:2h" tool:x'
+
+
+def test_terms_are_added_once_and_taken_away() -> None:
+    assert with_term("tool:x", "tool:x") == "tool:x"
+    assert with_term("", "!tool:x") == "!tool:x"
+    assert without_term("tool:x status:failure", 0) == "status:failure"
+
+
+# The bar
+
+
+def test_the_beginning_of_a_key_offers_keys_and_tab_goes_on_to_its_values(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        type_in(screen, "ve")
+        await seen(lambda: screen.bar.field.list_is_open())
+        assert screen.bar.field.suggestions.choices() == ["verdict"]
+        QTest.keyClick(screen.bar.field, Qt.Key.Key_Tab)
+        assert screen.bar.field.text() == "verdict:"
+        await seen(lambda: "unknown" in screen.bar.field.suggestions.choices())
+        QTest.keyClicks(screen.bar.field, "unk")
+        await seen(lambda: screen.bar.field.suggestions.choices() == ["unknown"])
+        QTest.keyClick(screen.bar.field, Qt.Key.Key_Return)
+        assert screen.bar.field.text() == "verdict:unknown "
+        await seen(lambda: screen.feed.query == "verdict:unknown" and not screen.feed.loading)
+        assert {row.cells[7].text for row in screen.table.entries.rows} == {"unknown"}
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_values_come_with_how_many_entries_have_them(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        type_in(screen, "actor:ag")
+        await seen(lambda: screen.bar.field.list_is_open())
+        model = screen.bar.field.suggestions.view.model()
+        shown = {model.index(row, 0).data() for row in range(model.rowCount())}
+        assert shown == {one.value for one in console.journal.facets("actor", "ag", 12)}
+        spoken = str(model.index(0, 0).data(Qt.ItemDataRole.AccessibleTextRole))
+        assert spoken == f"agent:clerk, {console.journal.facets('actor', 'ag', 1)[0].count}"
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_enter_after_a_plain_word_looks_for_the_word(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        type_in(screen, "s")
+        await seen(lambda: screen.bar.field.list_is_open())
+        QTest.keyClick(screen.bar.field, Qt.Key.Key_Return)
+        assert screen.feed.query == "s"
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_an_error_is_said_under_the_bar_with_its_column_and_the_rows_stay(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        before = screen.table.entries.rowCount()
+        type_in(screen, "tool:screenshot statos:failure")
+        QTest.keyClick(screen.bar.field, Qt.Key.Key_Return)
+        assert screen.bar.error.isVisible()
+        assert screen.bar.error.text().startswith("Column 17: there is no field 'statos'")
+        assert "Allowed: did you mean status?" in screen.bar.error.text()
+        assert screen.bar.field._error_at == 16
+        assert screen.table.entries.rowCount() == before
+        QTest.keyClick(screen.bar.field, Qt.Key.Key_Backspace)
+        assert not screen.bar.error.isVisible()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_term_that_is_still_being_typed_is_no_error(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        type_in(screen, "kind:res")
+        screen.bar._apply_typed()
+        assert not screen.bar.error.isVisible()
+        screen.table.setFocus()
+        assert screen.bar.error.isVisible(), "whoever goes on is told"
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_the_count_says_how_many_of_how_many_and_how_long_it_took(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk, "tool:screenshot")
+        count = len(console.journal.matching("tool:screenshot"))
+        await seen(lambda: screen.bar.field._count == f"{count} of 18,204 entries, 3 ms")
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_the_cross_brings_everything_back(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk, "tool:screenshot")
+        few = screen.table.entries.rowCount()
+        QTest.mouseClick(screen.bar.field._clear, Qt.MouseButton.LeftButton)
+        await seen(lambda: screen.feed.query == "" and not screen.feed.loading)
+        assert screen.table.entries.rowCount() > few
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_arrow_up_in_the_empty_field_brings_earlier_queries_back(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk, "tool:screenshot")
+        screen.bar.set_query("status:failure")
+        screen.bar.set_query("")
+        field = screen.bar.field
+        field.setFocus()
+        QTest.keyClick(field, Qt.Key.Key_Up)
+        assert field.text() == "status:failure"
+        QTest.keyClick(field, Qt.Key.Key_Up)
+        assert field.text() == "tool:screenshot"
+        QTest.keyClick(field, Qt.Key.Key_Down)
+        QTest.keyClick(field, Qt.Key.Key_Down)
+        assert field.text() == ""
+
+    play(theme, tmp_path, story(), scenario)
+
+
+@pytest.mark.parametrize("keys", ["/", "Ctrl+F"])
+def test_keys_lead_into_the_query_and_escape_out_of_it(theme: Theme, tmp_path: Path, keys: str) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        if keys == "/":
+            QTest.keyClick(screen.table, Qt.Key.Key_Slash)
+        else:
+            QTest.keyClick(screen.table, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+        assert screen.bar.field.hasFocus()
+        QTest.keyClicks(screen.bar.field, "tool:")
+        assert screen.escape()
+        assert screen.bar.field.text() in {"", "tool:"}
+        while screen.bar.field.hasFocus():
+            assert screen.escape()
+        assert screen.table.hasFocus()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_no_match_says_what_to_change_and_does_it(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk, "tool:nothing status:failure")
+        assert screen.no_match.isVisible()
+        words = [link.text() for link in screen.no_match.ways()]
+        assert words == ["Without tool:nothing", "Without status:failure", "Show all 18,204 entries"]
+        QTest.mouseClick(screen.no_match.ways()[0], Qt.MouseButton.LeftButton)
+        await seen(lambda: screen.table.isVisible() and screen.feed.query == "status:failure")
+        assert screen.bar.field.text() == "status:failure"
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_click_on_a_bar_narrows_the_query_to_its_time(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        await seen(lambda: screen.histogram.buckets())
+        number = next(n for n, one in enumerate(screen.histogram.buckets()) if one.count)
+        count = screen.histogram.buckets()[number].count
+        place = screen.histogram.bar_rect(number).center().toPoint()
+        QTest.mouseClick(screen.histogram, Qt.MouseButton.LeftButton, pos=place)
+        await seen(lambda: "since:" in screen.feed.query and not screen.feed.loading)
+        assert "until:" in screen.feed.query
+        assert screen.feed.total >= count
+        assert screen.feed.total < len(console.journal.entries)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_journal_that_cannot_be_read_says_so_and_can_be_read_again(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        console.fail_next["entries"] = ServiceError("The line broke.")
+        screen.bar.set_query("tool:screenshot")
+        await seen(lambda: screen.trouble.isVisible())
+        assert "The line broke." in screen.trouble.words()
+        screen.trouble.acted.emit("again")
+        await seen(lambda: not screen.trouble.isVisible())
+
+    play(theme, tmp_path, console, scenario)
