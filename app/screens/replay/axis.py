@@ -45,7 +45,7 @@ def ticks_between(start: float, end: float, width: float, clock: Clock, began: s
     places: list[float] = []
     words: list[str] = []
     while (place := number * step - shift) <= end + 1e-9:
-        places.append(place)
+        places.append(min(end, max(start, place)))
         words.append(since_words(place, step < 1) if clock.relative else _clock_words(number * step, step))
         number += 1
     return Ticks(tuple(places), tuple(words))

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QTabBar,
 from app.components.badges import RiskBadge, VerdictBadge
 from app.components.banner import Notice
 from app.components.facts import Fact, Facts, short_digest
+from app.components.icon_mark import IconMark
 from app.components.json_view import JsonView
 from app.components.key_hint import KeyHint
 from app.components.label import ElidedLabel, Label, Link, rule, surface
@@ -22,7 +23,7 @@ from app.components.section import Card
 from app.link import ConsoleLink
 from app.look.theme import theme_of
 from app.look.tokens import SPACE
-from app.screens.replay.known import Known, command_facts, known_at, moment_facts
+from app.screens.replay.known import ANSWERS, Known, command_facts, known_at, moment_facts
 from app.screens.replay.reel import Reel, shown
 from app.screens.replay.words import Clock
 from core.audit.entries import Entry
@@ -60,7 +61,7 @@ class Details(QWidget):
         self._records: OrderedDict[str, list[Entry]] = OrderedDict()
         self._entries: OrderedDict[int, Entry] = OrderedDict()
         self._problem = ""
-        self._asked: list[asyncio.Task[Any]] = []
+        self._asked: list[asyncio.Future[Any]] = []
         self._pause = QTimer(self)
         self._pause.setSingleShot(True)
         self._pause.setInterval(PAUSE_MS)
@@ -71,9 +72,7 @@ class Details(QWidget):
         self.tool = ElidedLabel("", "head")
         self.verdict = VerdictBadge("done")
         self.entry = Link("")
-        self.entry.clicked.connect(
-            lambda *_: self._moment and self.entry_asked.emit(self._moment.seq, "entry")
-        )
+        self.entry.clicked.connect(self._open_entry)
         self.title = Label("", "body", "text2", wrap=True)
         top = QHBoxLayout()
         top.setSpacing(SPACE.small)
@@ -134,6 +133,10 @@ class Details(QWidget):
         self.tab_chosen.emit(TABS[number])
         self._show_body()
         self._pause.start()
+
+    def _open_entry(self) -> None:
+        if self._moment is not None:
+            self.entry_asked.emit(self._moment.seq, "entry")
 
     # What is shown
 
@@ -201,7 +204,7 @@ class Details(QWidget):
         elif self.tab == "result" and moment.seq not in self._entries:
             self._asked.append(self._ask_entry(moment.seq))
 
-    def _ask_command(self, call_id: str) -> asyncio.Task[Any]:
+    def _ask_command(self, call_id: str) -> asyncio.Future[Any]:
         return self._link.ask(
             lambda console: console.command(call_id),
             self._command_came,
@@ -209,7 +212,7 @@ class Details(QWidget):
             what="read the command",
         )
 
-    def _ask_entry(self, seq: int) -> asyncio.Task[Any]:
+    def _ask_entry(self, seq: int) -> asyncio.Future[Any]:
         return self._link.ask(
             lambda console: console.entry(seq), self._entry_came, self._failed, what="read the entry"
         )
@@ -247,23 +250,33 @@ class DecisionTab(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.risk = RiskBadge("low")
-        self.summary = Label("", "body", wrap=True)
+        self.answer = Label("")
         self.facts = Facts(84, name="Decision")
+        self.entry_facts = Facts(84, name="Entry")
+        self.words = Label("", "meta", "text3")
         self.problem = Notice("fail", "Not read", "")
         self.said_card = Card("quote")
         self.said_card.add(Label("The agent says (not checked)", "label", "text3"))
         self.said = Label("", "quote", "text2", wrap=True, selectable=True)
         self.said_card.add(self.said)
-        risk = QHBoxLayout()
-        risk.addWidget(self.risk)
+        name = Label("Decision", "body", "text3")
+        name.setFixedWidth(84)
+        self.decided = QWidget()
+        risk = QHBoxLayout(self.decided)
+        risk.setContentsMargins(0, 0, 0, 0)
+        risk.setSpacing(SPACE.label_gap)
+        for part in (name, self.answer, self.risk):
+            risk.addWidget(part)
         risk.addStretch(1)
         inner = QWidget()
         column = QVBoxLayout(inner)
         column.setContentsMargins(SPACE.side_panel, SPACE.small, SPACE.side_panel, SPACE.medium)
-        column.setSpacing(SPACE.small)
-        column.addLayout(risk)
-        column.addWidget(self.summary)
+        column.setSpacing(SPACE.tight)
+        column.addWidget(self.decided)
         column.addWidget(self.facts)
+        column.addWidget(self.entry_facts)
+        column.addWidget(self.words)
+        column.addSpacing(SPACE.tight)
         column.addWidget(self.said_card)
         column.addWidget(self.problem)
         column.addStretch(1)
@@ -276,18 +289,19 @@ class DecisionTab(QWidget):
     ) -> None:
         """Show what was known of the moment's command; of another entry, the entry itself."""
         decision = known.decision if known else None
+        self.decided.setVisible(known is not None)
         self.risk.setVisible(decision is not None)
-        self.summary.setVisible(decision is not None)
+        self.answer.setText(ANSWERS[decision.answer] if decision else "not decided yet")
         if decision is not None:
             self.risk.set_risk(decision.risk.value)
-            self.summary.setText(shown(decision.summary))
+        self.facts.setVisible(known is not None)
+        self.entry_facts.setVisible(known is None)
+        reading = known is None and bool(moment.call_id) and not problem
+        self.words.setText("Reading what was decided…" if reading else "")
         if known is not None:
             self.facts.show_facts(command_facts(known, clock, start, moment))
         else:
-            facts = moment_facts(moment, clock)
-            if moment.call_id and not problem:
-                facts.append(Fact("Decision", "reading…", tone="text3"))
-            self.facts.show_facts(facts)
+            self.entry_facts.show_facts(moment_facts(moment, clock))
         said = shown(known.said) if known else ""
         self.said_card.setVisible(bool(said))
         self.said.setText(f"“{said}”")
@@ -351,6 +365,19 @@ class ProofTab(QWidget):
         self._seq = 0
         self._read_for = 0
         self.notice = Notice("note", "Reading the proof…", "", "")
+        self.holds = QWidget()
+        mark = IconMark("verified", "ok", 18)
+        self.holds_words = Label("", "body", "text2", wrap=True)
+        words = QVBoxLayout()
+        words.setSpacing(0)
+        words.addWidget(Label("Checked in this window.", "head"))
+        words.addWidget(self.holds_words)
+        row = QHBoxLayout(self.holds)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(SPACE.small)
+        row.addWidget(mark, 0, Qt.AlignmentFlag.AlignTop)
+        row.addLayout(words, 1)
+        self.holds.hide()
         self.facts = Facts(84, name="Proof")
         self.journal = Link("Show in Journal")
         self.journal.clicked.connect(lambda *_: self.entry_asked.emit(self._seq, "proof"))
@@ -359,6 +386,7 @@ class ProofTab(QWidget):
         column.setContentsMargins(SPACE.side_panel, SPACE.medium, SPACE.side_panel, SPACE.medium)
         column.setSpacing(SPACE.medium)
         column.addWidget(self.notice)
+        column.addWidget(self.holds)
         column.addWidget(self.facts)
         column.addWidget(self.journal, 0, Qt.AlignmentFlag.AlignLeft)
         column.addStretch(1)
@@ -372,6 +400,8 @@ class ProofTab(QWidget):
             return
         self._seq = seq
         self.facts.show_facts([])
+        self.holds.hide()
+        self.notice.show()
         self.notice.say("note", f"Reading the proof of entry {seq:,}…")
 
     def read(self) -> None:
@@ -395,15 +425,13 @@ class ProofTab(QWidget):
                 "warn", "Not checked here.", "The service gave no public key to check the checkpoint with."
             )
         elif holds:
-            self.notice.say(
-                "can_undo",
-                "Checked in this window.",
-                f"Entry {seq:,} is in the tree whose root the checkpoint signs.",
-            )
+            self.holds_words.setText(f"Entry {seq:,} is in the tree whose root the checkpoint signs.")
         else:
             self.notice.say(
                 "fail", f"Entry {seq:,} does not match its proof.", "Verify the whole journal in Journal (V)."
             )
+        self.holds.setVisible(bool(holds))
+        self.notice.setVisible(not holds)
         self.facts.show_facts(_proof_facts(proof))
 
     def _failed(self, seq: int, error: QuarterdeckError) -> None:

@@ -31,6 +31,8 @@ from core.replay.models import Frame
 GAP = 8
 AHEAD = 8
 PLATE = 16
+# Of a tool's name at least this part is shown; else its icon stands for it.
+LEAST_PART = 0.6
 
 
 class FilmStrip(QWidget):
@@ -55,6 +57,7 @@ class FilmStrip(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setProperty("own_ring", True)
         self.setAccessibleName("Film strip")
         self.set_compact(False)
 
@@ -176,6 +179,8 @@ class FilmStrip(QWidget):
                 ring = self.frame_rect(self._current).adjusted(-2, -2, 2, 2)
                 paint.ring(painter, ring, RADIUS.badge + 2, theme.color("accent"))
             self._paint_place(painter, theme)
+        if self.hasFocus():
+            painter.fillRect(QRectF(0, 0, 2, self.height()), theme.color("accent"))
         painter.end()
 
     def _paint_frame(self, painter: QPainter, number: int, frame: Frame, theme: Theme) -> None:
@@ -190,15 +195,20 @@ class FilmStrip(QWidget):
             place = QRectF(rect.center().x() - 11, rect.center().y() - 11, 22, 22)
             paint_icon(painter, place, icon, theme.color("fail" if damaged else "text3"))
         paint.box(painter, rect, RADIUS.badge, edge=theme.color("border2"))
-        if frame.mark or tool_icon(frame.tool) in ("click", "type"):
+        if frame.blob and (frame.mark or tool_icon(frame.tool) in ("click", "type")):
             self._paint_plate(painter, rect, frame, theme)
         chosen = number == self._current
-        words = QRectF(rect.x(), rect.bottom() + 4, rect.width() + GAP - 2, 16)
+        words = QRectF(rect.x(), rect.bottom() + 4, rect.width() + 2, 16)
         time = self._clock.words(frame.time, frame.at)
         role, tone = ("hint_strong", "text") if chosen else ("hint", "text3")
         used = paint.text(painter, words, time, theme, role, tone)
         rest = words.adjusted(used + 6, 0, 0, 0)
-        paint.text(painter, rest, shown(frame.tool), theme, "mono_hint", "text2" if chosen else "text3")
+        tone, name = "text2" if chosen else "text3", shown(frame.tool)
+        if paint.text_width(name, theme, "mono_hint") * LEAST_PART <= rest.width():
+            paint.text(painter, rest, name, theme, "mono_hint", tone)
+        else:
+            place = QRectF(rest.x(), rest.y() + 2, 12, 12)
+            paint_icon(painter, place, tool_icon(frame.tool), theme.color(tone))
 
     def _paint_picture(self, painter: QPainter, rect: QRectF, image: QImage, number: int) -> None:
         ratio = self.devicePixelRatioF()

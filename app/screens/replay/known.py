@@ -12,11 +12,10 @@ from app.components.facts import Fact, short_digest
 from app.screens.replay.reel import shown
 from app.screens.replay.words import Clock, lasting
 from core.audit.entries import Entry, Kind
-from core.policy.models import Answer, Decision
+from core.policy.models import Answer, Decision, Reason
 from core.replay.models import Moment
 
-_ANSWERS = {Answer.ALLOW: "allowed", Answer.ASK: "asked", Answer.DENY: "denied"}
-_ENDS = {Kind.RESULT_RECORDED, Kind.COMMAND_REFUSED}
+ANSWERS = {Answer.ALLOW: "allowed", Answer.ASK: "asked", Answer.DENY: "denied"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,8 @@ def moment_facts(moment: Moment, clock: Clock) -> list[Fact]:
         ("Device", shown(moment.device), False),
         ("Tool", shown(moment.tool), True),
     ]
-    return [Fact(label, value, mono) for label, value, mono in rows if value]
+    # Always the same rows: a step then only writes new values into them.
+    return [Fact(label, value or "—", mono) for label, value, mono in rows]
 
 
 def command_facts(known: Known, clock: Clock, start: datetime | None, playhead: Moment) -> list[Fact]:
@@ -96,13 +96,12 @@ def command_facts(known: Known, clock: Clock, start: datetime | None, playhead: 
 
     facts: list[Fact] = []
     decision = known.decision
-    facts.append(Fact("Decision", _ANSWERS[decision.answer] if decision else "not decided yet"))
+    if decision is not None and decision.summary:
+        facts.append(Fact("What", shown(decision.summary)))
     if known.asked is not None:
         facts.append(_approval_fact(known, playhead))
     if decision is not None:
-        reasons = "; ".join(f"{shown(one.text)} ({shown(one.origin)})" for one in decision.reasons)
-        facts.append(Fact("Rule", reasons or "—"))
-        facts.append(Fact("Profile", decision.profile.value))
+        facts.append(Fact("Rule", "; ".join(map(_reason_words, decision.reasons)) or "—"))
     if known.sent is not None:
         facts.append(Fact("Sent", when(known.sent), mono=True))
     else:
@@ -112,6 +111,11 @@ def command_facts(known: Known, clock: Clock, start: datetime | None, playhead: 
     if isinstance(digest, str) and digest:
         facts.append(Fact("Digest", short_digest(shown(digest)), mono=True, full=shown(digest)))
     return facts
+
+
+def _reason_words(reason: Reason) -> str:
+    text, origin = shown(reason.text).rstrip("."), shown(reason.origin)
+    return text if origin.casefold() in text.casefold() else f"{text} ({origin})"
 
 
 def _approval_fact(known: Known, playhead: Moment) -> Fact:

@@ -78,6 +78,16 @@ class LanePainter:
             self._beside(rect, mark.kind, "text2", ends)
         self._painter.restore()
 
+    def paint_asked(self, number: int, times: Sequence[float]) -> None:
+        """Draw what somebody asked for as small outlines, one for each place on the screen."""
+        y = number * self._row + (self._row - SPAN) // 2
+        last = -1e9
+        for at in times:
+            x = round(self._scale.x_at(at))
+            if x - last >= 3 and self._left - 2 <= x <= self._right + 2:
+                last = x
+                paint.box(self._painter, QRectF(x, y, 6, SPAN), 2, None, self._theme.color("border2"))
+
     def _shape(self, number: int, span: Span, until: float) -> tuple[Span, QRectF] | None:
         end = until if span.end is None else span.end
         left, right = self._scale.x_at(span.start), self._scale.x_at(end)

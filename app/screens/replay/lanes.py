@@ -32,6 +32,8 @@ from app.screens.replay.words import Clock
 from core.replay.models import Mark, Span
 
 MOST_LANES = 6
+# What a person or an agent does without taking time: drawn as a small outline on their lane.
+ASKING = frozenset({"run_started", "command_prepared", "run_cancel_asked", "all_stopped", "all_resumed"})
 PAD = 7
 LEAST_BRUSH = 5
 LEAST_RANGE_S = 0.02
@@ -60,6 +62,7 @@ class Lanes(QWidget):
         self._row, self._axis = 35, 20
         self._names = LEAST_NAMES
         self._by_lane: dict[str, list[Span]] = {}
+        self._asked: dict[str, list[float]] = {}
         self._drawn = QPixmap()
         self._drawn_for: object = None
         self._brush: tuple[float, float] | None = None
@@ -69,6 +72,7 @@ class Lanes(QWidget):
         self._bar.hide()
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setProperty("own_ring", True)
         self.setAccessibleName("Lanes over time")
 
     # What is shown
@@ -84,6 +88,10 @@ class Lanes(QWidget):
         self._by_lane = {lane: [] for lane in reel.timeline.lanes} if reel else {}
         for span in reel.timeline.spans if reel else ():
             self._by_lane.setdefault(span.lane, []).append(span)
+        self._asked = {}
+        for moment in reel.moments if reel else ():
+            if moment.kind in ASKING:
+                self._asked.setdefault(moment.actor, []).append(moment.at)
         theme = theme_of(self)
         widest = max((paint.text_width(shown(lane), theme, "name") for lane in self._by_lane), default=0.0)
         self._names = max(LEAST_NAMES, min(MOST_NAMES, round(widest) + 28))
@@ -222,6 +230,8 @@ class Lanes(QWidget):
         self._paint_axis(painter, ticks, theme)
         self._paint_brush(painter, theme)
         self._paint_playhead(painter, theme)
+        if self.hasFocus():
+            painter.fillRect(QRectF(0, 0, 2, self.height()), theme.color("accent"))
         painter.end()
 
     def _still_part(self, theme: Theme, ticks: Ticks) -> QPixmap:
@@ -240,6 +250,7 @@ class Lanes(QWidget):
             for number, (lane, spans) in enumerate(self._by_lane.items()):
                 lanes.paint_name(number, lane, self._names, lane in self._production)
                 marks = [mark for mark in self._reel.timeline.marks if mark.lane == lane]
+                lanes.paint_asked(number, self._asked.get(lane, []))
                 lanes.paint_lane(number, spans, marks, self._reel.timeline.length_s)
             painter.end()
         return self._drawn

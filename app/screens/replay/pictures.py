@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QImage, QPainter, QPen, QPixmap, QTransform
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components import paint
 from app.components.buttons import Segmented
@@ -33,6 +33,8 @@ class ReplayPicture(PictureView):
         self._mark: tuple[int, int] | None = None
         self._mark_words = ""
         self._whole = False
+        self._ready_of: QImage | None = None
+        self._ready = QPixmap()
         self.set_overlay(self._paint_over)
 
     @property
@@ -79,11 +81,13 @@ class ReplayPicture(PictureView):
     def _smaller(self) -> QPixmap:
         # Made small in a thread, ahead of the step; only a zoom in between is scaled here.
         ready = self._shelf.small(self._blob, self.fit_size()) if self._blob and self.is_fitted() else None
-        if isinstance(ready, QImage):
-            pixmap = QPixmap.fromImage(ready)
-            pixmap.setDevicePixelRatio(self.devicePixelRatioF())
-            return pixmap
-        return super()._smaller()
+        if not isinstance(ready, QImage):
+            return super()._smaller()
+        if self._ready_of is not ready:
+            self._ready_of = ready
+            self._ready = QPixmap.fromImage(ready)
+            self._ready.setDevicePixelRatio(self.devicePixelRatioF())
+        return self._ready
 
     def _paint_over(self, painter: QPainter, view: PictureView) -> None:
         theme = theme_of(self)
@@ -140,6 +144,7 @@ class _Titled(QWidget):
         self.head.addWidget(self.title)
         self.head.addStretch(1)
         self.head.addWidget(self.hint)
+        self.head.addStrut(24)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(SPACE.tight)
@@ -177,7 +182,7 @@ class PicturePane(QWidget):
         self.after_box = _Titled("After", self.after)
         self.changed_box = _Titled("Changed", self.changed)
         self.words = ElidedLabel("", "meta", "text2")
-        self.changed_box.head.insertWidget(1, self.words, 1)
+        self.changed_box.head.insertWidget(1, self.words, 100)
         self.modes = Segmented(
             [("side", "Side by side"), ("changed", "Changed"), ("full", "Full picture")],
             "How pictures are shown",
@@ -305,7 +310,11 @@ class PicturePane(QWidget):
             return "no difference"
         if isinstance(spots, Problem):
             return f"cannot be compared: {spots.words}"
-        return spots.words() if spots is not None else "comparing…"
+        if spots is None:
+            return "comparing…"
+        # The newest picture may be older than the playhead: what changed in it did not change now.
+        old = self._reel is not None and self._reel.moments[self._place].seq != after.seq
+        return f"{spots.words()}, at {self._clock.words(after.time, after.at)}" if old else spots.words()
 
     # What is needed
 

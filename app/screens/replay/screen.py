@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from app.components.empty_state import EmptyState
@@ -32,6 +32,8 @@ from core.replay.models import Timeline
 
 # A run that is under way changes often; its timeline is read again at most this often.
 RELOAD_MS = 400
+# As wide as title, state, transport, search and the choice of times are together.
+LEAST_SHARED = 1190
 NOTHING_YET = "Nothing has run yet."
 NOTHING_LINE = (
     "After the first run you step through it here: every entry in order, the pictures before and after, "
@@ -53,11 +55,12 @@ class ReplayScreen(Screen):
         self._place = 0
         self._wanted: OpenReplay | None = None
         self._shown: OpenReplay | None = None
-        self._reading: asyncio.Task[Any] | None = None
+        self._reading: asyncio.Future[Any] | None = None
         self._found: list[int] = []
         self._clock = Clock()
         self._speed = 1.0
         self._in_front = False
+        self._low = self._shared = False
         self._play_timer = QTimer(self)
         self._play_timer.setSingleShot(True)
         self._play_timer.timeout.connect(self._play_on)
@@ -94,10 +97,11 @@ class ReplayScreen(Screen):
         self.split.setStretchFactor(1, 0)
         self.split.setSizes([900, 346])
         work = QWidget()
-        column = QVBoxLayout(work)
+        column = self._work = QVBoxLayout(work)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        for part in (self.transport, rule(), self.film, rule(), self.lanes, rule()):
+        self._below_transport = rule()
+        for part in (self.transport, self._below_transport, self.film, rule(), self.lanes, rule()):
             column.addWidget(part)
         column.addWidget(self.split, 1)
         self.empty = EmptyState(NOTHING_YET, NOTHING_LINE)
@@ -227,10 +231,29 @@ class ReplayScreen(Screen):
 
     def set_compact(self, narrow: bool, low: bool) -> None:
         """Film, lanes and pictures give way."""
+        self._low = low
+        self._share_row()
         self.film.set_compact(low)
         self.lanes.set_compact(low)
         self.pictures.set_compact(narrow)
         self.details.setMinimumWidth(300 if narrow else 320)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Head and transport share a row where it is low and wide enough."""
+        super().resizeEvent(event)
+        self._share_row()
+
+    def _share_row(self) -> None:
+        share = self._low and self.width() >= LEAST_SHARED
+        if share == self._shared:
+            return
+        self._shared = share
+        self.head.set_shared(self.transport if share else None)
+        self.transport.set_shared(share)
+        self._below_transport.setVisible(not share)
+        if not share:
+            self._work.insertWidget(0, self.transport)
+        self.transport.show()
 
     # Which timeline
 
@@ -361,7 +384,6 @@ class ReplayScreen(Screen):
         run = self.state.runs.get(shown_now.run) if shown_now and shown_now.run else None
         timeline = self._reel.timeline if self._reel else None
         name = run.name if run else timeline.title if timeline else "Replay"
-        self.head.run.set_words(shown(name) or "Replay")
         parts: list[str] = []
         if shown_now and shown_now.run:
             parts.append(shown(shown_now.run))
@@ -370,7 +392,7 @@ class ReplayScreen(Screen):
         devices = run.devices if run else _devices_of(timeline)
         if devices:
             parts.append(", ".join(map(shown, devices)) if len(devices) <= 2 else f"{len(devices)} devices")
-        self.head.facts.set_text(", ".join(parts))
+        self.head.show_facts(shown(name) or "Replay", ", ".join(parts))
         known = self.state.devices
         self.head.production.set_count(sum(1 for name in devices if name in known and known[name].production))
         self.head.state.setVisible(run is not None)

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 from app.components.badges import ProductionTag, StateBadge
 from app.components.buttons import Button, IconButton, Segmented
 from app.components.inputs import CheckBox, SearchField, mark_failed
-from app.components.label import ElidedLabel, Label, surface
+from app.components.label import ElidedLabel, Label, plain_tip, surface
 from app.look.states import cell_look
 from app.look.tokens import SPACE
 
@@ -44,7 +44,6 @@ class ReplayHead(QWidget):
         surface(self, "base")
         self.setFixedHeight(48)
         self.run = _TitleButton("Choose a run", "ghost", menu_mark=True)
-        self.run.setToolTip("Choose another run, or an entry (O)")
         self.run.clicked.connect(self.choose_asked)
         self.facts = ElidedLabel("", "body", "text2")
         self.production = ProductionTag(0)
@@ -58,14 +57,30 @@ class ReplayHead(QWidget):
         self.times = Segmented([("relative", "Relative"), ("clock", "Clock")], "Times")
         self.times.choose("clock")
         self.times.chosen.connect(self.clock_chosen)
-        row = QHBoxLayout(self)
+        row = self._row = QHBoxLayout(self)
         row.setContentsMargins(SPACE.tight + 2, 0, SPACE.pane, 0)
         row.setSpacing(SPACE.small)
-        for widget in (self.run, self.facts, self.production, self.state):
+        left: tuple[QWidget, ...] = (self.run, self.facts, self.production, self.state)
+        right: tuple[QWidget, ...] = (self.found, self.search, self.times)
+        for widget in left:
             row.addWidget(widget)
         row.addStretch(1)
-        for widget in (self.found, self.search, self.times):
+        for widget in right:
             row.addWidget(widget)
+
+    def set_shared(self, transport: Transport | None) -> None:
+        """Take the transport into this row, or let it go; facts are then in the title's tooltip only."""
+        self.setFixedHeight(44 if transport else 48)
+        self.facts.setVisible(transport is None)
+        self.search.setFixedWidth(140 if transport else 190)
+        if transport is not None:
+            self._row.insertWidget(self._row.indexOf(self.state) + 1, transport)
+
+    def show_facts(self, name: str, facts: str) -> None:
+        """Name the run, and say which one it is."""
+        self.run.set_words(name)
+        self.facts.set_text(facts)
+        self.run.setToolTip(plain_tip(f"{name}\n{facts}\nChoose another run, or an entry (O)"))
 
     def show_found(self, number: int, count: int, searching: bool) -> None:
         """`3 of 17`, or that nothing matches."""
@@ -124,19 +139,28 @@ class Transport(QWidget):
         self.skip.setToolTip("Shorten gaps of more than 2 s while playing")
         self.skip.toggled.connect(self.skip_chosen)
         self.note = Label("", "meta", "text2")
-        promise = Label("Replaying sends nothing", "meta", "text3")
+        self.promise = Label("Replaying sends nothing", "meta", "text3")
         row = QHBoxLayout(self)
         row.setContentsMargins(SPACE.medium, 0, SPACE.pane, 0)
         row.setSpacing(SPACE.small)
-        for widget in (self.previous, self.play, self.next):
-            row.addWidget(widget)
-            widget.installEventFilter(self)
+        for button in (self.previous, self.play, self.next):
+            row.addWidget(button)
+            button.installEventFilter(self)
         row.addSpacing(SPACE.tight)
-        for widget in (self.time, self.place, self.speeds, self.skip, self.note):
+        others: tuple[QWidget, ...] = (self.time, self.place, self.speeds, self.skip, self.note)
+        for widget in others:
             row.addWidget(widget)
         row.addStretch(1)
-        row.addWidget(promise)
+        row.addWidget(self.promise)
         self.show_playing(False)
+
+    def set_shared(self, shared: bool) -> None:
+        """Stand in the head's row, where a low window has no room for two."""
+        surface(self, "base" if shared else "raised")
+        self.style().unpolish(self)
+        self.style().polish(self)
+        self.promise.setVisible(not shared)
+        self.play.setAccessibleDescription("Replaying sends nothing")
 
     def show_playing(self, playing: bool) -> None:
         """Play or pause."""
