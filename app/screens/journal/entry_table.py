@@ -20,6 +20,7 @@ from app.components import paint
 from app.components.rows import cell_text
 from app.components.tables import DataTable
 from app.look.theme import theme_of
+from app.look.tokens import FRAME
 from app.screens.journal.entry_model import EntryModel
 from app.screens.journal.entry_words import (
     ACTOR,
@@ -145,14 +146,18 @@ class EntryTable(DataTable):
     def fit_columns(self) -> None:
         """Make room for long numbers, days and names; nothing becomes narrower."""
         theme = theme_of(self)
-        number = paint.text_width(f"{self.entries.newest:,}", theme) + 16 + 9
-        self.setColumnWidth(ENTRY, max(self.columnWidth(ENTRY), round(number)))
+        self.fit_numbers()
         bottom = min(self.entries.rowCount(), 200)
         rows = [row for place in range(bottom) if (row := self.entries.row_at(place))]
         for column, role in ((TIME, "mono_small"), (DEVICE, "name")):
             words = (cell_text(row.cells[column]) for row in rows)
             widest = max((paint.text_width(word, theme, role) for word in words), default=0.0)
             self.setColumnWidth(column, max(self.columnWidth(column), round(widest) + 18))
+
+    def fit_numbers(self) -> None:
+        """Make room for the longest number: digits are never cut."""
+        number = paint.text_width(f"{self.entries.newest:,}", theme_of(self)) + FRAME.first_column + 9
+        self.setColumnWidth(ENTRY, max(self.columnWidth(ENTRY), round(number)))
 
     def choose_seq(self, seq: int) -> bool:
         """Move the cursor to this entry; False when it is not in the rows."""

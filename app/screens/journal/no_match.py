@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.components.label import Label, Link, surface
 from app.look.tokens import SPACE
+from app.screens.journal.entry_words import shown
 from app.screens.journal.query_text import TIME_FIELDS, terms_of, without_term
 from app.shell.words import plural
 
@@ -66,6 +67,6 @@ class NoMatch(QWidget):
         self._way(f"Show all {plural(entries, 'entry', 'entries')}", "")
 
     def _way(self, words: str, query: str) -> None:
-        link = Link(words)
+        link = Link(shown(words))
         link.clicked.connect(lambda *_: self.query_wanted.emit(query))
         self._ways.addWidget(link, 0, Qt.AlignmentFlag.AlignLeft)

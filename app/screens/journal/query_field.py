@@ -189,6 +189,8 @@ class QueryField(QLineEdit):
             return
         if self.suggestions is not None and self.list_is_open():
             self.suggestions.step(by)
+            # The list has no focus of its own: what is chosen in it is said of the field.
+            self.setAccessibleDescription(f"Suggestion: {self.suggestions.current()}")
         elif by > 0:
             self.down_pressed.emit()
 

@@ -231,6 +231,7 @@ class JournalScreen(Screen):
         self.table.arrange()
         self.feed.hold_news(not self.table.at_top())
         self._choose_after_reading()
+        self._choose_newest = False
         self.table.look()
         self._journal_changed()
 
@@ -255,6 +256,7 @@ class JournalScreen(Screen):
 
     def _show_count(self) -> None:
         if self.feed.loaded:
+            self.table.fit_numbers()
             total = max(self._entries(), self.table.entries.newest)
             self.bar.show_count(self.feed.total, self.feed.total_exact, total, self.feed.took_ms)
 
@@ -331,8 +333,8 @@ class JournalScreen(Screen):
     def _show_current(self) -> None:
         self._choose_soon.stop()
         entry: Entry | None = self.table.current_entry()
-        if entry is not None or not self.table.current_key():
-            self.pane.show_entry(entry)
+        if entry is not None or not self.table.entries.rowCount():
+            self.pane.show_entry(entry)  # without a current row, what somebody reads stays
 
     def _into_pane(self) -> None:
         self.pane.show()

@@ -1,0 +1,312 @@
+"""The journal's pane: facts and body, proofs checked in the window, neighbours, pictures, ways on."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.components.banner import Notice
+from app.components.code_box import CodeBox
+from app.components.picture import PictureView
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenEntry, OpenQuery, OpenReplay, OpenRun
+from app.screens.journal.blobs_tab import MOST_TEXT, read_blob
+from app.screens.journal.proof_check import check_proof, steps_of
+from app.screens.journal.screen import JournalScreen
+from core.audit.checkpoint import Signer, origin_of
+from core.audit.entries import Entry, Kind
+from core.audit.merkle import inclusion_path, leaf_hash, root_of
+from core.errors import JournalCorrupt, ServiceError
+from core.service.console import Proof
+from tests.fakes.console import FakeConsole
+from tests.fakes.journal_proof import entry_bytes, prove_entry
+from tests.fakes.pictures import desktop_png
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+
+async def entry_of(desk: Desk, seq: int, tab: str = "entry") -> JournalScreen:
+    desk.window.open("journal", OpenEntry(seq, tab))
+    screen: Any = desk.window.current
+    await seen(lambda: screen.pane.entry is not None and screen.pane.entry.seq == seq)
+    return screen
+
+
+def first_seq(console: FakeConsole, query: str) -> int:
+    return console.journal.matching(query)[0].seq
+
+
+# Proofs, attacked
+
+
+@pytest.fixture(scope="module")
+def proven() -> tuple[Entry, Proof]:
+    entries = [
+        Entry(seq=seq, time=f"2026-01-01T00:00:{seq:02d}.000000Z", kind=Kind.COMMAND_SENT, actor="service")
+        for seq in range(1, 24)
+    ]
+    return entries[6], prove_entry(entries, entries[6])
+
+
+def test_a_proof_that_holds_is_said_to_hold(proven: tuple[Entry, Proof]) -> None:
+    finding = check_proof(*proven)
+    assert (finding.ok, finding.words) == (True, "In the journal, unchanged.")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"entry": lambda p: p.entry.replace("command_sent", "result_recorded")}, "does not give the hash"),
+        ({"path": lambda p: [p.path[1], p.path[0], *p.path[2:]]}, "does not lead from this entry"),
+        ({"path": lambda p: p.path[:-1]}, "does not lead from this entry"),
+        ({"path": lambda p: ["no hash", *p.path[1:]]}, "holds something that is not a hash"),
+        ({"seq": lambda p: p.seq + 1}, "does not lead from this entry"),
+        ({"root": lambda p: "00" * 32}, "does not lead from this entry"),
+        ({"checkpoint": lambda p: p.checkpoint.replace("\n23\n", "\n24\n")}, "signature"),
+        ({"checkpoint": lambda p: ""}, "not a signed note"),
+        ({"public_key": lambda p: ""}, "public key is missing"),
+        ({"public_key": lambda p: "zz"}, "public key is missing"),
+    ],
+)
+def test_a_proof_that_was_tampered_with_does_not_hold(
+    proven: tuple[Entry, Proof], change: dict[str, Any], words: str
+) -> None:
+    entry, proof = proven
+    forged = proof.model_copy(update={name: make(proof) for name, make in change.items()})
+    finding = check_proof(entry, forged)
+    assert not finding.ok
+    assert words in finding.words
+
+
+def test_a_checkpoint_signed_with_another_key_is_refused(proven: tuple[Entry, Proof]) -> None:
+    entry, proof = proven
+    forger = Signer(Ed25519PrivateKey.generate(), origin_of("qd-desk-1"))
+    note = forger.sign(proof.size, bytes.fromhex(proof.root))
+    finding = check_proof(entry, proof.model_copy(update={"checkpoint": note}))
+    assert not finding.ok
+    assert "another key" in finding.words
+
+
+def test_a_good_proof_of_other_words_than_are_shown_is_refused(proven: tuple[Entry, Proof]) -> None:
+    entry, proof = proven
+    finding = check_proof(entry.model_copy(update={"actor": "operator:anna"}), proof)
+    assert not finding.ok
+    assert "other words" in finding.words
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 23, 64, 65])
+def test_the_steps_say_which_entries_are_below_each_hash(size: int) -> None:
+    leaves = [leaf_hash(b"%d" % number) for number in range(size)]
+    for index in range(size):
+        path = inclusion_path(index, size, lambda start, end: root_of(leaves[start:end]))
+        proof = Proof(
+            seq=index + 1, leaf="", path=[node.hex() for node in path], root=root_of(leaves).hex(), size=size
+        )
+        steps = steps_of(proof)
+        assert [root_of(leaves[one.first - 1 : one.last]).hex() for one in steps] == proof.path
+        assert all((one.side == "right") == (one.first > index + 1) for one in steps)
+
+
+def test_p_proves_the_entry_and_shows_the_way_to_the_checkpoint(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        seq = first_seq(console, "kind:command_refused")
+        screen = await entry_of(desk, seq)
+        QTest.keyClick(screen.table, Qt.Key.Key_P)
+        proof = screen.pane.proof
+        await seen(lambda: proof.verdict.isVisible())
+        assert proof.verdict.text() == "In the journal, unchanged."
+        assert proof.checkpoint.toPlainText().startswith("qd-desk-1/journal\n18204\n")
+        assert proof.text.exact_bytes == entry_bytes(console.journal.find(seq))
+        QTest.mouseClick(proof.tree.more, Qt.MouseButton.LeftButton)
+        assert proof.tree._open
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_forged_proof_is_shown_as_a_failure(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    honest = console.journal.proof
+
+    def forged(seq: int) -> Proof:
+        return honest(seq).model_copy(update={"root": "00" * 32})
+
+    console.journal.proof = forged  # type: ignore[method-assign]  # the service lies here
+
+    async def scenario(desk: Desk) -> None:
+        screen = await entry_of(desk, first_seq(console, "kind:command_refused"), "proof")
+        await seen(lambda: screen.pane.proof.failure.isVisible())
+        assert not screen.pane.proof.verdict.isVisible()
+        assert "does not lead" in screen.pane.proof.failure.accessibleName()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_proof_that_cannot_be_had_says_why(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.fail_next["proof"] = ServiceError("The line broke.")
+
+    async def scenario(desk: Desk) -> None:
+        screen = await entry_of(desk, first_seq(console, "kind:command_refused"), "proof")
+        await seen(lambda: "The line broke." in screen.pane.proof.message.text())
+
+    play(theme, tmp_path, console, scenario)
+
+
+# Entry and neighbours
+
+
+def test_the_pane_shows_the_fields_and_the_body(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        seq = first_seq(console, "tool:screenshot kind:result_recorded")
+        screen = await entry_of(desk, seq)
+        entry = console.journal.find(seq)
+        assert screen.pane.entry_tab.body.value == entry.body
+        assert screen.pane.entry_tab.facts.value("Command").text() == entry.call_id
+        assert screen.pane._title.text().startswith(f"screenshot on {entry.device}, {entry.run} step")
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_neighbours_are_shown_and_the_same_command_is_marked(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+    for number in range(40):
+        call = "c-mine" if number in (20, 22) else f"c-{number}"
+        console.write(Kind.COMMAND_SENT, "service", call_id=call, device="lab-lnx-01")
+
+    async def scenario(desk: Desk) -> None:
+        screen = await entry_of(desk, 21, "around")
+        table = screen.pane.around.table
+        await seen(lambda: table.rows_model.rowCount() == 21)
+        assert [row.key for row in table.rows_model.rows if row.tint] == ["23", "21"]
+        assert table.current_key() == "21"
+        assert screen.pane.tabs.tabText(2) == "Around it 2"
+        table.choose("23")
+        table.setFocus()
+        QTest.keyClick(table, Qt.Key.Key_Return)
+        await seen(lambda: screen.pane.entry is not None and screen.pane.entry.seq == 23)
+        assert screen.pane.current_tab() == "around"
+
+    play(theme, tmp_path, console, scenario)
+
+
+# Blobs
+
+
+def test_pictures_texts_and_a_damaged_blob_each_have_their_place(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+    journal = console.journal
+    picture = journal.add_blob(desktop_png("lab-lnx-01", "linux"))
+    text = journal.add_blob(b"stdout of a command\nsecond line\n")
+    other = journal.add_blob(bytes(range(128, 256)))
+    missing = "ab" * 32
+    body = {"evidence": [{"blob": picture, "what": "screenshot"}]}
+    console.write(Kind.RESULT_RECORDED, "service", blobs=[picture, text, other, missing], body=body)
+
+    async def scenario(desk: Desk) -> None:
+        screen = await entry_of(desk, 1, "pictures")
+        tab = screen.pane.pictures
+        assert screen.pane.tabs.tabText(3) == "Pictures 4"
+        await seen(lambda: tab.findChildren(PictureView) and tab.findChildren(CodeBox))
+        await seen(lambda: tab.findChildren(Notice))
+        view, box, notice = (tab.findChild(kind) for kind in (PictureView, CodeBox, Notice))
+        assert (view.image().width(), view.accessibleName()) == (1280, "Screenshot: Screenshot")
+        assert box.toPlainText() == "stdout of a command\nsecond line\n"
+        assert "There is no blob abababababab." in notice.accessibleName()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_blob_that_is_not_what_it_was_says_so_in_its_place(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+    blob = console.journal.add_blob(b"text")
+    console.write(Kind.RESULT_RECORDED, "service", blobs=[blob])
+    console.fail_next["blob"] = JournalCorrupt("The blob is not what was stored.")
+
+    async def scenario(desk: Desk) -> None:
+        screen = await entry_of(desk, 1, "pictures")
+        await seen(lambda: screen.pane.pictures.findChildren(Notice))
+        notice = screen.pane.pictures.findChild(Notice)
+        assert notice.accessibleName().startswith("The blob is not what was stored.")
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_long_text_is_cut_between_letters() -> None:
+    blob = read_blob("é".encode() * MOST_TEXT)
+    assert blob.text is not None
+    assert set(blob.text) == {"é"}
+    assert len(blob.text.encode()) <= MOST_TEXT + 4
+    assert read_blob(b"\xff\xfe\x00").text is None
+
+
+# Ways on
+
+
+@pytest.mark.parametrize("in_run", [True, False])
+def test_r_replays_the_run_or_what_was_around(theme: Theme, tmp_path: Path, in_run: bool) -> None:
+    console = story()
+    query = "run:r-0418 kind:result_recorded" if in_run else "kind:result_recorded tool:get_system_info"
+
+    async def scenario(desk: Desk) -> None:
+        seq = first_seq(console, query)
+        screen = await entry_of(desk, seq)
+        opened: list[Any] = []
+        desk.window.open = lambda name, target=None: opened.append((name, target))  # type: ignore[method-assign]
+        QTest.keyClick(screen.table, Qt.Key.Key_R)
+        run = console.journal.find(seq).run
+        if in_run:
+            assert opened == [("replay", OpenReplay(run=run, at=seq))]
+            QTest.mouseClick(screen.pane.run, Qt.MouseButton.LeftButton)
+            entry = console.journal.find(seq)
+            assert opened[1] == ("runs", OpenRun(entry.run, entry.device, entry.step))
+        else:
+            assert opened == [("replay", OpenReplay(around=seq, at=seq))]
+            assert not screen.pane.run.isEnabled()
+            assert "no run" in screen.pane.run.toolTip()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_enter_goes_into_the_pane_and_escape_comes_back_then_closes_it(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("journal", OpenQuery(""))
+        screen: Any = desk.window.current
+        await seen(lambda: screen.pane.entry is not None)
+        QTest.keyClick(screen.table, Qt.Key.Key_Return)
+        assert screen.pane.tabs.hasFocus()
+        assert screen.escape()
+        assert screen.table.hasFocus()
+        assert screen.escape()
+        assert not screen.pane.isVisible()
+        QTest.keyClick(screen.table, Qt.Key.Key_Return)
+        assert screen.pane.isVisible()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_going_through_rows_quickly_asks_for_the_last_proof_only(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await entry_of(desk, 18_200, "proof")
+        await seen(lambda: screen.pane.proof.verdict.isVisible())
+        before = console.asked.count("proof")
+        for _ in range(8):
+            QTest.keyClick(screen.table, Qt.Key.Key_Down)
+        await seen(lambda: screen.pane.entry.seq == 18_192)
+        await seen(lambda: console.asked.count("proof") > before)
+        await asyncio.wait_for(asyncio.shield(screen.pane.proof._ask), 5)
+        assert console.asked.count("proof") == before + 1
+
+    play(theme, tmp_path, console, scenario)

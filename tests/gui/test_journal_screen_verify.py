@@ -1,0 +1,143 @@
+"""The banner of the journal: verified, old, failed, running, not writable."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.journal.screen import JournalScreen
+from core.errors import ServiceError
+from core.service.console import JournalChanged, VerifyReport
+from tests.fakes.console import FakeConsole
+from tests.fakes.journal import stamp
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+
+async def journal_of(desk: Desk) -> JournalScreen:
+    desk.window.open("journal")
+    screen: Any = desk.window.current
+    await seen(lambda: screen.feed.loaded and not screen.feed.loading)
+    return screen
+
+
+def tell(console: FakeConsole, **changes: Any) -> None:
+    console.journal.status = console.journal.status.model_copy(update=changes)
+    console.emit(JournalChanged(journal=console.journal.status))
+
+
+def link_of(screen: JournalScreen, words: str) -> Any:
+    return next(link for link in screen.verify_banner.banner._links if link.text() == words)
+
+
+def test_v_verifies_in_the_background_and_says_what_was_checked(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        held = console.hold_back("verify")
+        QTest.keyClick(screen.table, Qt.Key.Key_V)
+        QTest.keyClick(screen.table, Qt.Key.Key_V)
+        banner = screen.verify_banner
+        assert banner.progress.isVisible()
+        assert banner.progress.bar.share() is None
+        held.set()
+        await seen(lambda: not banner.running)
+        await seen(lambda: banner.banner.kind == "ok" and " blob" in banner.banner.words())
+        words = banner.banner.words()
+        assert words.startswith(f"Everything verifies. 18,204 entries, {len(console.journal.blobs)} blobs,")
+        assert words.endswith(" in 0.40 s")
+        assert console.asked.count("verify") == 1
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_journal_that_was_never_verified_is_not_called_well(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        assert screen.verify_banner.banner.kind == "warn"
+        assert "Not verified yet." in screen.verify_banner.banner.words()
+        QTest.mouseClick(link_of(screen, "Verify now"), Qt.MouseButton.LeftButton)
+        await seen(lambda: screen.verify_banner.banner.kind == "ok")
+
+    play(theme, tmp_path, FakeConsole(), scenario)
+
+
+def test_a_verification_older_than_a_day_is_not_called_well(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    tell(console, verified_at=stamp(datetime.now(UTC) - timedelta(hours=25)))
+
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        assert screen.verify_banner.banner.kind == "warn"
+        assert "more than a day ago" in screen.verify_banner.banner.words()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_failed_verification_names_the_entry_shows_it_and_says_what_to_do(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+
+    async def failing() -> VerifyReport:
+        at = stamp(datetime.now(UTC))
+        tell(console, verified_at=at, verified_ok=False, first_bad=18_010)
+        return VerifyReport(
+            ok=False, entries=18_204, blobs=3, checkpoints=4, first_bad=18_010, problem="why", checked_at=at
+        )
+
+    console.verify = failing  # type: ignore[method-assign]  # a journal that does not verify
+
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        screen.verify()
+        await seen(lambda: screen.verify_banner.banner.kind == "fail")
+        assert "Entry 18,010 does not match its hash." in screen.verify_banner.banner.words()
+        QTest.mouseClick(link_of(screen, "What now"), Qt.MouseButton.LeftButton)
+        advice = screen.verify_banner.advice
+        assert advice.isVisible()
+        for words in ("Keep a copy", "Look at entry 18,010", "backup", desk.state.home):
+            assert words in advice.accessibleName()
+        QTest.mouseClick(link_of(screen, "Show entry"), Qt.MouseButton.LeftButton)
+        await seen(lambda: screen.pane.entry is not None and screen.pane.entry.seq == 18_010)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_verification_that_could_not_be_made_says_nothing_about_the_journal(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+    console.fail_next["verify"] = ServiceError("The line broke.")
+
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        screen.verify()
+        await seen(lambda: screen.verify_banner.banner.words().startswith("Not verified. The line broke."))
+        assert screen.verify_banner.banner.kind == "warn"
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_journal_that_cannot_be_written_says_why_and_what_to_do(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        assert not screen.verify_banner.unwritable.isVisible()
+        tell(console, writable=False, problem="database or disk is full")
+        await seen(lambda: screen.verify_banner.unwritable.isVisible())
+        words = screen.verify_banner.unwritable.words()
+        assert "no action is sent" in words
+        assert "Database or disk is full. Make room" in words
+        tell(console, writable=True, problem="")
+        await seen(lambda: not screen.verify_banner.unwritable.isVisible())
+
+    play(theme, tmp_path, console, scenario)
