@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import sys
 import threading
@@ -17,7 +18,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import structlog
-from PySide6.QtCore import QObject, QThread, Signal, SignalInstance
+from PySide6.QtCore import QObject, QThread, QTimer, Signal, SignalInstance
 from PySide6.QtWidgets import QApplication
 
 os.environ.setdefault("QT_API", "pyside6")
@@ -29,6 +30,7 @@ log = structlog.get_logger(__name__)
 
 Result = TypeVar("Result")
 END_TIMEOUT_S = 5.0
+COLLECT_EVERY_MS = 250
 
 
 def run_on_qt(app: QApplication, main: Coroutine[Any, Any, Result]) -> Result:
@@ -42,10 +44,15 @@ def run_on_qt(app: QApplication, main: Coroutine[Any, Any, Result]) -> Result:
     app.setQuitOnLastWindowClosed(False)
     loop = qasync.QEventLoop(app)
     asyncio.set_event_loop(loop)
+    keeper = GarbageKeeper()
     try:
         return loop.run_until_complete(main)  # type: ignore[no-any-return]  # qasync has no types
     finally:
-        _end(loop)
+        try:
+            _end(loop)
+        finally:
+            # Only now: no thread of the loop is left that could collect in the wrong place.
+            keeper.stop()
 
 
 def _end(loop: Any) -> None:
@@ -59,6 +66,39 @@ def _end(loop: Any) -> None:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+class GarbageKeeper(QObject):
+    """Collects cyclic garbage in the window's thread, and nowhere else.
+
+    Python collects in whatever thread happens to allocate. In a worker thread (`asyncio.to_thread`) that
+    takes widgets apart there, timers and all, and the program crashes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._was_on = gc.isenabled()
+        gc.disable()
+        self._timer = QTimer(self)
+        self._timer.setInterval(COLLECT_EVERY_MS)
+        self._timer.timeout.connect(self.collect)
+        self._timer.start()
+
+    def collect(self) -> None:
+        """Collect the oldest generation that is due, by Python's own thresholds."""
+        due = [
+            generation
+            for generation, (count, most) in enumerate(zip(gc.get_count(), gc.get_threshold(), strict=True))
+            if count > most
+        ]
+        if due:
+            gc.collect(due[-1])
+
+    def stop(self) -> None:
+        """Let Python collect by itself again."""
+        self._timer.stop()
+        if self._was_on:
+            gc.enable()
 
 
 async def ended(finished: SignalInstance) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.event_loop import run_on_qt
@@ -18,6 +20,7 @@ from app.window import MainWindow
 from core.home import Home
 from core.service.console import Console
 from tests.fakes.console import FakeConsole
+from tests.fakes.window import seen
 
 
 def test_closing_the_window_ends_the_program_and_leaves_the_service(
@@ -41,6 +44,33 @@ def test_closing_the_window_ends_the_program_and_leaves_the_service(
     assert (sys.excepthook, threading.excepthook) == hooks
     assert not any(one.isVisible() for one in qapp.topLevelWidgets())
     theme.apply(qapp)
+
+
+def test_widgets_are_never_collected_in_a_worker_thread(theme: Theme, qapp: QApplication) -> None:
+    died_in: list[str] = []
+
+    class Watched(QObject):
+        def __init__(self) -> None:
+            super().__init__()
+            self.itself = self  # a cycle: only the collector can free it
+            weakref.finalize(self, lambda: died_in.append(threading.current_thread().name))
+
+    # Kept, because freed objects no longer count towards the next collection.
+    kept: list[list[object]] = []
+
+    def allocate_much() -> None:
+        kept.extend([[]] for _ in range(200_000))
+
+    async def main() -> None:
+        for _ in range(20):
+            Watched()
+        await asyncio.to_thread(allocate_much)
+        assert not died_in, "the worker must not collect"
+        await seen(lambda: len(died_in) == 20)
+
+    run_on_qt(qapp, main())
+    assert set(died_in) == {threading.main_thread().name}
+    assert gc.isenabled()
 
 
 def test_an_error_in_main_still_ends_the_loop_and_its_tasks(theme: Theme, qapp: QApplication) -> None:
