@@ -7,6 +7,7 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from core.batch.models import Step
 from core.canonical import canonical_bytes
 from core.errors import ErrorCode, Refused
 from core.fleet.models import Device, Effect, Risk, Tool
@@ -54,6 +55,12 @@ def decide_call(tool: Tool, parameters: dict[str, Any], profile: Profile, device
         reversible=tool.contract.reversible.value,
         undo="The device keeps the old file; restore_file puts it back." if undoable else "",
     )
+
+
+def decide_step(tools: list[Tool], step: Step, device: Device) -> Decision | None:
+    """What a guarded console says of a step; None when the device has no such tool."""
+    known = next((tool for tool in tools if tool.tool_name == step.tool), None)
+    return decide_call(known, step.parameters, Profile.GUARDED, device) if known else None
 
 
 def summary_of(tool: Tool, parameters: dict[str, Any], findings: list[Finding]) -> str:

@@ -18,7 +18,7 @@ from core.policy.models import Answer, Approval, Operator, Reason
 from core.policy.requests import make_request
 from tests.fakes.bay_count import add_bay_count
 from tests.fakes.console import FakeConsole
-from tests.fakes.decisions import decide_call
+from tests.fakes.decisions import decide_call, decide_step
 from tests.fakes.fleet_data import ago, make_devices
 from tests.fakes.journal import at, stamp
 from tests.fakes.pictures import desktop_png
@@ -255,6 +255,7 @@ def _result(
         result=None if sign in "x?" else answer,
         duration_ms=180.0 + began % 400,
         evidence=evidence,
+        decision=decide_step(console.tools_of[device], step, console.devices[device]),
     )
     console.journal.write(
         Kind.COMMAND_REFUSED if sign == "x" else Kind.RESULT_RECORDED,

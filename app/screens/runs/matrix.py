@@ -107,6 +107,11 @@ class MatrixView(QTableView):
         """Move to the next cell that needs a look; False when there is none."""
         return self.go_to(self.cells.next_needing(self.currentIndex()))
 
+    def needed_height(self) -> int:
+        """How high the matrix is with all its rows in sight."""
+        rows = self.cells.rowCount() * self._names.defaultSectionSize()
+        return self.horizontalHeader().sizeHint().height() + rows + 2
+
     def tick(self) -> None:
         """Paint the times of what goes on anew."""
         if self.cells.goes_on():

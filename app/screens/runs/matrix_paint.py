@@ -143,6 +143,16 @@ class DeviceHead(QHeaderView):
         self.setAccessibleName("Devices")
         self._width = 120
 
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Below the last name there is nothing: the ground of the pane."""
+        end = self.length() - self.offset()
+        super().paintEvent(event)
+        if end < self.viewport().height():
+            painter = QPainter(self.viewport())
+            rest = QRect(0, end, self.viewport().width(), self.viewport().height() - end)
+            painter.fillRect(rest, theme_of(self).color("base"))
+            painter.end()
+
     def measure(self) -> None:
         """Be as wide as the longest name."""
         theme = theme_of(self)

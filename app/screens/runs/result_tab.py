@@ -66,8 +66,11 @@ class ResultTab(QWidget):
         column.addWidget(self.problem)
         column.addStretch(0)
 
-    def show_cell(self, cell: Cell) -> None:
-        """Show what the cell came to; what is shown already stays as it was opened."""
+    def show_cell(self, cell: Cell, said_above: bool) -> None:
+        """Show what the cell came to; what is shown already stays as it was opened.
+
+        `said_above`: the drawer's banner says what went wrong, so only what to do is left to say.
+        """
         result = cell.result
         words = _NOT_YET.get(cell.state, "Nothing came back.")
         if cell.note and result is None:
@@ -75,7 +78,7 @@ class ResultTab(QWidget):
         if (result, words) == self._shown:
             return
         self._shown = (result, words)
-        self._show_error(result.error if result else None)
+        self._show_error(result.error if result else None, said_above)
         value = result.result if result else None
         self.json.setVisible(value is not None)
         self.nothing.setVisible(value is None)
@@ -87,9 +90,11 @@ class ResultTab(QWidget):
         self.layout().setStretch(2, 1 if value is not None else 0)  # type: ignore[union-attr]
         self.layout().setStretch(5, 0 if value is not None else 1)  # type: ignore[union-attr]
 
-    def _show_error(self, error: ErrorInfo | None) -> None:
+    def _show_error(self, error: ErrorInfo | None, said_above: bool) -> None:
         self.error.setVisible(error is not None)
-        if error is not None:
+        if error is not None and said_above:
+            self.error.say("note", one_line(error.next) or one_line(error.message), error.code.value)
+        elif error is not None:
             self.error.say("fail", one_line(error.message), f"{error.code.value}: {one_line(error.next)}")
 
     def _show_evidence(self, evidence: list[Evidence]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from app.components.banner import Banner
@@ -55,6 +55,7 @@ class RunsScreen(Screen):
         self._task: asyncio.Future[object] | None = None
         self._asked_older = False
         self._narrow = False
+        self._share = 0.0
         self._drawer_open = True
         self._pause = QTimer(self)
         self._pause.setSingleShot(True)
@@ -78,7 +79,7 @@ class RunsScreen(Screen):
         super().bind(state, link, nav)
         self._connect()
         self.remember("panes-v1", self.panes_split)
-        self.remember("drawer-v1", self.split)
+        self._share = float(str(self.remembered("matrix_share", 0)) or 0)
         self._drawer_open = str(self.remembered("drawer_open", "true")).lower() == "true"
         self.drawer.want_tab(str(self.remembered("tab", "")))
         self._take_runs("")
@@ -89,7 +90,7 @@ class RunsScreen(Screen):
         self.split.setHandleWidth(1)
         self.split.addWidget(self.matrix)
         self.split.addWidget(self.drawer)
-        self.split.setSizes([500, 500])
+        self.split.splitterMoved.connect(self._divided)
         self.drawer.setMinimumHeight(150)
         self.matrix.setMinimumHeight(90)
         self.message = Label("", tone="text2", wrap=True)
@@ -213,8 +214,24 @@ class RunsScreen(Screen):
         self.head.show_list.setVisible(narrow)
         self.counts.set_short(narrow)
         self.drawer.set_narrow(narrow)
-        if self.remembered("drawer-v1") is None:
-            self.split.setSizes([550, 450] if narrow else [500, 500])
+        self._divide()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Divide the new height as before."""
+        super().resizeEvent(event)
+        if event.oldSize().height() != event.size().height() and hasattr(self, "split"):
+            self._divide()
+
+    def _divide(self) -> None:
+        """The drawer gets its half, and what a short matrix does not need; unless the operator moved it."""
+        height = self.split.height()
+        most = 0.55 if self._narrow else 0.5
+        matrix = height * self._share if self._share else min(height * most, self.matrix.needed_height())
+        self.split.setSizes([round(matrix), round(height - matrix)])
+
+    def _divided(self, *_: int) -> None:
+        self._share = round(self.matrix.height() / max(1, self.split.height()), 3)
+        self.keep("matrix_share", self._share)
 
     # Runs
 
@@ -302,6 +319,8 @@ class RunsScreen(Screen):
         if first:
             self._go_to_wanted()
         self.drawer.setVisible(self._drawer_open and self.matrix.current_cell() is not None)
+        if first:
+            QTimer.singleShot(0, self, self._divide)
 
     def _run_failed(self, error: QuarterdeckError) -> None:
         self._task = None

@@ -1,0 +1,439 @@
+"""Runs: the list, the matrix and its filters, cancelling, saving, and what goes on live."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenApproval, OpenQuery, OpenReplay, OpenRun, Target
+from app.screens.runs.matrix_model import LOOK_ROLE
+from app.screens.runs.screen import RunsScreen
+from core.batch.models import CellState, Run, RunState
+from core.errors import DeviceError, ErrorCode, QuarterdeckError
+from core.service.console import CellChanged, ConsoleState, RunChanged
+from tests.fakes.console import FakeConsole
+from tests.fakes.fleet_data import ago
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+CLEAN = "r-0418"
+
+
+async def runs_of(desk: Desk, target: Target | None = None) -> RunsScreen:
+    desk.window.open("runs", target)
+    screen = desk.window.current
+    assert isinstance(screen, RunsScreen)
+    await seen(lambda: screen.matrix.cells.total())
+    return screen
+
+
+def opened_screens(desk: Desk) -> list[tuple[str, Target | None]]:
+    opened: list[tuple[str, Target | None]] = []
+    desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
+    return opened
+
+
+def listed(screen: RunsScreen) -> list[str]:
+    model = screen.list.model
+    return [run.id for row in range(model.rowCount()) if (run := model.run_at(row)) is not None]
+
+
+def at_cell(screen: RunsScreen) -> tuple[str, str]:
+    cell = screen.matrix.current_cell()
+    assert cell is not None
+    return cell.device, cell.step
+
+
+def press(screen: RunsScreen, key: Qt.Key) -> None:
+    QTest.keyClick(screen.matrix, key)
+
+
+class ManyRuns(FakeConsole):
+    """A console that knows many runs, of which its state names only the newest ten."""
+
+    def __init__(self, count: int) -> None:
+        known = story()
+        super().__init__()
+        pattern = known.work.find("r-0409")
+        for number in range(1, count + 1):
+            changes = {"id": f"r-{number:04d}", "name": f"Old {number}", "started_at": ago(9000 - number)}
+            summary = pattern.summary.model_copy(update=changes)
+            cells = [cell.model_copy(update={"run": summary.id}) for cell in pattern.cells]
+            self.work.add(Run(summary=summary, batch=pattern.batch, cells=cells))
+
+    async def state(self) -> ConsoleState:
+        whole = await super().state()
+        return whole.model_copy(update={"runs": whole.runs[:10]})
+
+
+def test_runs_are_listed_newest_first_with_state_and_how_much_is_done(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk)
+        known = desk.state.runs_newest_first()
+        assert listed(screen) == [run.id for run in known]
+        place = screen.list.model.index(screen.list.model.place_of(CLEAN))
+        said = str(place.data(Qt.ItemDataRole.AccessibleTextRole))
+        assert said.startswith("Free disk space, r-0418, waits, 7 devices")
+        assert said.endswith("19 of 42 done")
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_the_list_is_filtered_by_name_id_and_state(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk)
+        QTest.keyClick(desk.window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+        assert screen.list.field.hasFocus()
+        for text, wanted in (("night", ["r-0408"]), ("0411", ["r-0411"]), ("unknown", ["r-0410"])):
+            screen.list.field.clear()
+            QTest.keyClicks(screen.list.field, text)
+            await seen(lambda wanted=wanted: listed(screen) == wanted)
+        QTest.keyClicks(screen.list.field, " nothing like it")
+        await seen(screen.list.message.isVisible)
+        assert screen.list.message.text() == "No run matches this filter."
+        QTest.keyClick(screen.list.field, Qt.Key.Key_Escape)
+        await seen(lambda: len(listed(screen)) == len(desk.state.runs))
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_older_runs_are_read_in_pages_while_the_list_is_scrolled(theme: Theme, tmp_path: Path) -> None:
+    console = ManyRuns(115)
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk)
+        await seen(lambda: len(listed(screen)) == 60)
+        bar = screen.list.view.verticalScrollBar()
+        bar.setValue(bar.maximum())
+        await seen(lambda: len(listed(screen)) == 110)
+        bar.setValue(bar.maximum())
+        await seen(lambda: len(listed(screen)) == 115)
+        assert listed(screen) == [f"r-{number:04d}" for number in range(115, 0, -1)]
+        assert not screen.list.older.isVisible()
+        assert console.asked.count("runs") == 3
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_the_matrix_shows_every_cell_with_the_consoles_own_conclusion(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN))
+        await seen(lambda: screen.matrix.cells.rowCount() == 7)
+        cells = screen.matrix.cells
+        rows = [
+            [cells.index(row, column).data(LOOK_ROLE) for column in range(6)]
+            for row in range(cells.rowCount())
+        ]
+        assert rows[0] == ["confirmed", "confirmed", "unverified", "confirmed", "confirmed", "unverified"]
+        assert rows[5][1] == "failed"
+        assert rows[6][1:3] == ["no_such_tool", "refused"]
+        assert cells.headerData(0, Qt.Orientation.Horizontal) == "1 disk"
+        assert screen.head.number.text() == CLEAN
+        assert screen.counts.chips["done"].accessibleName() == "18 done"
+        assert screen.counts.chips["idle"].accessibleName() == "9 skipped or not started"
+        assert screen.counts.look.text() == "Needs a look 4"
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_n_goes_round_through_what_needs_a_look(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN, "lab-lnx-01", "disk"))
+        await seen(lambda: at_cell(screen) == ("lab-lnx-01", "disk"))
+        wanted = [
+            ("lab-lnx-04", "clean"),
+            ("lab-lnx-05", "mark"),
+            ("build-lnx-03", "keep"),
+            ("edge-gw-11", "clean"),
+            ("lab-lnx-04", "clean"),
+        ]
+        for place in wanted:
+            press(screen, Qt.Key.Key_N)
+            assert at_cell(screen) == place
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_count_shows_only_the_devices_that_have_such_a_cell(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN))
+        await seen(lambda: screen.matrix.cells.rowCount() == 7)
+        screen.counts.chips["running"].click()
+        assert screen.matrix.cells.devices == ["lab-lnx-02", "lab-lnx-03"]
+        assert at_cell(screen) == ("lab-lnx-02", "clean")
+        screen.counts.look.click()
+        assert screen.matrix.cells.devices == ["lab-lnx-04", "lab-lnx-05", "build-lnx-03", "edge-gw-11"]
+        assert not screen.counts.chips["running"].isChecked()
+        QTest.keyClick(desk.window, Qt.Key.Key_Escape)
+        assert len(screen.matrix.cells.devices) == 7
+        assert screen.counts.all.isChecked()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_enter_on_a_cell_that_waits_opens_its_request(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN, "lab-lnx-04", "clean"))
+        await seen(lambda: at_cell(screen) == ("lab-lnx-04", "clean"))
+        opened = opened_screens(desk)
+        press(screen, Qt.Key.Key_Return)
+        cell = screen.matrix.current_cell()
+        assert cell is not None
+        assert cell.approval
+        assert opened == [("approvals", OpenApproval(cell.approval))]
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_cell_changes_live_and_the_counts_with_it(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN, "lab-lnx-02", "clean"))
+        await seen(lambda: at_cell(screen) == ("lab-lnx-02", "clean"))
+        cell = screen.matrix.current_cell()
+        assert cell is not None
+        console.emit(CellChanged(cell=cell.model_copy(update={"state": CellState.UNKNOWN})))
+        await seen(lambda: screen.counts.chips["unknown"].isVisible())
+        assert screen.counts.chips["running"].accessibleName() == "1 running"
+        assert screen.counts.look.text() == "Needs a look 5"
+        assert screen.drawer.banner.fact.text() == "This may have happened. Nothing was sent again."
+        assert at_cell(screen) == ("lab-lnx-02", "clean")
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_cells_of_another_run_do_not_touch_this_one(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN))
+        await seen(lambda: screen.matrix.cells.rowCount() == 7)
+        before = dict(screen.matrix.cells.counts)
+        cell = console.work.find(CLEAN).cells[14]
+        console.emit(CellChanged(cell=cell.model_copy(update={"run": "r-0001", "state": CellState.FAILED})))
+        console.emit(RunChanged(run=console.work.find("r-0408").summary.model_copy(update={"name": "Later"})))
+        await seen(lambda: (run := screen.list.model.find("r-0408")) is not None and run.name == "Later")
+        assert dict(screen.matrix.cells.counts) == before
+        assert screen.head.number.text() == CLEAN
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_cancel_asks_inline_and_only_the_second_press_cancels(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN))
+        await seen(lambda: screen.matrix.cells.rowCount() == 7)
+        QTest.keyClick(screen.matrix, Qt.Key.Key_Escape, Qt.KeyboardModifier.ShiftModifier)
+        assert screen.ask.isVisible()
+        assert screen.ask.keep.hasFocus()
+        QTest.keyClick(screen.ask.keep, Qt.Key.Key_Return)
+        assert not screen.ask.isVisible()
+        assert "cancel_run" not in console.asked
+        screen.head.cancel.click()
+        screen.ask.go_on.click()
+        await seen(lambda: not screen.ask.isVisible())
+        await seen(lambda: screen.counts.chips["cancelled"].isVisible())
+        assert not screen.head.cancel.isVisible()
+        assert console.asked.count("cancel_run") == 1
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_cancel_that_fails_says_so_where_it_was_asked(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.fail_next["cancel_run"] = DeviceError("The line broke.")
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN))
+        await seen(lambda: screen.matrix.cells.rowCount() == 7)
+        screen.head.cancel.click()
+        screen.ask.go_on.click()
+        await seen(screen.ask.problem.isVisible)
+        assert screen.ask.problem.text().startswith("The line broke.")
+        assert screen.ask.go_on.isEnabled()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_run_is_saved_as_a_batch_and_none_is_replaced_unasked(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN))
+        await seen(lambda: screen.matrix.cells.rowCount() == 7)
+        kept = console.saved["check-limits"]
+        screen.head.wished.emit("save")
+        assert screen.ask.field.text() == "Free disk space"
+        screen.ask.field.selectAll()
+        QTest.keyClicks(screen.ask.field, "check-limits")
+        QTest.keyClick(screen.ask.field, Qt.Key.Key_Return)
+        await seen(screen.ask.problem.isVisible)
+        assert screen.ask.go_on.text() == "Replace it"
+        assert console.saved["check-limits"] == kept
+        QTest.keyClicks(screen.ask.field, "-2")
+        assert screen.ask.go_on.text() == "Save"
+        QTest.keyClick(screen.ask.field, Qt.Key.Key_Return)
+        await seen(lambda: "check-limits-2" in console.saved)
+        assert console.saved["check-limits-2"].name == "Free disk space"
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_replay_journal_and_copy_are_about_this_run(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun("r-0410"))
+        await seen(lambda: screen.head.number.text() == "r-0410")
+        opened = opened_screens(desk)
+        screen.head.replay.click()
+        for action in screen.head.menu.actions()[:2]:
+            action.trigger()
+        assert opened == [("replay", OpenReplay(run="r-0410")), ("journal", OpenQuery("run:r-0410"))]
+        assert QApplication.clipboard().text() == "r-0410"
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_an_interrupted_run_says_that_the_service_ended(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    run = console.work.find(CLEAN)
+    ended = run.summary.model_copy(update={"state": RunState.INTERRUPTED, "ended_at": run.summary.started_at})
+    console.work.add(run.model_copy(update={"summary": ended}))
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN, "lab-lnx-02", "clean"))
+        await seen(lambda: at_cell(screen) == ("lab-lnx-02", "clean"))
+        assert "The service ended while this run was going on." in screen.notice.words()
+        assert screen.drawer.banner.fact.text() == "The service ended while this was going on."
+        assert screen.matrix.cells.counts["interrupted"] == 3
+        assert screen.matrix.cells.counts["running"] == 0
+        assert screen.matrix.cells.counts["to_go"] == 0
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_run_that_is_not_in_memory_is_read_and_shown(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk)
+        old = console.work.find("r-0408")
+        summary = old.summary.model_copy(update={"id": "r-0002", "name": "From long ago"})
+        cells = [cell.model_copy(update={"run": "r-0002"}) for cell in old.cells]
+        console.work._runs["r-0002"] = old.model_copy(update={"summary": summary, "cells": cells})
+        desk.window.open("runs", OpenRun("r-0002"))
+        await seen(lambda: screen.head.title.text() == "From long ago")
+        await seen(lambda: screen.matrix.cells.total() == 3)
+        assert screen.list.current == "r-0002"
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_run_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk)
+        desk.window.open("runs", OpenRun("r-9999"))
+        await seen(lambda: "There is no run r-9999." in screen.message.text())
+        assert screen.message.isVisible()
+        assert not screen.split.isVisible()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_without_a_run_the_screen_says_what_to_do(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("runs")
+        screen = desk.window.current
+        assert isinstance(screen, RunsScreen)
+        assert screen.empty.isVisible()
+        assert screen.empty.accessibleName().startswith("Nothing has run yet.")
+        await console.call("this-computer", "get_system_info", {"info_type": "memory"})
+        await seen(lambda: screen.matrix.cells.total() == 1)
+        assert not screen.empty.isVisible()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_narrow_window_hides_the_list_behind_the_title(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN))
+        assert not screen.list.isVisible()
+        screen.head.show_list.click()
+        assert screen.list.isVisible()
+        screen.list.choose("r-0410")
+        screen.list.opened.emit("r-0410")
+        await seen(lambda: screen.head.number.text() == "r-0410")
+        assert not screen.list.isVisible()
+        assert not screen.drawer.tabs._group.buttons()[-1].isHidden()
+
+    play(theme, tmp_path, story(), scenario, size=(1280, 720))
+
+
+def test_over_forty_devices_become_a_dense_matrix_of_shapes(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    run = console.work.find("r-0408")
+    names = [f"node-{number:04d}" for number in range(1000)]
+    cells = [cell.model_copy(update={"device": name}) for name in names for cell in run.cells]
+    summary = run.summary.model_copy(update={"devices": names})
+    console.work.add(run.model_copy(update={"summary": summary, "cells": cells}))
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun("r-0408"))
+        await seen(lambda: screen.matrix.cells.total() == 3000)
+        assert screen.matrix.dense
+        assert screen.matrix.rowHeight(0) == 20
+        QTest.keyClick(screen.matrix, Qt.Key.Key_End, Qt.KeyboardModifier.ControlModifier)
+        assert at_cell(screen)[0] == "node-0999"
+        said = screen.matrix.currentIndex().data(Qt.ItemDataRole.AccessibleTextRole)
+        assert str(said).startswith("node-0999, shot: confirmed")
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_at_its_end_a_run_is_read_whole_once_more(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN))
+        await seen(lambda: screen.matrix.cells.rowCount() == 7)
+        before = console.asked.count("run")
+        # An event of a cell got lost on the way; only the end of the run was heard.
+        run = console.work.find(CLEAN)
+        cells = [
+            cell.model_copy(update={"state": CellState.CANCELLED})
+            if cell.state is CellState.RUNNING
+            else cell
+            for cell in run.cells
+        ]
+        ended = run.summary.model_copy(update={"state": RunState.CANCELLED})
+        console.work.add(run.model_copy(update={"summary": ended, "cells": cells}))
+        await seen(lambda: screen.matrix.cells.counts["cancelled"] == 2)
+        assert console.asked.count("run") == before + 1
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_errors_of_the_door_never_leave_a_screen_that_reads_forever(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.fail_next["run"] = QuarterdeckError("Its entries cannot be read.", ErrorCode.JOURNAL_CORRUPT)
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("runs", OpenRun(CLEAN))
+        screen = desk.window.current
+        assert isinstance(screen, RunsScreen)
+        await seen(lambda: "Its entries cannot be read." in screen.message.text())
+        desk.state.reset.emit()
+        await seen(lambda: screen.matrix.cells.total() == 42)
+        assert not screen.message.isVisible()
+        assert screen.matrix.currentIndex() != QModelIndex()
+
+    play(theme, tmp_path, console, scenario)
