@@ -55,6 +55,7 @@ class Journal:
         self._loop = asyncio.get_running_loop()
         self._subscribers: list[Subscriber] = []
         self._noted = self._delivered = 0
+        self._was_writable = True
         self._stops: set[threading.Event] = set()
         self._blobs = Blobs(folder / BLOBS)
         self._readers = Readers(folder / DATABASE)
@@ -157,7 +158,10 @@ class Journal:
                 await self._submit([])
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
-        """Call `callback` on the event loop with the entries of each commit; gives what ends that."""
+        """Call `callback` on the event loop with the entries of each commit; gives what ends that.
+
+        It is called with none when the journal cannot be written any more, or can be again.
+        """
         self._subscribers.append(callback)
 
         def unsubscribe() -> None:
@@ -285,10 +289,12 @@ class Journal:
             if group.done is not None:
                 group.done(group)
         self._delivered += sum(1 for group in groups if group.spool and group.error is None)
+        writable = self._writer.failure is None
+        changed, self._was_writable = writable is not self._was_writable, writable
         if not self._subscribers:
             return
         entries = [entry for group in groups if group.error is None for entry in written(group)]
-        if entries:
+        if entries or changed:
             for callback in list(self._subscribers):
                 callback(entries)
 

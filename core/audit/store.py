@@ -20,12 +20,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from core.audit.checkpoint import Checkpoint, Signer, origin_of, read_checkpoint
 from core.audit.encode import Parts
+from core.audit.header import APPLICATION_ID, FORMAT, check_header, not_a_journal
 from core.audit.merkle import SUBTREE_LEAVES, Frontier, leaf_hash
 from core.errors import JournalCorrupt, JournalError, JournalUnavailable
 
 DATABASE = "journal.db"
-APPLICATION_ID = 0x514A4E4C  # "QJNL"
-FORMAT = 1
 CHECKPOINT_EVERY = 1000
 BUSY_SECONDS = 2.0
 # 16 MiB of log between checkpoints: fewer, longer pauses, and still quick to recover.
@@ -131,9 +130,7 @@ def check_format(connection: sqlite3.Connection, path: Path) -> None:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION_ID or version != FORMAT:
-        raise JournalCorrupt(
-            f"{path} is not a Quarterdeck journal of format {FORMAT} (it says {application:#x}, {version})."
-        )
+        raise JournalCorrupt(not_a_journal(path, application, version))
     rows = connection.execute("SELECT name, tbl_name, type, CAST(sql AS BLOB) FROM sqlite_schema").fetchall()
     found = {sql for *_, sql in rows}
     wanted = {statement.encode() for statement in SCHEMA}
@@ -219,6 +216,7 @@ class Store:
             JournalCorrupt, JournalUnavailable: with what is wrong and what to do.
         """
         self.close()
+        check_header(self.path)
         try:
             connection = connect(self.path, "rw")
             self._connection = connection

@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.audit.blobs import Blobs
 from core.audit.checkpoint import read_checkpoint
+from core.audit.header import check_header
 from core.audit.merkle import SUBTREE_LEAVES, Frontier
 from core.audit.models import VerifyReport
 from core.audit.store import CHECKPOINT_EVERY, DATABASE, Head, check_format, connect, journal_error, read_head
@@ -125,6 +126,7 @@ class _Check:
             if not path.is_file():
                 raise _Bad(f"There is no journal at {path}.")
             if not live:
+                check_header(path)
                 path, immutable = stack.enter_context(_readable(path))
             connection = stack.enter_context(contextlib.closing(connect(path, "ro", immutable)))
             second = stack.enter_context(contextlib.closing(connect(path, "ro", immutable)))

@@ -17,6 +17,7 @@ from core.batch.outcomes import cell_state_of
 from core.canonical import digest_of
 from core.coalesce import Coalescer
 from core.dispatch.dispatcher import Order, Stage
+from core.dispatch.late import LateRecorder
 from core.dispatch.models import CommandResult
 from core.errors import JournalUnavailable, QuarterdeckError
 from core.ids import now_utc
@@ -36,6 +37,7 @@ class Recorder(Protocol):
     """The journal, as far as runs need it."""
 
     async def append(self, entry: NewEntry) -> Entry: ...
+    async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
     def note(self, entry: NewEntry) -> None: ...
 
 
@@ -105,6 +107,7 @@ class Runner:
         self._changes: Coalescer[str] = Coalescer(lambda run: on_run(self._runs[run].summary()))
         self._on_cell = on_cell
         self._runs: OrderedDict[str, Live] = OrderedDict()
+        self._late = LateRecorder(journal, tasks)
         self.next_number = 1
 
     @property
@@ -162,6 +165,10 @@ class Runner:
             if cell.state is CellState.RUNNING and cell.call_id:
                 self._set(run, cell.device, cell.step, state=CellState.CANCEL_ASKED)
                 self._tasks.spawn(f"cancel {cell.call_id}", self._ask_cancel(cell.call_id))
+
+    async def record_late(self) -> bool:
+        """Record now what could not be recorded when it happened; whether nothing is left of it."""
+        return await self._late.flush()
 
     def close(self) -> None:
         """Tell nobody anything any more."""
@@ -268,8 +275,8 @@ class Runner:
         try:
             self._journal.note(entry)
         except JournalUnavailable:
-            # The run's cells say so themselves, and nothing of it can leave while the journal is away.
-            return
+            # Nothing of the run can leave while the journal is away; how it ended is told later.
+            self._late.add([entry])
 
     def _forget_old(self) -> None:
         for run in list(self._runs.values()):

@@ -48,7 +48,9 @@ def _verify_files(home: Home) -> dict[str, object]:
     from core.audit.checkpoint import load_public_key
     from core.audit.verify import verify_folder
 
-    if not (home.path / "journal.db").exists():
+    # Where only its companions are, the journal was taken away: that is damage, and verification says so.
+    companions = ("journal.db", "journal.db-wal", "journal.spool", "blobs")
+    if not any((home.path / name).exists() for name in companions):
         raise BadInput(f"There is no journal in {home.path}.", ErrorCode.NOT_FOUND)
     with contextlib.ExitStack() as stack:
         # A copy that cannot be written has no owner to keep out.

@@ -19,6 +19,7 @@ from core.aip.messages import Result
 from core.audit.entries import Entry, Kind, NewEntry
 from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.harden import check_size, harden
+from core.dispatch.late import LateRecorder
 from core.dispatch.models import CommandResult, Verdict
 from core.dispatch.observe import UnusableAnswer, take_evidence
 from core.dispatch.outcome import conclude, not_answered, not_sent, unusable
@@ -124,11 +125,9 @@ class Dispatcher:
         self._approvals = approvals
         self._journal = journal
         self._masker = masker
-        self._tasks = tasks
         self._mint = PermitMint()
         self._stopped = ""
-        self._unrecorded: list[NewEntry] = []
-        self._recording_late = False
+        self._late = LateRecorder(journal, tasks)
         self._running: dict[str, BasicCommandDispatcher] = {}
 
     @property
@@ -155,6 +154,10 @@ class Dispatcher:
         """Let commands leave again."""
         self._stopped = ""
         self._mint.halt(False)
+
+    async def record_late(self) -> bool:
+        """Record now what could not be recorded when it happened; whether nothing is left of it."""
+        return await self._late.flush()
 
     async def cancel(self, call_id: str) -> bool:
         """Ask the device to cancel a command it has; False when it cannot be asked."""
@@ -369,21 +372,7 @@ class Dispatcher:
             self._write(prepared)
         except JournalUnavailable:
             # It happened, so it must be written: the outcome waits for the disk, and nothing new leaves.
-            self._unrecorded.extend(prepared.held)
-            if not self._recording_late:
-                self._recording_late = True
-                self._tasks.spawn("record outcomes when the journal is back", self._record_late())
-
-    async def _record_late(self) -> None:
-        while self._unrecorded:
-            await asyncio.sleep(1.0)
-            waiting = list(self._unrecorded)
-            try:
-                await self._journal.append_many(waiting)
-            except JournalUnavailable:
-                continue
-            del self._unrecorded[: len(waiting)]
-        self._recording_late = False
+            self._late.add(prepared.held)
 
     def _refuse(
         self,

@@ -20,7 +20,7 @@ from core.batch.runner import Runner
 from core.coalesce import Coalescer
 from core.dispatch.dispatcher import Dispatcher
 from core.dispatch.secrets import Masker
-from core.errors import QuarterdeckError
+from core.errors import BadInput, QuarterdeckError
 from core.fleet.fleet import Fleet
 from core.fleet.models import Device
 from core.fleet.pins import Pins
@@ -106,7 +106,12 @@ class Service:
             ServiceError: another process owns the home.
             JournalCorrupt, JournalUnavailable, BadInput: a file of the home cannot be used; says which.
         """
-        lock = HomeLock(home.create()).acquire()
+        try:
+            lock = HomeLock(home.create()).acquire()
+        except OSError as error:
+            raise BadInput(
+                f"The home {home.path} cannot be used: {error.strerror}. Check its permissions."
+            ) from error
         try:
             home.settings()
             key = await asyncio.to_thread(load_or_create_journal_key, home.keys / "journal.key")
@@ -156,16 +161,21 @@ class Service:
         await self.tasks.close()
         self.runner.close()
         self.fleet.close()
-        try:
-            await self.journal.append(NewEntry(kind=Kind.SERVICE_STOPPED, actor="service"))
-        except QuarterdeckError as error:
-            log.error("the end of the service could not be recorded", problem=error.message)
+        await self._record_end()
         self._unsubscribe()
         self._journal_changes.close()
         try:
             await self.journal.close()
         finally:
             self._lock.release()
+
+    async def _record_end(self) -> None:
+        """Only an end that left nothing open is recorded as one; else the next start closes what is open."""
+        try:
+            if await self.dispatcher.record_late() and await self.runner.record_late():
+                await self.journal.append(NewEntry(kind=Kind.SERVICE_STOPPED, actor="service"))
+        except QuarterdeckError as error:
+            log.error("the end of the service could not be recorded", problem=error.message)
 
     async def _let_runs_end(self) -> None:
         """The link is gone, so whatever was on a device has its outcome now: unknown, and recorded."""

@@ -1,0 +1,55 @@
+"""What happened while the journal could not be written: kept, and recorded as soon as it can be."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from core.audit.entries import Entry, NewEntry
+from core.errors import JournalUnavailable
+from core.tasks import TaskGroupOwner
+
+TRY_AGAIN = 1.0
+
+
+class Appends(Protocol):
+    """The journal, as far as this needs it."""
+
+    async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
+
+
+class LateRecorder:
+    """Keeps entries in order until the journal takes them. They are in memory only."""
+
+    def __init__(self, journal: Appends, tasks: TaskGroupOwner) -> None:
+        self._journal = journal
+        self._tasks = tasks
+        self._waiting: list[NewEntry] = []
+        self._trying = False
+
+    def add(self, entries: list[NewEntry]) -> None:
+        """Keep entries, and try to record them from now on."""
+        self._waiting.extend(entries)
+        if not self._trying:
+            self._trying = True
+            self._tasks.spawn("record what happened when the journal is back", self._keep_trying())
+
+    async def flush(self) -> bool:
+        """Try once, now; whether nothing waits any more."""
+        waiting = list(self._waiting)
+        if not waiting:
+            return True
+        try:
+            await self._journal.append_many(waiting)
+        except JournalUnavailable:
+            return False
+        del self._waiting[: len(waiting)]
+        return not self._waiting
+
+    async def _keep_trying(self) -> None:
+        try:
+            while self._waiting:
+                await asyncio.sleep(TRY_AGAIN)
+                await self.flush()
+        finally:
+            self._trying = False

@@ -1,0 +1,274 @@
+"""A journal that cannot be written: no action leaves, everybody is told, and space alone heals it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from core.audit.entries import Kind
+from core.batch.models import CellState, RunState
+from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError
+from core.home import Home
+from core.policy.models import Profile
+from core.policy.operator_keys import create_operator_key, statement_for
+from core.service.console import Console, JournalChanged
+from tests.fakes.desk import Whistle, next_approval
+from tests.fakes.program import run as command
+from tests.fakes.service_process import obey_modes, service_process, until, until_online
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits, mounts and modes of POSIX systems")
+PATIENCE = 30.0
+Give = Callable[[], None]
+Take = Callable[[int], Give]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("needs the right to mount")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Use up all the space that is left; remove the file to free it."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file:
+        for size in (65536, 4096, 1):
+            try:
+                while file.write(b"x" * size) == size:
+                    pass
+            except OSError:
+                continue
+    return filler
+
+
+@pytest.fixture(params=["a full disk", "a limit on files"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Home, Take]:
+    """A home, and a way to take its space away; what that gives brings the space back."""
+    if request.param == "a full disk":
+        folder: Path = request.getfixturevalue("small_disk")
+
+        def take(pid: int) -> Give:
+            return fill(folder).unlink
+
+        return Home(folder / "home").create(), take
+    home = Home(tmp_path / "home").create()
+
+    def limit(pid: int) -> Give:
+        before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        # The log beside the journal, and the spool, cannot grow any more.
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, before[1]))
+        return lambda: resource.prlimit(pid, resource.RLIMIT_FSIZE, before) and None
+
+    return home, limit
+
+
+async def entries(console: Console, query: str) -> list[Kind]:
+    return [entry.kind for entry in reversed((await console.entries(query)).entries)]
+
+
+async def test_without_space_no_action_is_sent_and_afterwards_everything_works_without_a_restart(
+    place, tmp_path
+):
+    home, take = place
+    target, count = tmp_path / "written", tmp_path / "count"
+    home.policy.write_text('profile = "trusted"\n')
+    operator = create_operator_key(home, "anna", None)
+    async with service_process(home) as service:
+        console = await service.console()
+        await console.register_operator(operator.operator)
+        await until_online(console)
+        waiting = await console.call("this-computer", "shell_execute", {"command": f"echo x >> {count}"})
+        approval = await next_approval(console)
+
+        give = take(service.pid)
+        told = console.events()
+        with pytest.raises(JournalUnavailable) as failed:
+            await console.set_profile(Profile.TRUSTED)
+        assert failed.value.info.next
+        for needle in ("journal",):
+            assert needle in failed.value.message
+        # An approval that cannot be recorded does not count, and the request still waits.
+        with pytest.raises(JournalUnavailable):
+            await console.decide(operator.sign(statement_for(approval, "approve", "anna", "")))
+        assert [one.id for one in await console.approvals()] == [approval.id]
+        # Neither does a new action start, whether it would ask or not.
+        writes = {"file_path": str(target), "content": "x"}
+        with pytest.raises(JournalUnavailable):
+            await console.call("this-computer", "write_file", writes)
+        state = await console.state()
+        assert not state.journal.writable
+        assert "space" in state.journal.problem or "limit" in state.journal.problem, state.journal.problem
+        await until(console, lambda: anext_says(told, writable=False), told)
+        shown = command(home, "call", "this-computer", "write_file", f"file_path={target}", "content=x")
+        assert shown.code not in (0, 4), shown
+        assert "journal" in shown.err
+        assert not target.exists()
+        assert not count.exists()
+
+        give()
+        await until(console, lambda: anext_says(told, writable=True), told)
+        assert (await console.state()).journal.problem == ""
+        await console.decide(operator.sign(statement_for(approval, "approve", "anna", "")))
+        ended = await console.wait_run(waiting.summary.id, PATIENCE)
+        assert ended.summary.state is RunState.DONE
+        assert count.read_text() == "x\n"
+        again = await console.call("this-computer", "write_file", writes)
+        assert (await console.wait_run(again.summary.id, PATIENCE)).summary.state is RunState.DONE
+        assert target.read_text() == "x"
+        assert (await console.verify()).ok
+    assert command(home, "audit", "verify").code == 0
+
+
+async def anext_says(told: object, writable: bool) -> bool:
+    """Whether the next event about the journal says so."""
+    async for event in told:  # type: ignore[attr-defined]
+        if isinstance(event, JournalChanged) and event.journal.writable is writable:
+            return True
+    return False
+
+
+async def test_what_happened_while_the_disk_was_full_is_recorded_late_and_nothing_is_missing(
+    place, tmp_path, whistle: Whistle
+):
+    home, take = place
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    operator = create_operator_key(home, "anna", None)
+    line = f"echo x > {shlex.quote(str(whistle.path))}; cat {shlex.quote(str(gate))}"
+    async with service_process(home) as service:
+        console = await service.console()
+        await console.register_operator(operator.operator)
+        await until_online(console)
+        started = await console.call("this-computer", "shell_execute", {"command": line})
+        approval = await next_approval(console)
+        await console.decide(operator.sign(statement_for(approval, "approve", "anna", "")))
+        await whistle.blown()
+        give = take(service.pid)
+        with pytest.raises(JournalUnavailable):
+            await console.set_profile(Profile.GUARDED)
+        gate.write_text("through\n")
+        ended = await console.wait_run(started.summary.id, PATIENCE)
+        [cell] = ended.cells
+        assert cell.state is CellState.DONE
+        told = console.events()
+        call = f"call:{cell.call_id}"
+        give()
+
+        async def recorded() -> bool:
+            return Kind.RESULT_RECORDED in await entries(console, call)
+
+        await until(console, recorded, told)
+        assert (await entries(console, call))[-3:] == [
+            Kind.INTENT_RECORDED,
+            Kind.COMMAND_SENT,
+            Kind.RESULT_RECORDED,
+        ]
+
+        async def finished() -> bool:
+            return Kind.RUN_FINISHED in await entries(console, f"run:{started.summary.id}")
+
+        await until(console, finished, told)
+    async with service_process(home) as service:
+        console = await service.console()
+        again = await console.run(started.summary.id)
+        assert again.summary.state is RunState.DONE
+        assert again.summary.ended_at
+        assert again.cells[0].result
+        assert again.cells[0].result.result["stdout"] == "through\n"
+        assert (await console.verify()).ok
+
+
+async def test_a_result_that_could_not_be_recorded_before_the_end_is_unknown_afterwards_never_lost(
+    place, tmp_path, whistle: Whistle
+):
+    home, take = place
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    operator = create_operator_key(home, "anna", None)
+    line = f"echo x > {shlex.quote(str(whistle.path))}; cat {shlex.quote(str(gate))}"
+    async with service_process(home) as service:
+        console = await service.console()
+        await console.register_operator(operator.operator)
+        await until_online(console)
+        started = await console.call("this-computer", "shell_execute", {"command": line})
+        approval = await next_approval(console)
+        await console.decide(operator.sign(statement_for(approval, "approve", "anna", "")))
+        await whistle.blown()
+        give = take(service.pid)
+        with pytest.raises(JournalUnavailable):
+            await console.set_profile(Profile.GUARDED)
+        gate.write_text("through\n")
+        await console.wait_run(started.summary.id, PATIENCE)
+        # Space comes back in the very moment of the end: the journal heals before the result is tried again.
+        give()
+        await console.shut_down(True)
+        code, _ = await service.ends()
+        assert code == 0
+    async with service_process(home) as service:
+        console = await service.console()
+        [cell] = (await console.run(started.summary.id)).cells
+        assert cell.state in (CellState.DONE, CellState.UNKNOWN)
+        assert cell.result
+        assert cell.result.error is None or cell.result.error.code is ErrorCode.OUTCOME_UNKNOWN
+
+
+@pytest.mark.parametrize("closed", ["journal.db", "the home"])
+async def test_a_journal_that_may_not_be_written_stops_the_start_and_says_what_to_do(closed, tmp_path):
+    home = Home(tmp_path / "home").create()
+    (home.path / "settings.toml").write_text('this_computer = "in-process"\n')
+    assert command(home, "devices").code == 0
+    target = tmp_path / "never"
+    before = (home.path / "journal.db").read_bytes()
+    if closed == "the home":
+        (home.path / "journal.db").chmod(0o400)
+        home.path.chmod(0o500)
+    else:
+        (home.path / "journal.db").chmod(0o400)
+    try:
+        async with service_process(home, preexec=obey_modes) as service:
+            code, error = await service.ends()
+        assert error is not None
+        assert code == 8 if closed == "journal.db" else code in (2, 8), (code, error)
+        assert "permission" in (error.message + error.next).lower() or "allow" in error.message
+        words = ("call", "this-computer", "write_file", f"file_path={target}", "content=x")
+        done = command(home, *words, preexec_fn=obey_modes)
+        assert done.code in (2, 8), done
+        assert done.err.startswith("Error: ")
+        verified = command(home, "audit", "verify", preexec_fn=obey_modes)
+        assert verified.code == 0, verified
+    finally:
+        home.path.chmod(0o700)
+        (home.path / "journal.db").chmod(0o600)
+    assert not target.exists()
+    assert (home.path / "journal.db").read_bytes() == before
+    assert command(home, "devices").code == 0
+
+
+async def test_a_journal_that_becomes_read_only_under_the_service_sends_nothing(tmp_path):
+    """What an administrator, or a disk that fails, does to a service that runs."""
+    home = Home(tmp_path / "home").create()
+    (home.path / "settings.toml").write_text('this_computer = "in-process"\n')
+    home.policy.write_text('profile = "trusted"\n')
+    target = tmp_path / "written"
+    async with service_process(home) as service:
+        console = await service.console()
+        await until_online(console)
+        before = resource.prlimit(service.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(service.pid, resource.RLIMIT_FSIZE, (0, before[1]))
+        for _ in range(5):
+            with pytest.raises(QuarterdeckError) as refused:
+                await console.call("this-computer", "write_file", {"file_path": str(target), "content": "x"})
+            assert refused.value.code is ErrorCode.JOURNAL_UNAVAILABLE
+        assert not target.exists()
+        resource.prlimit(service.pid, resource.RLIMIT_FSIZE, before)

@@ -1,0 +1,144 @@
+"""The service as a process of its own, for tests that take the ground from under it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import psutil
+
+from core.errors import ErrorCode, ErrorInfo, ServiceError
+from core.fleet.models import Health
+from core.home import Home
+from core.service.console import Console, DeviceChanged, Event
+from core.service.remote import RemoteConsole
+from tests.fakes.program import environment
+
+PATIENCE = 30.0
+_LOOK_AGAIN = 0.02
+_PR_CAPBSET_DROP = 24
+_CAPABILITIES_OVER_MODES = (1, 2, 3)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER
+
+
+def obey_modes() -> None:
+    """For `preexec`: what is started cannot pass by the modes of files, root or not."""
+    if os.geteuid() == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        for capability in _CAPABILITIES_OVER_MODES:
+            if libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+                raise OSError(ctypes.get_errno(), "a capability could not be given up")
+
+
+@dataclass(slots=True)
+class ServiceProcess:
+    """`python -m core.service --stay` on one home."""
+
+    home: Home
+    process: subprocess.Popen[str]
+    _consoles: list[RemoteConsole] = field(default_factory=list)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def family(self) -> list[psutil.Process]:
+        """The service and every process below it."""
+        service = psutil.Process(self.pid)
+        return [service, *service.children(recursive=True)]
+
+    async def console(self, actor: str = "operator:anna") -> RemoteConsole:
+        """Attach; waits until the service answers."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                try:
+                    console = await RemoteConsole.connect(self.home, "window", actor)
+                    self._consoles.append(console)
+                    return console
+                except ServiceError as error:
+                    if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
+                        raise
+                if self.process.poll() is not None:
+                    raise AssertionError(f"the service has ended: {await self.ends()}")
+                # That it listens is its only sign of readiness.
+                await asyncio.sleep(_LOOK_AGAIN)
+
+    async def ends(self) -> tuple[int, ErrorInfo | None]:
+        """Its exit code, and the error it gave as the reason, when it has ended by itself."""
+        _, said = await asyncio.to_thread(self.process.communicate, timeout=PATIENCE)
+        error = None
+        for line in said.splitlines():
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                error = ErrorInfo.model_validate(json.loads(line)["error"])
+        return self.process.returncode, error
+
+    async def kill(self) -> None:
+        """kill -9, and wait until it is gone."""
+        self.process.kill()
+        await self.ends()
+        await self.leave()
+
+    async def leave(self) -> None:
+        """Detach every console."""
+        for console in self._consoles:
+            await console.close()
+        self._consoles.clear()
+
+
+@asynccontextmanager
+async def service_process(
+    home: Home, preexec: Callable[[], None] | None = None
+) -> AsyncIterator[ServiceProcess]:
+    """A service in a process of its own; whatever the test did, it is gone afterwards."""
+    process = subprocess.Popen(  # noqa: ASYNC220 (asyncio's own would be collected by this very loop)
+        [sys.executable, "-P", "-m", "core.service", "--home", str(home.path), "--stay"],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=home.path,
+        preexec_fn=preexec,
+        start_new_session=True,
+    )
+    service = ServiceProcess(home, process)
+    try:
+        yield service
+    finally:
+        await service.leave()
+        if process.poll() is None:
+            process.terminate()
+            try:
+                await service.ends()
+            except subprocess.TimeoutExpired:
+                await service.kill()
+
+
+async def until(console: Console, wanted: Callable[[], object], events: AsyncIterator[Event]) -> None:
+    """Wait for events until `wanted` (which may be async) says so."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            said = wanted()
+            if asyncio.iscoroutine(said):
+                said = await said
+            if said:
+                return
+            await anext(events)
+
+
+async def until_online(console: Console) -> None:
+    """Wait until this computer is online."""
+    events = console.events()
+    async with asyncio.timeout(PATIENCE):
+        if (await console.state()).devices[0].health is Health.ONLINE:
+            return
+        async for event in events:
+            if isinstance(event, DeviceChanged) and event.device.health is Health.ONLINE:
+                return
