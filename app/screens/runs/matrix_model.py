@@ -10,6 +10,7 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersisten
 from app.components.label import plain_tip
 from app.look.states import cell_look
 from app.screens.runs.words import (
+    GROUPS,
     NEEDS_A_LOOK,
     cell_words,
     group_of,
@@ -133,7 +134,7 @@ class MatrixModel(QAbstractTableModel):
 
     def needing(self) -> int:
         """How many cells need a look."""
-        return sum(1 for look in self._looks.values() if look in NEEDS_A_LOOK)
+        return sum(self.counts[group.key] for group in GROUPS if NEEDS_A_LOOK.issuperset(group.looks))
 
     def total(self) -> int:
         """How many cells there are."""

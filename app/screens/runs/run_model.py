@@ -43,7 +43,7 @@ class RunsModel(QAbstractListModel):
 
     def take(self, runs: Iterable[RunSummary]) -> None:
         """Learn of new runs and of changes."""
-        changed = [run for run in runs if self._known.get(run.id) != run]
+        changed = [run for run in runs if (known := self._known.get(run.id)) is not run and known != run]
         if not changed:
             return
         self._known.update((run.id, run) for run in changed)

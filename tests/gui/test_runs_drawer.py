@@ -1,0 +1,451 @@
+"""The drawer of a cell: result, output, pictures, decision, entries, and what may be concluded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.components.label import Label
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenApproval, OpenEntry, OpenRun, Target
+from app.screens.runs.drawer import Drawer
+from app.screens.runs.output_text import LONGEST_LINE, MOST_SHOWN, Stream, make_readable, streams_of
+from app.screens.runs.screen import RunsScreen
+from core.audit.entries import Kind
+from core.batch.models import Cell
+from core.dispatch.models import Basis, Evidence, Verdict
+from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
+from tests.fakes.console import FakeConsole
+from tests.fakes.pictures import desktop_png
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+CLEAN = "r-0418"
+
+
+async def drawer_of(desk: Desk, device: str, step: str, run: str = CLEAN) -> Drawer:
+    desk.window.open("runs", OpenRun(run, device, step))
+    screen = desk.window.current
+    assert isinstance(screen, RunsScreen)
+    drawer = screen.drawer
+    await seen(lambda: drawer.isVisible() and drawer.title.text() == f"{device}, {step}")
+    return drawer
+
+
+def change_cell(console: FakeConsole, device: str, step: str, run: str = CLEAN, **changes: Any) -> Cell:
+    """Change the result of a made-up cell before the window sees it."""
+    known = console.work.find(run)
+    cells = []
+    for cell in known.cells:
+        if (cell.device, cell.step) == (device, step):
+            assert cell.result is not None
+            cell = cell.model_copy(update={"result": cell.result.model_copy(update=changes)})
+            changed = cell
+        cells.append(cell)
+    console.work.add(known.model_copy(update={"cells": cells}))
+    return changed
+
+
+def fact(drawer: Drawer, label: str) -> str:
+    return drawer.facts.facts.value(label).text()
+
+
+def words_in(drawer: Drawer) -> str:
+    return "\n".join(label.text() for label in drawer.decision.findChildren(Label))
+
+
+def opened_screens(desk: Desk) -> list[tuple[str, Target | None]]:
+    opened: list[tuple[str, Target | None]] = []
+    desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
+    return opened
+
+
+def test_a_result_is_a_tree_and_its_verdict_says_what_it_rests_on(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "disk")
+        assert drawer.tab == "result"
+        assert drawer.result.json.value["info_type"] == "disk"
+        assert fact(drawer, "Verdict") == "confirmed"
+        assert fact(drawer, "Basis") == "the device answered the question"
+        assert fact(drawer, "call_id") == "c-0418-00"
+        assert not drawer.banner.isVisible()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "basis", "words"),
+    [
+        (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM, "the device says so"),
+        (Verdict.CONFIRMED, Basis.POSTCONDITION, "observed"),
+        (Verdict.UNKNOWN, Basis.NO_ANSWER, "no answer came: look before running again"),
+    ],
+)
+def test_the_basis_is_told_in_words(
+    theme: Theme, tmp_path: Path, verdict: Verdict, basis: Basis, words: str
+) -> None:
+    console = story()
+    change_cell(console, "lab-lnx-01", "mark", verdict=verdict, basis=basis)
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "mark")
+        assert fact(drawer, "Basis") == words
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_an_error_says_what_happened_its_code_and_what_to_do(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "build-lnx-03", "keep")
+        assert drawer.result.error.isVisible()
+        assert drawer.result.error.accessibleName() == (
+            "rm: cannot remove 'lock': Device or resource busy tool_failed: Read what the tool said."
+        )
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_an_unknown_outcome_says_that_it_may_have_happened(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "label-win-02", "start", "r-0410")
+        assert drawer.banner.isVisible()
+        assert drawer.banner.fact.text() == "This may have happened. Nothing was sent again."
+        assert "Look at the device" in drawer.banner.detail.text()
+        assert fact(drawer, "Basis") == "no answer came: look before running again"
+
+    play(theme, tmp_path, story(), scenario)
+
+
+@pytest.mark.parametrize(
+    ("code", "basis", "by"),
+    [
+        (ErrorCode.DENIED_BY_POLICY, Basis.NOTHING_SENT, "Refused by the policy."),
+        (ErrorCode.DENIED_BY_DEVICE, Basis.DEVICE_REFUSED, "Refused by the device edge-gw-11."),
+        (ErrorCode.APPROVAL_EXPIRED, Basis.NOTHING_SENT, "Refused: nobody answered in time."),
+        (ErrorCode.STOPPED, Basis.NOTHING_SENT, "Refused: everything was stopped."),
+    ],
+)
+def test_a_refusal_says_by_whom_and_why(
+    theme: Theme, tmp_path: Path, code: ErrorCode, basis: Basis, by: str
+) -> None:
+    console = story()
+    change_cell(console, "edge-gw-11", "clean", basis=basis, error=ErrorInfo.of(code, "Because of this."))
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "edge-gw-11", "clean")
+        assert drawer.banner.fact.text() == by
+        assert "Because of this." in drawer.banner.detail.text()
+        assert ("Nothing was sent." in drawer.banner.detail.text()) == (basis is Basis.NOTHING_SENT)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_denial_names_the_operator_when_and_why(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    cell = change_cell(
+        console, "edge-gw-11", "clean", error=ErrorInfo.of(ErrorCode.DENIED_BY_OPERATOR, "Not today.")
+    )
+    signed = {"statement": {"reason": "Not today."}, "signature": "00"}
+    console.journal.write(
+        Kind.APPROVAL_DENIED,
+        "operator:anna",
+        call_id=cell.call_id,
+        body={"approval": "a-1", "signed": signed},
+    )
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "edge-gw-11", "clean")
+        await seen(lambda: drawer.banner.fact.text() == "Refused by anna.")
+        assert fact(drawer, "Decision").split(" anna ")[0].endswith("denied by")
+        QTest.mouseClick(drawer.tabs._group.button(3), Qt.MouseButton.LeftButton)
+        assert drawer.tab == "decision"
+        assert "Not today." in words_in(drawer)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_output_shows_both_streams_and_tints_what_was_complained_about(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    answer = {"stdout": "one\ntwo\n", "stderr": "rm: busy\n", "exit_code": 1}
+    change_cell(console, "lab-lnx-01", "clean", result=answer)
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
+        assert drawer.tab == "output"
+        box = drawer.output.box
+        await seen(lambda: box.toPlainText() == "one\ntwo\nrm: busy")
+        (mark,) = box.extraSelections()
+        assert mark.cursor.selectedText() == "rm: busy"
+        assert drawer.output.sizes.text() == "stdout 8 B"
+        assert drawer.output.errors.text() == "stderr 9 B"
+        assert drawer.output.ended.text() == "exit code 1"
+        drawer.output.wrap.click()
+        assert box.lineWrapMode() == box.LineWrapMode.NoWrap
+        drawer.output.copy.click()
+        await seen(lambda: QApplication.clipboard().text() == "one\ntwo\nrm: busy\n")
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_hidden_characters_in_output_are_written_out_and_never_markup(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    answer = {"stdout": "a\x1b[31m<b>\u202etxt.exe</b>\u200b\n", "stderr": "", "exit_code": 0}
+    change_cell(console, "lab-lnx-01", "clean", result=answer)
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
+        await seen(lambda: drawer.output.box.toPlainText() == "a[U+001B][31m<b>[U+202E]txt.exe</b>[U+200B]")
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_large_output_is_read_from_its_blob_and_saved_whole(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    data = b"".join(b"line %06d\n" % number for number in range(120_000))
+    blob = console.journal.add_blob(data)
+    place = {"blob": blob, "media_type": "text/plain", "size": len(data), "head": "line 000000"}
+    change_cell(console, "lab-lnx-01", "clean", result={"stdout": place, "stderr": "", "exit_code": 0})
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
+        await seen(lambda: drawer.output.box.blockCount() > 80_000)
+        assert drawer.output.message.text().startswith("440.0 kB more are not shown")
+        drawer.output.save.click()
+        dialog = drawer.output._saver.dialog
+        assert dialog is not None
+        assert not dialog.isModal()
+        target = tmp_path / "output.txt"
+        dialog.fileSelected.emit(str(target))
+        dialog.reject()
+        await seen(target.exists)
+        assert target.read_bytes() == data
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_an_output_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    gone = {"blob": "ab" * 32, "media_type": "text/plain", "size": 100_000, "head": "x"}
+    change_cell(console, "lab-lnx-01", "clean", result={"stdout": gone, "stderr": ""})
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
+        await seen(lambda: "There is no blob" in drawer.output.message.text())
+        assert drawer.output.box.toPlainText() == ""
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_picture_can_be_zoomed_dragged_and_opened_over_the_window(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "shot")
+        assert drawer.tab == "picture"
+        view = drawer.picture.view
+        await seen(lambda: not view.image().isNull())
+        assert view.is_fitted()
+        view.setFocus()
+        QTest.keyClick(view, Qt.Key.Key_1)
+        assert view.zoom() == 1.0
+        assert drawer.picture.zoom.zoom.text() == "100 %"
+        QTest.keyClick(view, Qt.Key.Key_Plus)
+        assert view.zoom() == 1.25
+        before = view.to_image(QPointF(0, 0))
+        start, end = QPoint(60, 60), QPoint(20, 40)
+        QTest.mousePress(view, Qt.MouseButton.LeftButton, pos=start)
+        move = QMouseEvent(
+            QEvent.Type.MouseMove,
+            QPointF(end),
+            view.mapToGlobal(QPointF(end)),
+            Qt.MouseButton.NoButton,
+            Qt.MouseButton.LeftButton,
+            Qt.KeyboardModifier.NoModifier,
+        )
+        QApplication.sendEvent(view, move)
+        QTest.mouseRelease(view, Qt.MouseButton.LeftButton, pos=end)
+        assert view.to_image(QPointF(0, 0)).x() > before.x()
+        QTest.keyClick(view, Qt.Key.Key_F)
+        full = drawer.picture.full
+        assert full is not None
+        assert full.isVisible()
+        assert full.y() == 44
+        assert full.view.image().size() == view.image().size()
+        QTest.keyClick(full.view, Qt.Key.Key_Escape)
+        assert drawer.picture.full is None
+        assert drawer.isVisible()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_several_pictures_are_chosen_by_their_number(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    evidence = []
+    for lines in (3, 12):
+        data = desktop_png("lab-lnx-01", "linux", lines=lines)
+        evidence.append(
+            Evidence(
+                blob=console.journal.add_blob(data), media_type="image/png", size=len(data), what="picture"
+            )
+        )
+    change_cell(console, "lab-lnx-01", "shot", evidence=evidence)
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "shot")
+        chooser = drawer.picture.chooser
+        assert chooser.isVisible()
+        await seen(lambda: not drawer.picture.view.image().isNull())
+        first = drawer.picture.view.image().copy()
+        chooser.setCurrentIndex(1)
+        await seen(lambda: drawer.picture.view.image() != first)
+        assert chooser.currentText() == "2 of 2: picture"
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_bytes_that_are_no_picture_are_not_shown_as_one(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    blob = console.journal.add_blob(b"not a picture")
+    made = Evidence(blob=blob, media_type="image/png", size=13, what="picture")
+    change_cell(console, "lab-lnx-01", "shot", evidence=[made])
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "shot")
+        view = drawer.picture.view
+        await seen(
+            lambda: "no picture that can be shown" in view.accessibleName() or view._empty.startswith("These")
+        )
+        assert view.image().isNull()
+        assert not drawer.picture.open_full.isEnabled()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_the_decision_shows_answer_risk_reasons_and_who_approved(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    cell = next(
+        one for one in console.work.find(CLEAN).cells if (one.device, one.step) == ("lab-lnx-01", "clean")
+    )
+    prepared = {
+        "digest": "d" * 64,
+        "contract": "c" * 64,
+        "parameters": {"command": "rm -rf x"},
+        "said": "Be <b>quick</b>",
+    }
+    console.journal.write(Kind.COMMAND_PREPARED, "agent:night", call_id=cell.call_id, body=prepared)
+    console.journal.write(
+        Kind.APPROVAL_GIVEN, "operator:harbour", call_id=cell.call_id, body={"approval": "a-1", "signed": {}}
+    )
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
+        await seen(lambda: drawer.entries.table.rows_model.rowCount() == 3)
+        QTest.mouseClick(drawer.tabs._group.button(3), Qt.MouseButton.LeftButton)
+        words = words_in(drawer)
+        assert "The policy asked an operator." in words
+        assert "Profile guarded: high risk asks." in words
+        assert "approved once by harbour" in words
+        assert "“Be <b>quick</b>”" in words
+        assert fact(drawer, "Digest") == "sha256 dddd … dddd"
+        assert fact(drawer, "Contract") == "sha256 cccc … cccc"
+        assert fact(drawer, "Decision").startswith("asked, approved once by harbour")
+        assert fact(drawer, "Attempt") == "1 of 1"
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_enter_on_an_entry_opens_it_in_the_journal(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "disk")
+        await seen(lambda: drawer.entries.table.rows_model.rowCount() == 1)
+        QTest.mouseClick(drawer.tabs._group.button(4), Qt.MouseButton.LeftButton)
+        opened = opened_screens(desk)
+        row = drawer.entries.table.rows_model.row_at(0)
+        assert row is not None
+        drawer.entries.table.choose(row.key)
+        QTest.keyClick(drawer.entries.table, Qt.Key.Key_Return)
+        assert opened == [("journal", OpenEntry(int(row.key)))]
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_waiting_cell_links_to_its_request(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-04", "clean")
+        assert drawer.banner.fact.text() == "It waits for you."
+        opened = opened_screens(desk)
+        drawer.banner.link.click()
+        assert drawer.cell is not None
+        assert drawer.cell.approval is not None
+        assert opened == [("approvals", OpenApproval(drawer.cell.approval))]
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_enter_opens_the_drawer_and_escape_closes_it(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "disk")
+        screen = desk.window.current
+        assert isinstance(screen, RunsScreen)
+        QTest.keyClick(desk.window, Qt.Key.Key_Escape)
+        assert not drawer.isVisible()
+        assert screen.matrix.hasFocus()
+        QTest.keyClick(screen.matrix, Qt.Key.Key_Right)
+        assert not drawer.isVisible()
+        QTest.keyClick(screen.matrix, Qt.Key.Key_Return)
+        assert drawer.isVisible()
+        assert drawer.title.text() == "lab-lnx-01, keep"
+        assert drawer.result.json.hasFocus()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_journal_that_cannot_be_read_leaves_the_result_in_sight(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.fail_next["command"] = QuarterdeckError("Entry 7 does not match.", ErrorCode.JOURNAL_CORRUPT)
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "disk")
+        await seen(lambda: "Entry 7 does not match." in drawer.entries.message.text())
+        assert drawer.result.json.isVisible()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_tool_that_imitates_markup_is_shown_as_text(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    known = console.work.find("r-0409")
+    batch = known.batch.model_copy(update={"name": "<b>big</b>\u202e"})
+    cells = [cell.model_copy(update={"tool": "<i>shot</i>", "note": "a\u200bb"}) for cell in known.cells]
+    summary = known.summary.model_copy(update={"name": batch.name})
+    console.work.add(known.model_copy(update={"cells": cells, "summary": summary, "batch": batch}))
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "call", "r-0409")
+        screen = desk.window.current
+        assert isinstance(screen, RunsScreen)
+        assert screen.head.title.text() == "<b>big</b>[U+202E]"
+        assert drawer.tool.text() == "<i>shot</i>"
+        said = screen.matrix.currentIndex().data(Qt.ItemDataRole.AccessibleTextRole)
+        assert "a[U+200B]b" in str(said)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_output_for_the_screen_is_bounded() -> None:
+    shown = make_readable(Stream("stdout", size=3 * MOST_SHOWN), b"x" * (3 * MOST_SHOWN))
+    assert len(shown.text) < LONGEST_LINE + 100
+    assert shown.left == 2 * MOST_SHOWN
+    assert "more characters in this line" in shown.text
+
+
+def test_results_without_streams_have_no_output() -> None:
+    cells = story().work.find(CLEAN).cells
+    assert streams_of(None) == []
+    assert streams_of(cells[0].result) == []
+    assert [stream.name for stream in streams_of(cells[2].result)] == ["stdout", "stderr"]
