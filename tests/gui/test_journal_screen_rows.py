@@ -341,6 +341,18 @@ def test_an_entry_far_down_is_shown_among_its_neighbours(theme: Theme, tmp_path:
     play(theme, tmp_path, console, scenario)
 
 
+def test_an_entry_that_is_not_there_is_said_not_to_be(theme: Theme, tmp_path: Path) -> None:
+    console = LongConsole(5_000)
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("journal", OpenEntry(5_020))
+        screen: Any = desk.window.current
+        await seen(lambda: "There is no entry 5,020." in screen.trouble.words())
+        assert screen.table.entries.newest == 5_000
+
+    play(theme, tmp_path, console, scenario)
+
+
 def test_narrow_panes_let_actor_and_tool_share_a_column(theme: Theme, tmp_path: Path) -> None:
     console = story()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QEvent, QItemSelectionModel, QPoint, Qt, Signal
@@ -134,14 +133,6 @@ class EntryTable(DataTable):
             part = chosen.at(number)
             places.update(range(part.top(), min(part.bottom(), part.top() + MOST_COPIED) + 1))
         return sorted(places)[: MOST_COPIED + 1]
-
-    def keep_place_while(self, change: Callable[[], int]) -> None:
-        """Let `change` add rows at the top (it says how many) without moving what is in sight."""
-        bar = self.verticalScrollBar()
-        before = bar.value()
-        added = change()
-        if before and added:
-            bar.setValue(before + added * self.row_height())
 
     def fit_columns(self) -> None:
         """Make room for long numbers, days and names; nothing becomes narrower."""

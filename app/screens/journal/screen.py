@@ -24,6 +24,7 @@ from app.screens.journal.no_match import NoMatch
 from app.screens.journal.query_bar import QueryBar
 from app.screens.journal.query_text import with_term, with_time
 from app.screens.journal.verify_banner import VerifyBanner
+from app.shell.words import count_words
 from app.state import AppState
 from core.audit.entries import Entry
 from core.errors import BadInput, QuarterdeckError
@@ -237,13 +238,22 @@ class JournalScreen(Screen):
 
     def _choose_after_reading(self) -> None:
         if self._wanted is not None:
-            seq, tab = self._wanted
-            self._wanted = None
-            self.pane.show_tab(tab)
-            self.table.choose_seq(seq)
+            self._choose_wanted(*self._wanted)
         elif self._choose_newest and not self.table.current_key() and self.table.entries.rowCount():
             self.table.choose_seq(self.table.entries.newest)
         self._show_current()
+
+    def _choose_wanted(self, seq: int, tab: str) -> None:
+        self._wanted = None
+        if self.table.choose_seq(seq):
+            self.pane.show_tab(tab)
+        elif self.feed.query != _around(seq):
+            self._wanted = (seq, tab)
+            self.bar.set_query(_around(seq))
+        else:
+            self.trouble.say(
+                "warn", f"There is no entry {count_words(seq)}.", "These stand around its place."
+            )
 
     def _refused(self, error: BadInput) -> None:
         self.bar.show_error(error.message)
@@ -328,7 +338,7 @@ class JournalScreen(Screen):
         if near:
             self._apply("")
         else:
-            self.bar.set_query(f"seq:{max(1, seq - CONTEXT)}..{seq + CONTEXT}")
+            self.bar.set_query(_around(seq))
 
     def _show_current(self) -> None:
         self._choose_soon.stop()
@@ -372,6 +382,10 @@ class JournalScreen(Screen):
 
     def _focus_rows(self) -> None:
         self.table.setFocus(Qt.FocusReason.TabFocusReason)
+
+
+def _around(seq: int) -> str:
+    return f"seq:{max(1, seq - CONTEXT)}..{seq + CONTEXT}"
 
 
 def _history_from(kept: object) -> list[str]:
