@@ -1,4 +1,4 @@
-"""The peer to compare with: a bare websockets server that gives JSON back. `python -m tests.bench.echo_peer`."""
+"""The peer to compare with: a bare websockets server that gives JSON back, as a process of its own."""
 
 from __future__ import annotations
 

@@ -21,9 +21,9 @@ from websockets.asyncio.client import connect
 from core.dispatch.dispatcher import Order
 from core.home import Home
 from core.service.console import Console
+from core.service.remote import RemoteConsole
 from core.service.server import ControlServer
 from core.service.service import Service
-from core.service.remote import RemoteConsole
 from tests.bench.journal_bench import Figures
 from tests.fakes.desk import open_service
 
@@ -86,7 +86,10 @@ def _figures(times: dict[str, list[float]]) -> Figures:
         figures.append((name, f"{median:.3f} ms median, {p95:.3f} ms p95"))
     observation = medians["one observation, dispatched and journalled"]
     action = medians["one action, dispatched and journalled"]
-    local, remote = medians["one call as a run, in the service"], medians["one call as a run, over the socket"]
+    local, remote = (
+        medians["one call as a run, in the service"],
+        medians["one call as a run, over the socket"],
+    )
     figures.append(("observation / echo (goal: at most 3)", f"{observation / echo:.2f}"))
     figures.append(
         ("action less observation less one fsync (goal: about 0)", f"{action - observation - fsync:.3f} ms")

@@ -1,0 +1,55 @@
+"""`make bench`: every figure beside a peer or a limit of the same run.
+
+`python -m tests.bench [round-trips] [journal] [window] [kills] [--kills N] [--million]`: all, or those named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Callable
+
+import psutil
+import structlog
+
+from tests.bench import journal_bench, kill_bench, round_trip_bench, window_bench
+from tests.bench.journal_bench import Figures
+
+
+def main() -> int:
+    """Run and print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("which", nargs="*", help="round-trips, journal, window, kills")
+    parser.add_argument("--kills", type=int, default=kill_bench.KILLS)
+    parser.add_argument(
+        "--million", action="store_true", help="also a journal of 1,000,000 entries (minutes)"
+    )
+    given = parser.parse_args()
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    benches: dict[str, Callable[[], Figures]] = {
+        "round-trips": round_trip_bench.run,
+        "journal": lambda: journal_bench.run(given.million),
+        "window": window_bench.run,
+        "kills": lambda: kill_bench.run(given.kills),
+    }
+    unknown = [name for name in given.which if name not in benches]
+    if unknown:
+        parser.error(f"no such bench: {', '.join(unknown)}")
+    memory = psutil.virtual_memory().total / 2**30
+    print(
+        f"{platform.platform()}, {os.cpu_count()} cores, {memory:.0f} GB, Python {platform.python_version()}"
+    )
+    for name, bench in benches.items():
+        if given.which and name not in given.which:
+            continue
+        load = os.getloadavg()[0]
+        print(f"\n{name} (load {load:.1f} at the start)", flush=True)
+        for words, figure in bench():
+            print(f"  {words:62} {figure}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
