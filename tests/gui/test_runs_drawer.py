@@ -180,7 +180,7 @@ def test_output_shows_both_streams_and_tints_what_was_complained_about(theme: Th
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         assert drawer.tab == "output"
         box = drawer.output.box
-        await seen(lambda: box.toPlainText() == "one\ntwo\nrm: busy")
+        await seen(lambda: box.toPlainText() == "rm: busy\none\ntwo")
         (mark,) = box.extraSelections()
         assert mark.cursor.selectedText() == "rm: busy"
         assert drawer.output.sizes.text() == "stdout 8 B"
@@ -189,7 +189,7 @@ def test_output_shows_both_streams_and_tints_what_was_complained_about(theme: Th
         drawer.output.wrap.click()
         assert box.lineWrapMode() == box.LineWrapMode.NoWrap
         drawer.output.copy.click()
-        await seen(lambda: QApplication.clipboard().text() == "one\ntwo\nrm: busy\n")
+        await seen(lambda: QApplication.clipboard().text() == "rm: busy\none\ntwo\n")
 
     play(theme, tmp_path, console, scenario)
 
@@ -449,3 +449,10 @@ def test_results_without_streams_have_no_output() -> None:
     assert streams_of(None) == []
     assert streams_of(cells[0].result) == []
     assert [stream.name for stream in streams_of(cells[2].result)] == ["stdout", "stderr"]
+
+
+def test_what_a_failed_command_complained_about_comes_first() -> None:
+    result = story().work.find(CLEAN).cells[2].result
+    assert result is not None
+    failed = result.model_copy(update={"result": {"stdout": "a", "stderr": "b", "exit_code": 3}})
+    assert [stream.name for stream in streams_of(failed)] == ["stderr", "stdout"]

@@ -134,7 +134,7 @@ def test_the_matrix_shows_every_cell_with_the_consoles_own_conclusion(theme: The
         assert rows[6][1:3] == ["no_such_tool", "refused"]
         assert cells.headerData(0, Qt.Orientation.Horizontal) == "1 disk"
         assert screen.head.number.text() == CLEAN
-        assert screen.counts.chips["done"].accessibleName() == "18 done"
+        await seen(lambda: screen.counts.chips["done"].accessibleName() == "18 done")
         assert screen.counts.chips["idle"].accessibleName() == "9 skipped or not started"
         assert screen.counts.look.text() == "Needs a look 4"
 
@@ -163,6 +163,7 @@ def test_a_count_shows_only_the_devices_that_have_such_a_cell(theme: Theme, tmp_
     async def scenario(desk: Desk) -> None:
         screen = await runs_of(desk, OpenRun(CLEAN))
         await seen(lambda: screen.matrix.cells.rowCount() == 7)
+        await seen(screen.counts.look.isEnabled)
         screen.counts.chips["running"].click()
         assert screen.matrix.cells.devices == ["lab-lnx-02", "lab-lnx-03"]
         assert at_cell(screen) == ("lab-lnx-02", "clean")

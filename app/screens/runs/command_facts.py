@@ -20,6 +20,7 @@ from app.screens.runs.words import (
 )
 from app.shell.words import clock
 from core.batch.models import Cell
+from core.dispatch.models import Basis
 from core.text import shorten_middle
 
 
@@ -63,7 +64,8 @@ def _facts(cell: Cell, look: str, known: Known) -> list[Fact]:
         tone = cell_look(result.verdict.value).word_color
         facts.append(Fact("Verdict", cell_look(result.verdict.value).word, tone=_word_tone(tone)))
         facts.append(Fact("Basis", BASIS_WORDS[result.basis]))
-        facts.append(Fact("Device said", result.status.value))
+        if result.basis not in (Basis.NOTHING_SENT, Basis.NO_ANSWER):
+            facts.append(Fact("Device said", result.status.value))
     if cell.call_id:
         facts.append(Fact("Attempt", "1 of 1"))
         facts.append(

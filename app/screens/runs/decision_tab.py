@@ -81,7 +81,7 @@ class DecisionTab(QScrollArea):
                 found.add(line)
             column.addWidget(found)
         undo = "It can be undone." if decision.reversible else "It cannot be undone from here."
-        column.addWidget(Label(f"{undo} {one_line(decision.undo)}".strip(), tone="text2", wrap=True))
+        column.addWidget(Label(one_line(decision.undo) or undo, tone="text2", wrap=True))
 
     def _add_answer(self, column: QVBoxLayout, known: Known) -> None:
         answered = known.answered

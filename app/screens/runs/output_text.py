@@ -39,12 +39,15 @@ class Shown:
 
 
 def streams_of(result: CommandResult | None) -> list[Stream]:
-    """The streams of a result that has some; empty ones are left out when another has text."""
+    """The streams of a result that has some; what a failed command complained about comes first."""
     value: Any = result.result if result is not None else None
     if not isinstance(value, dict):
         return []
     found = [stream for name in STREAMS if (stream := _stream(name, value.get(name))) is not None]
-    return found if found and ("stdout" in value or "stderr" in value or found[0].size > 0) else []
+    if not found or not ("stdout" in value or "stderr" in value or found[0].size):
+        return []
+    failed = value.get("exit_code") not in (0, None)
+    return sorted(found, key=lambda stream: failed and not stream.is_error)
 
 
 def _stream(name: str, value: Any) -> Stream | None:

@@ -160,9 +160,6 @@ class RunsScreen(Screen):
                 self.list.forget_filter()
             self._choose_run(target.run)
             self.list.choose(target.run)
-        if self.state.runs and not self._asked_older:
-            self._asked_older = True
-            self.list.read_older()
         self._choose_page()
         self._show_first()
         self._focus_matrix()
@@ -247,6 +244,12 @@ class RunsScreen(Screen):
         if (run in ("", current)) and (summary := self.state.runs.get(current)) is not None:
             self._take_summary(summary)
 
+    def _read_older_once(self) -> None:
+        """The first page of older runs comes without being asked for; it tells whether there are more."""
+        if self.isVisible() and self.state.runs and not self._asked_older:
+            self._asked_older = True
+            self.list.read_older()
+
     def _take_summary(self, summary: RunSummary) -> None:
         ended = summary.state.ended and self._run is not None and not self._run.summary.state.ended
         self._summary = summary
@@ -257,6 +260,7 @@ class RunsScreen(Screen):
             self._pause.start()
 
     def _show_first(self) -> None:
+        self._read_older_once()
         if self.list.current or not self.isVisible():
             return
         kept = str(self.remembered("run", ""))

@@ -117,9 +117,11 @@ def seconds_between(start: str | None, end: str | None) -> float | None:
 
 
 def short_time(seconds: float | None) -> str:
-    """`0.2 s`, `41 s`, `1:12`, `1:02:09`; nothing for None."""
+    """`12 ms`, `0.2 s`, `41 s`, `1:12`, `1:02:09`; nothing for None."""
     if seconds is None:
         return ""
+    if seconds < 0.1:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     if seconds < 60:
@@ -128,12 +130,18 @@ def short_time(seconds: float | None) -> str:
     return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else left_words(seconds)
 
 
+def whole_seconds(seconds: float | None) -> str:
+    """As `short_time`, for what still goes on: `9 s`, not `9.4 s`."""
+    if seconds is None:
+        return ""
+    return f"{int(seconds)} s" if seconds < 10 else short_time(float(int(seconds)))
+
+
 def cell_time(cell: Cell, look: str) -> str:
     """How long the cell took, or has been running or waiting so far."""
     if look in ("running", "waiting", "cancel_asked"):
-        seconds = seconds_between(cell.started_at, None)
-        return short_time(float(int(seconds))).replace(".0 s", " s") if seconds is not None else ""
-    if look == "refused" or cell.started_at is None:
+        return whole_seconds(seconds_between(cell.started_at, None))
+    if look in ("refused", "no_such_tool") or cell.started_at is None:
         return ""
     if cell.result is not None and cell.result.duration_ms:
         return short_time(cell.result.duration_ms / 1000)
@@ -153,7 +161,7 @@ def elapsed_words(summary: RunSummary) -> str:
     if not summary.started_at or (summary.state.ended and not summary.ended_at):
         return ""
     seconds = seconds_between(summary.started_at, summary.ended_at)
-    return short_time(seconds if summary.state.ended or seconds is None else float(int(seconds)))
+    return short_time(seconds) if summary.state.ended else whole_seconds(seconds)
 
 
 def verdict_words(result: CommandResult) -> str:
