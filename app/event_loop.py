@@ -71,8 +71,9 @@ def _end(loop: Any) -> None:
 class GarbageKeeper(QObject):
     """Collects cyclic garbage in the window's thread, and nowhere else.
 
-    Python collects in whatever thread happens to allocate. In a worker thread (`asyncio.to_thread`) that
-    takes widgets apart there, timers and all, and the program crashes.
+    Python collects in whatever thread happens to allocate, at any moment. In a worker thread
+    (`asyncio.to_thread`) that takes widgets apart there, timers and all, and the program crashes; while Qt
+    destroys one object, taking another apart can wait for a lock that is held already.
     """
 
     def __init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import Awaitable, Callable
 
@@ -116,6 +117,9 @@ def run(home: Home, open_console: Callable[[], Awaitable[Console]] | None = None
         BadInput: the home cannot be used.
     """
     home.create()
+    # Off until the process ends: what is left of the window then must not be collected while Qt takes
+    # something else apart. The loop's `GarbageKeeper` collects meanwhile.
+    gc.disable()
     app = QApplication.instance()
     if not isinstance(app, QApplication):
         app = QApplication(sys.argv[:1])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import sys
 import tempfile
@@ -33,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Write the pictures and say where they are."""
     given = _read(arguments)
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    gc.disable()  # as `app.main.run` does, and for its reason
     app = QApplication.instance() or QApplication(sys.argv[:1])
     assert isinstance(app, QApplication)
     load_icons()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("QT_API", "pyside6")
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,23 @@ def settings_stay_in_the_test(tmp_path: Path) -> None:
     QCoreApplication.setApplicationName("quarterdeck-tests")
     QSettings.setDefaultFormat(QSettings.Format.IniFormat)
     QSettings.setPath(QSettings.Format.IniFormat, QSettings.Scope.UserScope, str(tmp_path))
+
+
+@pytest.fixture(autouse=True)
+def widgets_are_collected_between_tests() -> Iterator[None]:
+    """Collect garbage here only: in a worker thread, or while Qt destroys an object, it crashes or hangs.
+
+    `app.event_loop.GarbageKeeper` does the same for the program. What was there before the test is frozen, so
+    that the collection looks only at what the test has made.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    gc.freeze()
+    yield
+    gc.collect()
+    gc.unfreeze()
+    if was_on:
+        gc.enable()
 
 
 @pytest.fixture

@@ -48,6 +48,7 @@ def test_closing_the_window_ends_the_program_and_leaves_the_service(
 
 def test_widgets_are_never_collected_in_a_worker_thread(theme: Theme, qapp: QApplication) -> None:
     died_in: list[str] = []
+    was_on = gc.isenabled()
 
     class Watched(QObject):
         def __init__(self) -> None:
@@ -70,7 +71,7 @@ def test_widgets_are_never_collected_in_a_worker_thread(theme: Theme, qapp: QApp
 
     run_on_qt(qapp, main())
     assert set(died_in) == {threading.main_thread().name}
-    assert gc.isenabled()
+    assert gc.isenabled() is was_on
 
 
 def test_an_error_in_main_still_ends_the_loop_and_its_tasks(theme: Theme, qapp: QApplication) -> None:
