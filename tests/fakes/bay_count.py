@@ -1,4 +1,4 @@
-"""The run of the replay's pictures: an agent counts a bay, an operator approves one click, the line drops once.
+"""The run of the replay's pictures: an agent counts a bay, an operator approves a click, the line drops once.
 
 Its entries have the shape of the real journal's, and are about four minutes long.
 """

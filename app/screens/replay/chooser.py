@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
+from app.components import paint
 from app.components.inputs import SearchField
 from app.components.label import Label, surface
 from app.components.tables import Cell, Column, DataTable, Kind, Row
 from app.link import ConsoleLink
+from app.look.theme import theme_of
 from app.look.tokens import SPACE
 from app.screens.base import OpenReplay
 from app.screens.replay.reel import shown
@@ -19,12 +21,12 @@ from core.batch.models import RunSummary
 from core.errors import QuarterdeckError
 
 MOST = 500
-WIDTH, HEIGHT = 620, 380
+WIDTH, HEIGHT = 660, 380
 _COLUMNS = (
     Column("name", "Run", Kind.TEXT, 200, stretch=True, tone="text"),
     Column("id", "Id", Kind.MONO, 80),
     Column("devices", "Devices", Kind.TEXT, 130),
-    Column("state", "State", Kind.VERDICT, 110),
+    Column("state", "State", Kind.VERDICT, 132),
     Column("started", "Started", Kind.TIME, 90),
 )
 
@@ -104,6 +106,13 @@ class RunChooser(QFrame):
             self.chosen.emit(OpenReplay(around=int(around), at=int(around)))
         else:
             self.chosen.emit(OpenReplay(run=key))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the edge of the list."""
+        theme = theme_of(self)
+        painter = QPainter(self)
+        paint.box(painter, self.rect().toRectF(), 0, theme.color("raised"), theme.color("border2"))
+        painter.end()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """From the field: Enter takes the first row, Down goes into the list."""

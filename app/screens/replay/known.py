@@ -123,7 +123,7 @@ def _approval_fact(known: Known, playhead: Moment) -> Fact:
     assert asked is not None
     if answered is None:
         waited = _between(asked.time, playhead.time)
-        return Fact("Approval", f"waits for {lasting(waited)}", tone="waiting")
+        return Fact("Approval", f"waits for {lasting(waited)}" if waited else "waits", tone="waiting")
     waited = _between(asked.time, answered.time)
     who = shown(answered.actor.partition(":")[2] or answered.actor)
     match answered.kind:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QImage, QPainter, QPen, QPixmap, QTransform
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QImage, QPainter, QPen, QPixmap, QResizeEvent, QTransform
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components import paint
@@ -168,12 +168,16 @@ class PicturePane(QWidget):
         self._place = 0
         self._clock = Clock()
         self._forward = True
-        self._narrow_height = 152
+        self._width = 252
         self.mode = "changed"
         self.setAccessibleName("Pictures of the moment")
         self.before = ReplayPicture("Before", shelf)
         self.after = ReplayPicture("After", shelf)
         self.changed = ReplayPicture("Changed", shelf)
+        self._resized = QTimer(self)
+        self._resized.setSingleShot(True)
+        self._resized.setInterval(0)
+        self._resized.timeout.connect(self._want)
         self._build()
         shelf.came.connect(self._came)
 
@@ -209,15 +213,17 @@ class PicturePane(QWidget):
     def set_compact(self, narrow: bool) -> None:
         """Before and after 252 wide, 200 in a narrow window."""
         self._width = 200 if narrow else 252
+        self.modes.set_words("side", "Side" if narrow else "Side by side")
+        self.modes.set_words("full", "Full" if narrow else "Full picture")
         self._apply_mode()
 
     def set_mode(self, mode: str) -> None:
         """Show `side`, `changed` or `full`."""
         self.mode = mode if mode in MODES else "changed"
         self.modes.choose(self.mode)
-        self._width = getattr(self, "_width", 252)
         self._apply_mode()
         self.refresh()
+        self._resized.start()
 
     def _apply_mode(self) -> None:
         side, changed = self.mode == "side", self.mode == "changed"
@@ -233,7 +239,7 @@ class PicturePane(QWidget):
         self._pair.setMaximumWidth(self._width if changed else 16_777_215)
         height = round(self._width * 10 / 16)
         for picture in (self.before, self.after):
-            picture.setMinimumHeight(64 if side else min(height, 120))
+            picture.setMinimumHeight(48)
             picture.setMaximumHeight(16_777_215 if side else height)
 
     def _place_modes(self, box: _Titled) -> None:
@@ -317,6 +323,11 @@ class PicturePane(QWidget):
         return f"{spots.words()}, at {self._clock.words(after.time, after.at)}" if old else spots.words()
 
     # What is needed
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Want small copies for the new places, once they have been laid out."""
+        super().resizeEvent(event)
+        self._resized.start()
 
     def _want(self) -> None:
         """This moment first, then the pictures that the next steps will show."""

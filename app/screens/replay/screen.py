@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
-from typing import Any
+from bisect import bisect_left, bisect_right
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
@@ -19,19 +17,19 @@ from app.screens.base import Navigator, OpenEntry, OpenReplay, Screen, Shortcut,
 from app.screens.replay.chooser import RunChooser
 from app.screens.replay.details import Details
 from app.screens.replay.film import FilmStrip
+from app.screens.replay.heading import heading_of
 from app.screens.replay.lanes import Lanes
 from app.screens.replay.pictures import PicturePane
-from app.screens.replay.reel import Reel, shown
+from app.screens.replay.player import Player
+from app.screens.replay.reel import Reel
 from app.screens.replay.shelf import PictureShelf
+from app.screens.replay.source import TimelineSource
 from app.screens.replay.transport import SPEEDS, ReplayHead, Transport
 from app.screens.replay.words import Clock
-from app.shell.words import clock as clock_words
 from app.state import AppState
 from core.errors import QuarterdeckError
 from core.replay.models import Timeline
 
-# A run that is under way changes often; its timeline is read again at most this often.
-RELOAD_MS = 400
 # As wide as title, state, transport, search and the choice of times are together.
 LEAST_SHARED = 1190
 NOTHING_YET = "Nothing has run yet."
@@ -53,24 +51,17 @@ class ReplayScreen(Screen):
         surface(self, "base")
         self._reel: Reel | None = None
         self._place = 0
-        self._wanted: OpenReplay | None = None
         self._shown: OpenReplay | None = None
-        self._reading: asyncio.Future[Any] | None = None
+        self._stale = False
         self._found: list[int] = []
         self._clock = Clock()
-        self._speed = 1.0
         self._in_front = False
         self._low = self._shared = False
-        self._play_timer = QTimer(self)
-        self._play_timer.setSingleShot(True)
-        self._play_timer.timeout.connect(self._play_on)
-        self._reload_timer = QTimer(self)
-        self._reload_timer.setSingleShot(True)
-        self._reload_timer.setInterval(RELOAD_MS)
-        self._reload_timer.timeout.connect(self._reload)
+        self.player = Player(self._delay, self)
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build what needs the door."""
+        self.source = TimelineSource(link, self)
         self.shelf = PictureShelf(link, self)
         self.head = ReplayHead()
         self.transport = Transport()
@@ -125,6 +116,10 @@ class ReplayScreen(Screen):
         self.transport.stepped.connect(self.step)
         self.transport.play_asked.connect(self.toggle_play)
         self.transport.speed_chosen.connect(self._set_speed)
+        self.player.due.connect(lambda: self.step(1))
+        self.player.changed.connect(self.transport.show_playing)
+        self.source.came.connect(self._came)
+        self.source.failed.connect(self._failed)
         self.transport.skip_chosen.connect(lambda on: self.keep("skip", on))
         self.film.chosen.connect(self.go_to_entry)
         self.lanes.scrubbed.connect(self._scrub)
@@ -143,8 +138,7 @@ class ReplayScreen(Screen):
             self._clock = Clock(relative=True)
         speed = str(self.remembered("speed", "1"))
         if speed in dict(SPEEDS):
-            self.transport.speeds.choose(speed)
-            self._speed = float(speed)
+            self._set_speed(speed)
 
     # What the window asks
 
@@ -155,15 +149,15 @@ class ReplayScreen(Screen):
             self._choose(target)
         elif self._shown is None:
             self._choose_latest()
-        elif self._wanted is not None:
-            self._reload()
+        elif self._stale:
+            self.source.read(self._shown)
         self.film.setFocus()
 
     def leave(self) -> None:
         """Stop playing; nothing is read for a screen that is not seen."""
         self._in_front = False
         self.pause()
-        self._reload_timer.stop()
+        self.source.rest()
         self.shelf.stop()
 
     def shortcuts(self) -> list[Shortcut]:
@@ -283,28 +277,16 @@ class ReplayScreen(Screen):
             target.run,
             target.around,
         )
-        self._wanted = target
         if not same:
             self._shown = target
             self._reel = None
             self._place = 0
             self.lanes.reset_range()
             self.head.search.clear()
-        self._read(target)
+        self.source.read(target)
         self._show_page()
 
-    def _read(self, target: OpenReplay) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
-        self._reading = self.link.ask(
-            lambda console: console.timeline(run=target.run, around=target.around),
-            partial(self._came, target),
-            self._failed,
-            what="read the timeline",
-        )
-
     def _failed(self, error: QuarterdeckError) -> None:
-        self._reading = None
         if self._reel is None:
             self.empty.say("This cannot be replayed now.", f"{error.message} {error.info.next}")
             self.pages.setCurrentWidget(self.empty)
@@ -313,58 +295,52 @@ class ReplayScreen(Screen):
             self.transport.note.set_tone("fail")
 
     def _came(self, target: OpenReplay, timeline: Timeline) -> None:
-        self._reading = None
-        self._wanted = None
-        old = self._reel
+        old, self._stale = self._reel, False
         reel = self._reel = Reel(timeline)
-        at_end = old is not None and len(old) > 0 and self._place == len(old) - 1
-        kept = old.moments[self._place].seq if old is not None and len(old) else None
         self.details.forget_open()
         self.transport.note.setText("cut: not every entry is shown" if timeline.truncated else "")
         self.transport.note.set_tone("warn")
+        self._shown = OpenReplay(run=target.run, around=target.around)
         self._show_page()
         production = frozenset(one.name for one in self.state.devices.values() if one.production)
         self.film.show_reel(reel, self._clock)
         self.lanes.show_reel(reel, self._clock, production)
-        if not len(reel):
-            return
-        self._find_again()
-        if target.at is not None and kept is None:
-            place = reel.at_seq(target.at)
-        elif kept is None:
-            # A run opens at its end: all of it is known there, Space plays it from the start, and one that is
-            # under way is followed.
-            place = reel.at_seq(target.around) if target.around is not None else len(reel) - 1
-        else:
-            place = len(reel) - 1 if at_end else reel.at_seq(kept)
-        if target.at is not None and self._shown is not target:
-            place = reel.at_seq(target.at)
-        self._shown = OpenReplay(run=target.run, around=target.around)
-        self._place = -1
-        self.go_to(place)
+        if len(reel):
+            self._find_again()
+            place = self._place_in(reel, old, target)
+            self._place = -1
+            self.go_to(place)
+
+    def _place_in(self, reel: Reel, old: Reel | None, target: OpenReplay) -> int:
+        """Where the playhead is in a timeline that was just read."""
+        if target.at is not None:
+            return reel.at_seq(target.at)
+        if old is not None and len(old) and self._place < len(old) - 1:
+            return reel.at_seq(old.moments[self._place].seq)
+        if (old is None or not len(old)) and target.around is not None:
+            return reel.at_seq(target.around)
+        # A run opens at its end: all of it is known there, Space plays it from the start, and one that is
+        # under way is followed.
+        return len(reel) - 1
 
     def _run_changed(self, run: str) -> None:
         if not self._in_front:
-            self._wanted = self._shown
+            self._stale = True
             return
         if self._shown is None:
             self._choose_latest()
         elif self._shown.run is not None and run in ("", self._shown.run):
             self._show_head()
-            if not self._reload_timer.isActive():
-                self._reload_timer.start()
+            self.source.read_again_soon()
 
     def _everything_changed(self) -> None:
         self.shelf.forget_problems()
         if self._in_front and self._shown is None:
             self._choose_latest()
         elif self._in_front:
-            self._reload_timer.start()
+            self.source.read_again_soon()
+        self._stale = not self._in_front
         self._show_page()
-
-    def _reload(self) -> None:
-        if self._shown is not None and self._reading is None:
-            self._read(self._shown)
 
     def _show_page(self) -> None:
         self._show_head()
@@ -382,19 +358,11 @@ class ReplayScreen(Screen):
     def _show_head(self) -> None:
         shown_now = self._shown
         run = self.state.runs.get(shown_now.run) if shown_now and shown_now.run else None
-        timeline = self._reel.timeline if self._reel else None
-        name = run.name if run else timeline.title if timeline else "Replay"
-        parts: list[str] = []
-        if shown_now and shown_now.run:
-            parts.append(shown(shown_now.run))
-        if timeline is not None and timeline.start:
-            parts.append(_day_words(timeline.start))
-        devices = run.devices if run else _devices_of(timeline)
-        if devices:
-            parts.append(", ".join(map(shown, devices)) if len(devices) <= 2 else f"{len(devices)} devices")
-        self.head.show_facts(shown(name) or "Replay", ", ".join(parts))
+        heading = heading_of(shown_now, run, self._reel.timeline if self._reel else None)
+        self.head.show_facts(heading.name, heading.facts)
         known = self.state.devices
-        self.head.production.set_count(sum(1 for name in devices if name in known and known[name].production))
+        production = [name for name in heading.devices if name in known and known[name].production]
+        self.head.production.set_count(len(production))
         self.head.state.setVisible(run is not None)
         if run is not None:
             self.head.state.set_look(cell_look(run.state.value))
@@ -453,7 +421,7 @@ class ReplayScreen(Screen):
     @property
     def playing(self) -> bool:
         """Whether the playhead moves by itself."""
-        return self._play_timer.isActive()
+        return self.player.playing
 
     def toggle_play(self) -> None:
         """Play from here, from the beginning when at the end, or pause."""
@@ -462,36 +430,21 @@ class ReplayScreen(Screen):
         elif self._reel is not None and len(self._reel) > 1:
             if self._place == len(self._reel) - 1:
                 self.go_to(0)
-            self.transport.show_playing(True)
-            self._wait_for_next()
+            self.player.play()
 
     def pause(self) -> None:
         """Stop where it is."""
-        self._play_timer.stop()
-        self.transport.show_playing(False)
+        self.player.pause()
 
-    def _wait_for_next(self) -> None:
-        assert self._reel is not None
-        seconds = self._reel.delay(self._place, self._speed, self.transport.skip.isChecked())
-        self._play_timer.start(round(seconds * 1000))
-
-    def _play_on(self) -> None:
-        reel = self._reel
-        if reel is None or self._place + 1 >= len(reel):
-            self.pause()
-            return
-        self.go_to(self._place + 1)
-        if self._place + 1 < len(reel):
-            self._wait_for_next()
-        else:
-            self.pause()
+    def _delay(self, speed: float) -> float | None:
+        if self._reel is None or self._place + 1 >= len(self._reel):
+            return None
+        return self._reel.delay(self._place, speed, self.transport.skip.isChecked())
 
     def _set_speed(self, speed: str) -> None:
-        self._speed = float(speed)
+        self.player.set_speed(float(speed))
         self.transport.speeds.choose(speed)
         self.keep("speed", speed)
-        if self.playing:
-            self._wait_for_next()
 
     def _change_speed(self, step: int) -> None:
         focus = self.focusWidget()
@@ -511,8 +464,8 @@ class ReplayScreen(Screen):
     def _search(self, text: str) -> None:
         self._find_again()
         if self._found:
-            later = [place for place in self._found if place >= self._place]
-            self.go_to(later[0] if later else self._found[0])
+            at = bisect_left(self._found, self._place)
+            self.go_to(self._found[at % len(self._found)])
         self._show_found()
 
     def _find_again(self) -> None:
@@ -524,15 +477,11 @@ class ReplayScreen(Screen):
         if not self._found:
             return
         self.pause()
-        if step > 0:
-            places = [place for place in self._found if place > self._place] or self._found
-            self.go_to(places[0])
-        else:
-            places = [place for place in self._found if place < self._place] or self._found
-            self.go_to(places[-1])
+        at = bisect_right(self._found, self._place) if step > 0 else bisect_left(self._found, self._place) - 1
+        self.go_to(self._found[at % len(self._found)])
 
     def _show_found(self) -> None:
-        number = sum(1 for place in self._found if place <= self._place)
+        number = bisect_right(self._found, self._place)
         self.head.show_found(number, len(self._found), bool(self.head.search.text().strip()))
 
     def _set_clock(self, key: str) -> None:
@@ -554,17 +503,3 @@ class ReplayScreen(Screen):
     def _open_entry(self) -> None:
         if self._reel is not None and len(self._reel):
             self.nav.open("journal", OpenEntry(self._reel.moments[self._place].seq))
-
-
-def _day_words(stamp: str) -> str:
-    try:
-        words = clock_words(stamp, seconds=False)
-    except ValueError:
-        return shown(stamp)
-    return words if " " in words else f"today {words}"
-
-
-def _devices_of(timeline: Timeline | None) -> list[str]:
-    if timeline is None:
-        return []
-    return list(dict.fromkeys(moment.device for moment in timeline.moments if moment.device))

@@ -57,7 +57,7 @@ class Spots:
         if not self.places:
             return "no difference"
         percent = self.share * 100
-        share = f"{percent:.1f}" if percent >= 0.1 else "less than 0.1"
+        share = f"{percent:.1f}" if percent >= 0.1 else "under 0.1"
         return f"{self.places} {'place' if self.places == 1 else 'places'}, {share} % of the picture"
 
 
