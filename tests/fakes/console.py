@@ -28,12 +28,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from core.audit.entries import Entry, Kind
-from core.batch.models import Batch, Plan, PlannedCell, Run, RunSummary, flatten
+from core.batch.models import Batch, Plan, Run, RunSummary, flatten
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused, ServiceError
 from core.fleet.filter import parse_filter
 from core.fleet.models import Device, Health, Tool
 from core.policy.models import (
-    Answer,
     Approval,
     ApprovalState,
     Decision,
@@ -54,6 +53,7 @@ from tests.fakes.decisions import check_signature, decide_call
 from tests.fakes.fleet_data import ago, make_devices, make_tools
 from tests.fakes.journal import FakeJournal
 from tests.fakes.journal_door import JournalDoor
+from tests.fakes.plans import plan_cell
 from tests.fakes.runs import FakeRuns
 
 _END = object()
@@ -221,7 +221,7 @@ class FakeConsole(JournalDoor):
         wanted = parse_filter(batch.targets)
         chosen = [device for device in self.devices.values() if wanted.matches(device)]
         steps = flatten(batch.steps)
-        cells = [self._plan_cell(device, step) for device in chosen for step in steps]
+        cells = [plan_cell(self, device, step) for device in chosen for step in steps]
         return Plan(
             devices=[device.name for device in chosen],
             steps=[step.id for step in steps],
@@ -229,26 +229,6 @@ class FakeConsole(JournalDoor):
             production=[device.name for device in chosen if device.production],
             took_ms=1.4,
         )
-
-    def _plan_cell(self, device: Device, step: Any) -> PlannedCell:
-        def cell(outcome: Any, **more: Any) -> PlannedCell:
-            return PlannedCell(device=device.name, step=step.id, outcome=outcome, **more)
-
-        if not step.enabled:
-            return cell("off", summary="switched off")
-        if device.health is Health.OFFLINE:
-            return cell("offline", summary="offline", why=device.reason)
-        try:
-            tool = self.tool_named(device.name, step.tool)
-        except QuarterdeckError as error:
-            return cell("no_such_tool", why=error.message)
-        missing = [key for key in tool.input_schema.get("required", []) if key not in step.parameters]
-        if missing:
-            return cell("invalid", why=f"{missing[0]} is required")
-        decision = decide_call(tool, step.parameters, self.policy.profile, device)
-        outcome = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}[decision.answer]
-        why = decision.reasons[0].text
-        return cell(outcome, answer=decision.answer, risk=decision.risk, summary=decision.summary, why=why)
 
     async def start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
         await self._step("start_run")
