@@ -275,6 +275,20 @@ def test_stepping_by_hand_stops_playing(theme: Theme, tmp_path: Path) -> None:
     replay(theme, tmp_path, scenario)
 
 
+def test_pictures_are_read_on_when_the_screen_comes_back(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    gate = console.hold_back("blob")
+
+    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+        desk.window.open("fleet")
+        gate.set()
+        desk.window.open("replay")
+        await seen(lambda: not screen.pictures.changed.image().isNull())
+        await seen(lambda: not screen.pictures.before.image().isNull())
+
+    replay(theme, tmp_path, scenario, ("09", "result_recorded"), console)
+
+
 def test_digits_choose_how_pictures_are_shown_and_the_choice_is_kept(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
         press(screen, KEYS.Key_1)

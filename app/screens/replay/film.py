@@ -140,6 +140,10 @@ class FilmStrip(QWidget):
         ratio = self.devicePixelRatioF()
         return QSize(round(self._frame.width() * ratio), round(self._frame.height() * ratio))
 
+    def ask_again(self) -> None:
+        """Want the pictures that are seen; after the shelf was told to stop."""
+        self._ask()
+
     def _ask(self) -> None:
         """Want what is seen first, from the playhead outwards, then a little more on both sides."""
         if self._shelf is None or self._reel is None:

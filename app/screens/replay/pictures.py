@@ -324,6 +324,10 @@ class PicturePane(QWidget):
 
     # What is needed
 
+    def ask_again(self) -> None:
+        """Want the pictures of this moment; after the shelf was told to stop."""
+        self._want()
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Want small copies for the new places, once they have been laid out."""
         super().resizeEvent(event)

@@ -21,7 +21,8 @@ from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.replay.changes import FORMATS, MOST_PIXELS, Changes, Rect, changed_tiles
 from core.service.console import Console
 
-WORKERS = 3
+# Steps are drawn at the same time: more threads than this make them stutter.
+WORKERS = 2
 MOST_BYTES = 96 * 1024 * 1024
 MOST_SCALED_BYTES = 64 * 1024 * 1024
 MOST_CHANGES = 2000
