@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
 from app.components import paint
@@ -35,6 +35,7 @@ from core.audit.entries import Entry
 
 TABS = ("entry", "proof", "around", "pictures")
 SHORT_BODY = 1_500
+ROOM_FOR_NUMBER = 350
 WIDTH, NARROW = 372, 320
 
 
@@ -191,8 +192,7 @@ class EntryPane(QWidget):
             return
         self._kind.setText(kind_words(entry.kind))
         self._kind.set_tone(KIND_TONES.get(entry.kind, "text"))
-        self._seq.setText(f"entry {count_words(entry.seq)}")
-        self._title.set_text(entry_title(entry))
+        self._show_number()
         self.tabs.setTabText(2, "Around it")
         pictures = len(set(entry.blobs))
         self.tabs.setTabText(3, f"Pictures {pictures}" if pictures else "Pictures")
@@ -205,6 +205,20 @@ class EntryPane(QWidget):
         """Other devices are production, or other commands wait."""
         self._present = self.around.present = present
         self._show_present()
+
+    def _show_number(self) -> None:
+        """The number stands beside the kind; where there is no room, before the title."""
+        if self.entry is None:
+            return
+        number, title = f"entry {count_words(self.entry.seq)}", entry_title(self.entry)
+        room = self.width() >= ROOM_FOR_NUMBER
+        self._seq.setText(number if room else "")
+        self._title.set_text(title if room else f"{number}, {title}")
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """The number goes where there is room."""
+        super().resizeEvent(event)
+        self._show_number()
 
     def _show_present(self) -> None:
         entry = self.entry

@@ -128,12 +128,19 @@ def entry_row(entry: Entry, present: Present) -> Row:
             device_words(entry),
             Cell(actor, tip=shown(entry.actor)),
             Cell(tool, tip=tool),
-            Cell(", ".join(part for part in (actor, tool) if part), tip=shown(entry.actor)),
+            Cell(_by_words(actor, tool), tip=", ".join(filter(None, (shown(entry.actor), tool)))),
             Cell(outcome, tip="waits for an operator" if outcome == "waiting" else ""),
             took_words(entry.duration_ms),
         ),
         production=entry.device in present.production,
     )
+
+
+def _by_words(actor: str, tool: str) -> str:
+    """Actor and tool in one narrow column: who it was is left out where it is the usual one for a tool."""
+    if tool and actor in ("device", "service"):
+        return tool
+    return ", ".join(part for part in (actor, tool) if part)
 
 
 def placeholder_row(seq: int) -> Row:

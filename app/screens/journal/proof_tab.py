@@ -149,7 +149,7 @@ class HashTree(QWidget):
         self._grid.setContentsMargins(14, 0, 0, 0)
         self._grid.setHorizontalSpacing(SPACE.small)
         self._grid.setVerticalSpacing(SPACE.tight)
-        self._grid.setColumnMinimumWidth(0, 58)
+        self._grid.setColumnMinimumWidth(0, 48)
         self._grid.setColumnStretch(1, 1)
         self.more = Link("")
         self._proof: Proof | None = None
@@ -206,7 +206,7 @@ class HashTree(QWidget):
 
 
 def _short(digest: str) -> str:
-    return f"{digest[:4]} {digest[4:8]} … {digest[-4:]}" if len(digest) > 16 else digest
+    return f"{digest[:4]} … {digest[-4:]}" if len(digest) > 16 else digest
 
 
 def _range_words(step: ProofStep) -> str:
