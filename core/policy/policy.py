@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +17,30 @@ from core.policy.words import findings_of, summary_of, undo_words
 class Policy:
     """Judges commands. It reads one file and knows nothing of devices' links, queues or the journal."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, changed: Callable[[], None] = lambda: None) -> None:
+        """`changed` is called when the file was found to be another one than before."""
         self._path = path
+        self._changed = changed
+        self._seen: tuple[int, ...] = ()
         self._file = PolicyFile()
         self.problem = ""
 
     def load(self) -> Policy:
         """Read the file again. A broken one is not an error here: everything asks until it is mended."""
+        # Looked at first: a change between the two is seen the next time.
+        self._seen = _look(self._path)
         try:
             self._file = read_policy(self._path)
             self.problem = ""
         except BadInput as error:
             self.problem = error.message
         return self
+
+    def refresh(self) -> None:
+        """Read the file again if it was edited: that counts from the next decision on."""
+        if _look(self._path) != self._seen:
+            self.load()
+            self._changed()
 
     @property
     def profile(self) -> Profile:
@@ -53,6 +66,7 @@ class Policy:
 
     def decide(self, device: Device, tool: Tool, parameters: dict[str, Any]) -> Decision:
         """Judge one call. The answer is the object that is enforced, shown and journalled."""
+        self.refresh()
         contract = tool.contract
         findings = findings_of(tool, parameters)
         risk = _highest(contract.risk.value, contract.effect.value, findings)
@@ -79,6 +93,17 @@ class Policy:
             reversible=reversible and contract.reversible.value,
             undo=undo,
         )
+
+
+def _look(path: Path) -> tuple[int, ...]:
+    """What changes with the file: nothing where there is none, and which error where it cannot be seen."""
+    try:
+        seen = os.stat(path)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        return (error.errno or -1,)
+    return (seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_mode)
 
 
 def _highest(risk: Risk, effect: Effect, findings: list[Finding]) -> Risk:

@@ -64,7 +64,7 @@ class Service:
         self.journal = journal
         self.hub = EventHub()
         self.tasks = TaskGroupOwner("service")
-        self.policy = Policy(home.policy).load()
+        self.policy = Policy(home.policy, self._policy_changed).load()
         self.operators = Operators(home.operators).load()
         self.recovered = Recovered()
         self.verified: VerifyReport | None = None
@@ -209,6 +209,7 @@ class Service:
 
     def policy_status(self) -> PolicyStatus:
         """Profile and health of the policy."""
+        self.policy.refresh()
         return PolicyStatus(
             profile=self.policy.profile, problem=self.policy.problem, path=str(self.policy.path)
         )
@@ -223,6 +224,15 @@ class Service:
                 operators=self.operators.list(),
             )
         )
+
+    def _policy_changed(self) -> None:
+        """The file was edited by hand: everybody is told, as if it had been done here."""
+        try:
+            self._note_policy()
+        except QuarterdeckError as error:
+            log.error("a change of the policy could not be recorded", problem=error.message)
+        self.fleet.refresh()
+        self.tell_control()
 
     def _note_policy(self) -> None:
         problem = self.policy.problem

@@ -1,0 +1,156 @@
+"""Files of a home that are broken: a clear error or a stricter service, and never an open one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.batch.models import CellState
+from core.home import Home
+from core.policy.models import Profile
+from core.policy.operator_keys import OperatorKey, create_operator_key, statement_for
+from core.service.console import ControlChanged
+from tests.fakes.desk import next_approval
+from tests.fakes.program import make_home, run
+from tests.fakes.service_process import service_process, until_online
+
+READ = {"info_type": "memory"}
+
+
+def broken_toml(path: Path) -> None:
+    path.write_text('profile = "trusted"\n[[rule\n')
+
+
+def unknown_key(path: Path) -> None:
+    path.write_text('profile = "trusted"\nopen_everything = true\n')
+
+
+def unknown_profile(path: Path) -> None:
+    path.write_text('profile = "yolo"\n')
+
+
+def no_text(path: Path) -> None:
+    path.write_bytes(b"\xff\xfe profile \x00")
+
+
+def a_folder(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+BROKEN: list[Callable[[Path], None]] = [broken_toml, unknown_key, unknown_profile, no_text, a_folder]
+
+
+@pytest.mark.parametrize("breaks", BROKEN, ids=lambda one: one.__name__)
+async def test_with_a_broken_policy_at_the_start_even_reads_ask(tmp_path, breaks):
+    home = make_home(tmp_path / "home")
+    breaks(home.policy)
+    async with service_process(home) as service:
+        console = await service.console()
+        await until_online(console)
+        state = await console.state()
+        assert state.policy.problem
+        assert "policy" in state.policy.problem
+        started = await console.call("this-computer", "get_system_info", READ)
+        approval = await next_approval(console)
+        assert approval.run == started.summary.id
+        assert "policy is broken" in approval.decision.reasons[0].text
+        assert (await console.entries("kind:policy_broken")).entries
+
+
+@pytest.mark.parametrize("breaks", BROKEN, ids=lambda one: one.__name__)
+async def test_a_policy_that_breaks_under_the_service_asks_from_then_on_until_it_is_mended(tmp_path, breaks):
+    home = make_home(tmp_path / "home")
+    home.policy.write_text('profile = "trusted"\n')
+    operator = create_operator_key(home, "anna", None)
+    target = tmp_path / "written"
+    writes = {"file_path": str(target), "content": "x"}
+    async with service_process(home) as service:
+        console = await service.console()
+        await console.register_operator(operator.operator)
+        await until_online(console)
+        events = console.events()
+        assert (await console.explain("this-computer", "write_file", writes)).answer == "allow"
+        breaks(home.policy)
+        started = await console.call("this-computer", "write_file", writes)
+        approval = await next_approval(console)
+        assert "policy is broken" in approval.decision.reasons[0].text
+        assert not target.exists()
+        async for event in events:
+            if isinstance(event, ControlChanged):
+                assert event.policy.problem
+                break
+        await console.decide(operator.sign(statement_for(approval, "deny", "anna", "")))
+        [cell] = (await console.wait_run(started.summary.id, 20)).cells
+        assert cell.state is CellState.REFUSED
+        if home.policy.is_dir():
+            home.policy.rmdir()
+        home.policy.write_text('profile = "trusted"\n')
+        again = await console.call("this-computer", "write_file", writes)
+        assert (await console.wait_run(again.summary.id, 20)).cells[0].state is CellState.DONE
+        assert target.read_text() == "x"
+        assert (await console.state()).policy.problem == ""
+
+
+async def test_a_stricter_profile_in_the_file_counts_from_the_next_decision_on(tmp_path):
+    home = make_home(tmp_path / "home")
+    async with service_process(home) as service:
+        console = await service.console()
+        await until_online(console)
+        assert (await console.explain("this-computer", "get_system_info", READ)).answer == "allow"
+        home.policy.write_text('profile = "lockdown"\n')
+        assert (await console.explain("this-computer", "get_system_info", READ)).answer == "ask"
+        assert (await console.state()).policy.profile is Profile.LOCKDOWN
+
+
+FILES = [
+    ("settings.toml", "approval_expiry = ", 2),
+    ("settings.toml", 'surprise = "key"\n', 2),
+    ("this-computer/device.toml", "roots = [", 2),
+    ("this-computer/device.toml", 'surprise = "key"\n', 2),
+    ("contracts.json", "{", 8),
+    ("contracts.json", "[1, 2]", 8),
+    ("contracts.json", '{"this-computer": "all"}', 8),
+    ("operators.json", "[{", 8),
+    ("operators.json", '{"anna": 1}', 8),
+    ("operators.json", '[{"name": "anna"}]', 8),
+    ("keys/journal.key", "not a key", 8),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "expected"), FILES)
+async def test_a_broken_file_of_the_home_is_named_and_nothing_is_sent(tmp_path, name, text, expected):
+    home = make_home(tmp_path / "home")
+    home.policy.write_text('profile = "trusted"\n')
+    assert run(home, "devices").code == 0
+    target = tmp_path / "never"
+    path = home.path / name
+    path.write_text(text)
+    async with service_process(home) as service:
+        code, error = await service.ends()
+    assert error is not None
+    assert code == expected, error
+    assert Path(name).name in error.message
+    assert error.next
+    done = run(home, "call", "this-computer", "write_file", f"file_path={target}", "content=x", "--json")
+    assert done.code == expected, done
+    assert Path(name).name in done.json["error"]["message"]
+    assert not target.exists()
+    assert path.read_text() == text
+
+
+async def test_a_broken_device_toml_keeps_the_device_away_and_says_why(home: Home, operator: OperatorKey):
+    (home.device_state / "device.toml").write_text("roots = [")
+    async with service_process(home) as service:
+        console = await service.console()
+        events = console.events()
+        async for event in events:
+            if event.event == "device" and "device.toml" in event.device.reason:
+                break
+        done = run(home, "call", "this-computer", "get_system_info", "info_type=memory", "--json")
+        assert done.code in (2, 5)
+        assert not (await console.entries("kind:command_sent")).entries
+        (home.device_state / "device.toml").unlink()
+        await until_online(console)

@@ -1,0 +1,196 @@
+"""kill -9 of the service: nothing outlives it, nothing is done twice, and what is not known is said so."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shlex
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.audit.entries import Kind
+from core.batch.models import CellState, RunState
+from core.dispatch.models import Basis, Verdict
+from core.errors import ErrorCode, QuarterdeckError
+from core.home import Home
+from core.policy.models import Approval
+from core.policy.operator_keys import OperatorKey, create_operator_key, statement_for
+from core.service.console import Console
+from core.service.remote import RemoteConsole
+from tests.fakes.desk import Whistle, next_approval
+from tests.fakes.program import run as command
+from tests.fakes.service_process import service_process, until_online
+
+KILLS = 20
+PATIENCE = 30.0
+
+
+async def ask_shell(console: RemoteConsole, line: str) -> tuple[str, Approval]:
+    run = await console.call("this-computer", "shell_execute", {"command": line})
+    return run.summary.id, await next_approval(console)
+
+
+async def approve(console: Console, approval: Approval, key: OperatorKey) -> None:
+    await console.decide(key.sign(statement_for(approval, "approve", key.name, "")))
+
+
+async def gone(processes: list[psutil.Process]) -> None:
+    _, alive = await asyncio.to_thread(psutil.wait_procs, processes, 10)
+    assert alive == []
+
+
+def times_in(count: Path) -> int:
+    return count.read_text().count("x") if count.exists() else 0
+
+
+async def test_killed_in_the_middle_of_an_action_it_leaves_no_orphan_and_the_action_is_unknown(
+    home: Home, operator: OperatorKey, tmp_path: Path, whistle: Whistle
+):
+    count, late = tmp_path / "count", tmp_path / "late"
+    quoted = [shlex.quote(str(path)) for path in (count, whistle.path, late)]
+    line = "echo x >> {}; echo x > {}; sleep 2; touch {}".format(*quoted)
+    async with service_process(home) as service:
+        console = await service.console()
+        await console.register_operator(operator.operator)
+        await until_online(console)
+        run, approval = await ask_shell(console, line)
+        await approve(console, approval, operator)
+        await whistle.blown()
+        family = service.family()
+        assert len(family) >= 3
+        await service.kill()
+        await gone(family)
+    assert not late.exists()
+    async with service_process(home) as service:
+        console = await service.console()
+        found = await console.run(run)
+        assert found.summary.state is RunState.UNKNOWN
+        [cell] = found.cells
+        assert cell.state is CellState.UNKNOWN
+        assert cell.result
+        assert (cell.result.verdict, cell.result.basis) == (Verdict.UNKNOWN, Basis.NO_ANSWER)
+        assert cell.result.error
+        assert cell.result.error.code is ErrorCode.OUTCOME_UNKNOWN
+        assert [one.state for one in await console.runs()] == [RunState.UNKNOWN]
+        await until_online(console)
+        # The device is back and idle: had anything been sent again, it would be before this answer.
+        again = await console.call("this-computer", "get_system_info", {"info_type": "memory"})
+        assert (await console.wait_run(again.summary.id, PATIENCE)).summary.state is RunState.DONE
+        assert times_in(count) == 1
+        kinds = [entry.kind for entry in (await console.command(cell.call_id or "")).entries]
+        assert kinds.count(Kind.COMMAND_SENT) == 1
+        assert kinds.count(Kind.RESULT_RECORDED) == 1
+        assert (await console.verify()).ok
+    assert not late.exists()
+    shown = command(home, "runs", "show", run, "--json")
+    assert shown.json["results"][0]["verdict"] == "unknown"
+
+
+async def test_killed_while_an_approval_waits_it_is_expired_and_nothing_was_sent(
+    home: Home, operator: OperatorKey, tmp_path: Path
+):
+    target = tmp_path / "never"
+    async with service_process(home) as service:
+        console = await service.console()
+        await console.register_operator(operator.operator)
+        await until_online(console)
+        run, approval = await ask_shell(console, f"touch {shlex.quote(str(target))}")
+        await service.kill()
+    async with service_process(home) as service:
+        console = await service.console()
+        assert await console.approvals() == []
+        found = await console.run(run)
+        assert found.summary.state is RunState.INTERRUPTED
+        [cell] = found.cells
+        assert cell.state is CellState.CANCELLED
+        kinds = [entry.kind for entry in (await console.command(cell.call_id or "")).entries]
+        assert Kind.APPROVAL_EXPIRED in kinds
+        assert Kind.INTENT_RECORDED not in kinds
+        assert Kind.COMMAND_SENT not in kinds
+        # An approval that comes after all is for a request that nobody asks any more.
+        with pytest.raises(QuarterdeckError) as late:
+            await approve(console, approval, operator)
+        assert late.value.code in (ErrorCode.NOT_FOUND, ErrorCode.APPROVAL_INVALID)
+        await until_online(console)
+        again = await console.call("this-computer", "get_system_info", {"info_type": "memory"})
+        await console.wait_run(again.summary.id, PATIENCE)
+        assert again.summary.id != run
+    assert not target.exists()
+
+
+async def test_a_service_that_is_killed_again_while_it_recovers_closes_everything_once(
+    home: Home, operator: OperatorKey, tmp_path: Path
+):
+    async with service_process(home) as service:
+        console = await service.console()
+        await console.register_operator(operator.operator)
+        await until_online(console)
+        run, _ = await ask_shell(console, "true")
+        await service.kill()
+    rng = random.Random(7)
+    for _ in range(5):
+        async with service_process(home) as service:
+            await asyncio.sleep(rng.uniform(0.2, 0.7))  # a random moment of the start is what is tested
+            await service.kill()
+    async with service_process(home) as service:
+        console = await service.console()
+        assert (await console.run(run)).summary.state is RunState.INTERRUPTED
+        kinds = [entry.kind for entry in (await console.entries(f"run:{run}", limit=100)).entries]
+        assert kinds.count(Kind.RUN_FINISHED) == 1
+        assert kinds.count(Kind.APPROVAL_EXPIRED) == 1
+        assert (await console.verify()).ok
+
+
+@pytest.mark.slow
+async def test_killed_at_any_moment_after_an_approval_the_command_ran_at_most_once_and_is_in_the_journal(
+    home: Home, tmp_path: Path
+):
+    operator = create_operator_key(home, "anna", None)
+    rng = random.Random(20261121)
+    killed: list[tuple[str, Path, bool]] = []
+    for number in range(KILLS):
+        count = tmp_path / f"count-{number}"
+        approves = number % 5 != 4
+        async with service_process(home) as service:
+            console = await service.console()
+            await console.register_operator(operator.operator)
+            if killed:
+                await check_one(console, *killed[-1])
+            await until_online(console)
+            run, approval = await ask_shell(console, f"echo x >> {shlex.quote(str(count))}")
+            deciding = asyncio.gather(
+                *([approve(console, approval, operator)] if approves else []), return_exceptions=True
+            )
+            await asyncio.sleep(rng.uniform(0, 0.03))  # a random moment of its way is what is tested
+            family = service.family()
+            await service.kill()
+            await deciding
+            await gone(family)
+        killed.append((run, count, approves))
+    async with service_process(home) as service:
+        console = await service.console()
+        for one in killed:
+            await check_one(console, *one)
+        assert (await console.verify()).ok
+    # Not one side of the moment only, or nothing was tested.
+    assert 0 < sum(times_in(count) for _, count, _ in killed) < KILLS
+
+
+async def check_one(console: Console, run: str, count: Path, approved: bool) -> None:
+    """Hold the journal against what happened before the kill."""
+    times = times_in(count)
+    kinds = [entry.kind for entry in (await console.entries(f"run:{run}", limit=100)).entries]
+    assert times <= 1
+    assert kinds.count(Kind.COMMAND_SENT) <= 1
+    assert kinds.count(Kind.RUN_FINISHED) == 1
+    if times:
+        assert {Kind.APPROVAL_GIVEN, Kind.INTENT_RECORDED, Kind.COMMAND_SENT} <= set(kinds)
+    if times or Kind.INTENT_RECORDED in kinds:
+        assert approved
+    state = (await console.run(run)).summary.state
+    if Kind.INTENT_RECORDED in kinds:
+        assert state in (RunState.DONE, RunState.UNKNOWN)
+    else:
+        assert state is RunState.INTERRUPTED
