@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
@@ -14,43 +13,16 @@ from PySide6.QtWidgets import QApplication
 from app.components.label import Label
 from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenApproval, OpenEntry, OpenRun, Target
+from app.screens.base import OpenApproval, OpenEntry
 from app.screens.runs.drawer import Drawer
-from app.screens.runs.output_text import LONGEST_LINE, MOST_SHOWN, Stream, make_readable, streams_of
 from app.screens.runs.screen import RunsScreen
 from core.audit.entries import Kind
-from core.batch.models import Cell
 from core.dispatch.models import Basis, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
-from tests.fakes.console import FakeConsole
 from tests.fakes.pictures import desktop_png
+from tests.fakes.runs_screen import CLEAN, change_cell, drawer_of, opened_screens
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
-
-CLEAN = "r-0418"
-
-
-async def drawer_of(desk: Desk, device: str, step: str, run: str = CLEAN) -> Drawer:
-    desk.window.open("runs", OpenRun(run, device, step))
-    screen = desk.window.current
-    assert isinstance(screen, RunsScreen)
-    drawer = screen.drawer
-    await seen(lambda: drawer.isVisible() and drawer.title.text() == f"{device}, {step}")
-    return drawer
-
-
-def change_cell(console: FakeConsole, device: str, step: str, run: str = CLEAN, **changes: Any) -> Cell:
-    """Change the result of a made-up cell before the window sees it."""
-    known = console.work.find(run)
-    cells = []
-    for cell in known.cells:
-        if (cell.device, cell.step) == (device, step):
-            assert cell.result is not None
-            cell = cell.model_copy(update={"result": cell.result.model_copy(update=changes)})
-            changed = cell
-        cells.append(cell)
-    console.work.add(known.model_copy(update={"cells": cells}))
-    return changed
 
 
 def fact(drawer: Drawer, label: str) -> str:
@@ -59,12 +31,6 @@ def fact(drawer: Drawer, label: str) -> str:
 
 def words_in(drawer: Drawer) -> str:
     return "\n".join(label.text() for label in drawer.decision.findChildren(Label))
-
-
-def opened_screens(desk: Desk) -> list[tuple[str, Target | None]]:
-    opened: list[tuple[str, Target | None]] = []
-    desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
-    return opened
 
 
 def test_a_result_is_a_tree_and_its_verdict_says_what_it_rests_on(theme: Theme, tmp_path: Path) -> None:
@@ -167,78 +133,6 @@ def test_a_denial_names_the_operator_when_and_why(theme: Theme, tmp_path: Path) 
         QTest.mouseClick(drawer.tabs._group.button(3), Qt.MouseButton.LeftButton)
         assert drawer.tab == "decision"
         assert "Not today." in words_in(drawer)
-
-    play(theme, tmp_path, console, scenario)
-
-
-def test_output_shows_both_streams_and_tints_what_was_complained_about(theme: Theme, tmp_path: Path) -> None:
-    console = story()
-    answer = {"stdout": "one\ntwo\n", "stderr": "rm: busy\n", "exit_code": 1}
-    change_cell(console, "lab-lnx-01", "clean", result=answer)
-
-    async def scenario(desk: Desk) -> None:
-        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
-        assert drawer.tab == "output"
-        box = drawer.output.box
-        await seen(lambda: box.toPlainText() == "rm: busy\none\ntwo")
-        (mark,) = box.extraSelections()
-        assert mark.cursor.selectedText() == "rm: busy"
-        assert drawer.output.sizes.text() == "stdout 8 B"
-        assert drawer.output.errors.text() == "stderr 9 B"
-        assert drawer.output.ended.text() == "exit code 1"
-        drawer.output.wrap.click()
-        assert box.lineWrapMode() == box.LineWrapMode.NoWrap
-        drawer.output.copy.click()
-        await seen(lambda: QApplication.clipboard().text() == "rm: busy\none\ntwo\n")
-
-    play(theme, tmp_path, console, scenario)
-
-
-def test_hidden_characters_in_output_are_written_out_and_never_markup(theme: Theme, tmp_path: Path) -> None:
-    console = story()
-    answer = {"stdout": "a\x1b[31m<b>\u202etxt.exe</b>\u200b\n", "stderr": "", "exit_code": 0}
-    change_cell(console, "lab-lnx-01", "clean", result=answer)
-
-    async def scenario(desk: Desk) -> None:
-        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
-        await seen(lambda: drawer.output.box.toPlainText() == "a[U+001B][31m<b>[U+202E]txt.exe</b>[U+200B]")
-
-    play(theme, tmp_path, console, scenario)
-
-
-def test_a_large_output_is_read_from_its_blob_and_saved_whole(theme: Theme, tmp_path: Path) -> None:
-    console = story()
-    data = b"".join(b"line %06d\n" % number for number in range(120_000))
-    blob = console.journal.add_blob(data)
-    place = {"blob": blob, "media_type": "text/plain", "size": len(data), "head": "line 000000"}
-    change_cell(console, "lab-lnx-01", "clean", result={"stdout": place, "stderr": "", "exit_code": 0})
-
-    async def scenario(desk: Desk) -> None:
-        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
-        await seen(lambda: drawer.output.box.blockCount() > 80_000)
-        assert drawer.output.message.text().startswith("440.0 kB more are not shown")
-        drawer.output.save.click()
-        dialog = drawer.output._saver.dialog
-        assert dialog is not None
-        assert not dialog.isModal()
-        target = tmp_path / "output.txt"
-        dialog.fileSelected.emit(str(target))
-        dialog.reject()
-        await seen(target.exists)
-        assert target.read_bytes() == data
-
-    play(theme, tmp_path, console, scenario)
-
-
-def test_an_output_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) -> None:
-    console = story()
-    gone = {"blob": "ab" * 32, "media_type": "text/plain", "size": 100_000, "head": "x"}
-    change_cell(console, "lab-lnx-01", "clean", result={"stdout": gone, "stderr": ""})
-
-    async def scenario(desk: Desk) -> None:
-        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
-        await seen(lambda: "There is no blob" in drawer.output.message.text())
-        assert drawer.output.box.toPlainText() == ""
 
     play(theme, tmp_path, console, scenario)
 
@@ -435,24 +329,3 @@ def test_a_tool_that_imitates_markup_is_shown_as_text(theme: Theme, tmp_path: Pa
         assert "a[U+200B]b" in str(said)
 
     play(theme, tmp_path, console, scenario)
-
-
-def test_output_for_the_screen_is_bounded() -> None:
-    shown = make_readable(Stream("stdout", size=3 * MOST_SHOWN), b"x" * (3 * MOST_SHOWN))
-    assert len(shown.text) < LONGEST_LINE + 100
-    assert shown.left == 2 * MOST_SHOWN
-    assert "more characters in this line" in shown.text
-
-
-def test_results_without_streams_have_no_output() -> None:
-    cells = story().work.find(CLEAN).cells
-    assert streams_of(None) == []
-    assert streams_of(cells[0].result) == []
-    assert [stream.name for stream in streams_of(cells[2].result)] == ["stdout", "stderr"]
-
-
-def test_what_a_failed_command_complained_about_comes_first() -> None:
-    result = story().work.find(CLEAN).cells[2].result
-    assert result is not None
-    failed = result.model_copy(update={"result": {"stdout": "a", "stderr": "b", "exit_code": 3}})
-    assert [stream.name for stream in streams_of(failed)] == ["stderr", "stdout"]

@@ -6,13 +6,14 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWidget
 
 from app.components.badges import StateBadge
+from app.components.banner import Banner
 from app.components.buttons import Button, IconButton
 from app.components.inputs import TextField
 from app.components.label import ElidedLabel, Label, rule, surface
 from app.look.states import cell_look
 from app.look.tokens import SPACE
 from app.screens.runs.words import actor_words, elapsed_words, one_line
-from core.batch.models import RunState, RunSummary
+from core.batch.models import Batch, CellState, RunState, RunSummary
 
 
 class RunHead(QWidget):
@@ -83,6 +84,29 @@ class RunHead(QWidget):
     def tick(self, summary: RunSummary) -> None:
         """Show the time anew."""
         self.elapsed.setText(elapsed_words(summary))
+
+
+def rules_words(summary: RunSummary, batch: Batch) -> str:
+    """Which devices the run means, and what a failure does to the rest of a device's steps."""
+    targets = one_line(batch.targets)
+    if len(summary.devices) * len(summary.steps) <= 1:
+        return targets
+    return f"{targets}   on failure the device {'stops' if batch.on_failure == 'stop' else 'goes on'}"
+
+
+def show_notice(banner: Banner, summary: RunSummary) -> None:
+    """Say across the pane that a run was interrupted, or that something of it is not known."""
+    note = one_line(summary.note)
+    if summary.state is RunState.INTERRUPTED:
+        fact = note or "The service ended while this run was going on."
+        banner.say("fail", fact, "Nothing was sent again. Run the batch anew for what is missing.")
+    elif summary.counts.get(CellState.UNKNOWN):
+        fact = note or "What became of some commands is not known."
+        banner.say("warn", fact, "Nothing was sent again. Look at the device before you run it again.")
+    elif note:
+        banner.say("info", note)
+    else:
+        banner.hide()
 
 
 class AskLine(QWidget):

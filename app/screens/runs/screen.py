@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QGuiApplication, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.components.banner import Banner
-from app.components.empty_state import EmptyState
-from app.components.label import Label, rule, surface
+from app.components.label import rule, surface
 from app.link import ConsoleLink
-from app.screens.base import (
-    Navigator,
-    OpenApproval,
-    OpenQuery,
-    OpenReplay,
-    OpenRun,
-    Screen,
-    Shortcut,
-    Target,
-)
+from app.screens.base import Navigator, OpenApproval, OpenRun, Screen, Shortcut, Target
 from app.screens.runs.counts import Counts
 from app.screens.runs.drawer import Drawer
 from app.screens.runs.matrix import MatrixView
-from app.screens.runs.run_head import AskLine, RunHead
+from app.screens.runs.panes import Panes
+from app.screens.runs.run_head import AskLine, RunHead, rules_words, show_notice
 from app.screens.runs.run_list import RunList
 from app.screens.runs.wishes import RunWishes
-from app.screens.runs.words import one_line, step_of
+from app.screens.runs.words import step_of
 from app.state import AppState
-from core.batch.models import Cell, CellState, Run, RunState, RunSummary
+from core.batch.models import Cell, CellState, Run, RunSummary
 from core.errors import QuarterdeckError
 
-LIST_WIDTH = 228
 TICK_MS = 1000
 # Moving through the list with a held key must not ask for every run it passes.
 READ_PAUSE_MS = 70
@@ -55,19 +45,19 @@ class RunsScreen(Screen):
         self._task: asyncio.Future[object] | None = None
         self._asked_older = False
         self._narrow = False
-        self._share = 0.0
         self._drawer_open = True
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(READ_PAUSE_MS)
-        self._pause.timeout.connect(self._read_run)
-        self._count_soon = QTimer(self)
-        self._count_soon.setSingleShot(True)
-        self._count_soon.setInterval(0)
-        self._count_soon.timeout.connect(self._say_counts)
+        self._pause = self._once(READ_PAUSE_MS, self._read_run)
+        self._count_soon = self._once(0, self._say_counts)
         self._clock = QTimer(self)
         self._clock.setInterval(TICK_MS)
         self._clock.timeout.connect(self._tick)
+
+    def _once(self, pause_ms: int, act: Callable[[], None]) -> QTimer:
+        timer = QTimer(self)
+        timer.setSingleShot(True)
+        timer.setInterval(pause_ms)
+        timer.timeout.connect(act)
+        return timer
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build what needs the door."""
@@ -82,47 +72,17 @@ class RunsScreen(Screen):
         self._build()
         super().bind(state, link, nav)
         self._connect()
-        self.remember("panes-v1", self.panes_split)
-        self._share = float(str(self.remembered("matrix_share", 0)) or 0)
+        self.remember("panes-v1", self.pages.across)
+        self.pages.set_share(float(str(self.remembered("matrix_share", 0)) or 0))
+        self.pages.divided.connect(lambda share: self.keep("matrix_share", share))
         self._drawer_open = str(self.remembered("drawer_open", "true")).lower() == "true"
         self.drawer.want_tab(str(self.remembered("tab", "")))
         self._take_runs("")
 
     def _build(self) -> None:
-        self.split = QSplitter(Qt.Orientation.Vertical)
-        self.split.setChildrenCollapsible(False)
-        self.split.setHandleWidth(1)
-        self.split.addWidget(self.matrix)
-        self.split.addWidget(self.drawer)
-        self.split.splitterMoved.connect(self._divided)
-        self.drawer.setMinimumHeight(150)
-        self.matrix.setMinimumHeight(90)
-        self.message = Label("", tone="text2", wrap=True)
-        self.message.setContentsMargins(16, 16, 16, 16)
-        self.message.hide()
-        right = QWidget()
-        column = QVBoxLayout(right)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        for widget in (self.head, rule(), self.ask, self.notice, self.counts, rule(), self.message):
-            column.addWidget(widget)
-        column.addWidget(self.split, 1)
-        self.panes_split = QSplitter(Qt.Orientation.Horizontal)
-        self.panes_split.setChildrenCollapsible(False)
-        self.panes_split.setHandleWidth(1)
-        self.panes_split.addWidget(self.list)
-        self.panes_split.addWidget(right)
-        self.panes_split.setStretchFactor(1, 1)
-        self.panes_split.setSizes([LIST_WIDTH, 1000])
-        self.list.setMinimumWidth(180)
-        self.empty = EmptyState(
-            "Nothing has run yet.",
-            "Build a batch and run it, or call one tool of a device: both appear here, cell by cell.",
-            ("batch", "Build a batch", "batch"),
-        )
-        self.pages = QStackedWidget()
-        self.pages.addWidget(self.panes_split)
-        self.pages.addWidget(self.empty)
+        above = [self.head, rule(), self.ask, self.notice]
+        self.pages = Panes(self.list, above, self.counts, self.matrix, self.drawer)
+        self.message, self.split, self.empty = self.pages.message, self.pages.split, self.pages.empty
         whole = QHBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
         whole.addWidget(self.pages)
@@ -137,7 +97,7 @@ class RunsScreen(Screen):
         self.matrix.cells.counted.connect(self._count_soon.start)
         self.matrix.cell_changed.connect(self._show_cell)
         self.matrix.opened.connect(self._open_cell)
-        self.matrix.clicked_cell.connect(self._click_cell)
+        self.matrix.clicked_cell.connect(lambda _cell: self._open_drawer())
         self.list.chosen.connect(self._choose_run)
         self.list.opened.connect(self._enter_run)
         self.counts.chosen.connect(self._filter_cells)
@@ -215,24 +175,7 @@ class RunsScreen(Screen):
         self.head.show_list.setVisible(narrow)
         self.counts.set_short(narrow)
         self.drawer.set_narrow(narrow)
-        self._divide()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Divide the new height as before."""
-        super().resizeEvent(event)
-        if event.oldSize().height() != event.size().height() and hasattr(self, "split"):
-            self._divide()
-
-    def _divide(self) -> None:
-        """The drawer gets its half, and what a short matrix does not need; unless the operator moved it."""
-        height = self.split.height()
-        most = 0.55 if self._narrow else 0.5
-        matrix = height * self._share if self._share else min(height * most, self.matrix.needed_height())
-        self.split.setSizes([round(matrix), round(height - matrix)])
-
-    def _divided(self, *_: int) -> None:
-        self._share = round(self.matrix.height() / max(1, self.split.height()), 3)
-        self.keep("matrix_share", self._share)
+        self.pages.set_narrow(narrow)
 
     # Runs
 
@@ -289,7 +232,7 @@ class RunsScreen(Screen):
         self.drawer.hide()
         self.list.choose(run)
         self._summary = self.state.runs.get(run) or self.list.model.find(run)
-        self._say("Reading…")
+        self.pages.say("Reading…")
         self._show_head()
         self._pause.start()
 
@@ -321,25 +264,19 @@ class RunsScreen(Screen):
         if first:
             self.list.choose(run.summary.id)
         self._choose_page()
-        self._say("")
+        self.pages.say("")
         self._show_head()
         self.matrix.cells.show_run(run)
         if first:
             self._go_to_wanted()
         self.drawer.setVisible(self._drawer_open and self.matrix.current_cell() is not None)
         if first:
-            QTimer.singleShot(0, self, self._divide)
+            QTimer.singleShot(0, self.pages, self.pages.divide)
 
     def _run_failed(self, error: QuarterdeckError) -> None:
         self._task = None
         self._choose_page()
-        self._say(f"This run cannot be shown. {error.message} {error.info.next}")
-
-    def _say(self, words: str) -> None:
-        self.message.setText(words)
-        self.message.setVisible(bool(words))
-        self.counts.setVisible(not words)
-        self.split.setVisible(not words)
+        self.pages.say(f"This run cannot be shown. {error.message} {error.info.next}")
 
     def _go_to_wanted(self) -> None:
         wanted, self._wanted_cell = self._wanted_cell, None
@@ -361,26 +298,8 @@ class RunsScreen(Screen):
             return
         self.head.show_run(summary, batch.rollout.parallel if batch else None)
         if batch is not None:
-            many = len(summary.devices) > 1 or len(summary.steps) > 1
-            after = "the device stops" if batch.on_failure == "stop" else "the device goes on"
-            rules = f"{one_line(batch.targets)}   on failure {after}" if many else one_line(batch.targets)
-            self.counts.say_rules(rules)
-        self._show_notice(summary)
-
-    def _show_notice(self, summary: RunSummary) -> None:
-        note = one_line(summary.note)
-        if summary.state is RunState.INTERRUPTED:
-            fact = note or "The service ended while this run was going on."
-            self.notice.say("fail", fact, "Nothing was sent again. Run the batch anew for what is missing.")
-        elif summary.counts.get(CellState.UNKNOWN):
-            fact = note or "What became of some commands is not known."
-            self.notice.say(
-                "warn", fact, "Nothing was sent again. Look at the device before you run it again."
-            )
-        elif note:
-            self.notice.say("info", note)
-        else:
-            self.notice.hide()
+            self.counts.say_rules(rules_words(summary, batch))
+        show_notice(self.notice, summary)
 
     def _say_counts(self) -> None:
         cells = self.matrix.cells
@@ -433,10 +352,6 @@ class RunsScreen(Screen):
         self._open_drawer()
         self.drawer.focus_first()
 
-    def _click_cell(self, cell: Cell) -> None:
-        del cell
-        self._open_drawer()
-
     def _ended(self) -> bool:
         return self._summary is not None and self._summary.state.ended
 
@@ -473,24 +388,10 @@ class RunsScreen(Screen):
             self._focus_matrix()
 
     def _ask_to_cancel(self) -> None:
-        if self._summary is not None and not self._summary.state.ended:
-            self.wishes.ask_to_cancel(self._summary)
+        self._wish("cancel")
 
     def _wish(self, what: str) -> None:
-        run = self._summary
-        if run is None:
-            return
-        match what:
-            case "list":
-                self._toggle_list()
-            case "cancel":
-                self._ask_to_cancel()
-            case "replay":
-                self.nav.open("replay", OpenReplay(run=run.id))
-            case "copy":
-                QGuiApplication.clipboard().setText(run.id)
-                self.nav.toast(f"Copied {run.id}")
-            case "journal":
-                self.nav.open("journal", OpenQuery(f"run:{run.id}"))
-            case "save" if self._run is not None:
-                self.wishes.ask_for_name(self._run)
+        if what == "list":
+            self._toggle_list()
+        elif self._summary is not None:
+            self.wishes.carry_out(what, self._summary, self._run)

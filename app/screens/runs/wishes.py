@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from PySide6.QtCore import QObject
+from PySide6.QtGui import QGuiApplication
 
 from app.link import ConsoleLink
-from app.screens.base import Navigator
+from app.screens.base import Navigator, OpenQuery, OpenReplay
 from app.screens.runs.run_head import AskLine
 from core.batch.models import Run, RunSummary
 from core.errors import QuarterdeckError
@@ -28,6 +29,21 @@ class RunWishes(QObject):
         ask.answered.connect(self._answered)
         ask.closed.connect(self._closed)
         ask.field.textEdited.connect(self._edited)
+
+    def carry_out(self, what: str, summary: RunSummary, run: Run | None) -> None:
+        """Do what the head offers: `cancel`, `replay`, `copy`, `journal` or `save`."""
+        match what:
+            case "cancel" if not summary.state.ended:
+                self.ask_to_cancel(summary)
+            case "replay":
+                self._nav.open("replay", OpenReplay(run=summary.id))
+            case "copy":
+                QGuiApplication.clipboard().setText(summary.id)
+                self._nav.toast(f"Copied {summary.id}")
+            case "journal":
+                self._nav.open("journal", OpenQuery(f"run:{summary.id}"))
+            case "save" if run is not None:
+                self.ask_for_name(run)
 
     def ask_to_cancel(self, summary: RunSummary) -> None:
         """Ask whether this run is to be cancelled."""

@@ -1,0 +1,101 @@
+"""Where the parts of the screen stand: list, head, matrix and drawer, and what is said without a run."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
+
+from app.components.empty_state import EmptyState
+from app.components.label import Label, rule
+from app.screens.runs.drawer import Drawer
+from app.screens.runs.matrix import MatrixView
+
+LIST_WIDTH = 228
+
+
+class Panes(QStackedWidget):
+    """The run with its list, or the empty state.
+
+    Signals:
+        divided(share): the operator moved the line above the drawer; the matrix has this share now.
+    """
+
+    divided = Signal(float)
+
+    def __init__(
+        self, runs: QWidget, above: list[QWidget], counts: QWidget, matrix: MatrixView, drawer: Drawer
+    ) -> None:
+        """`above` stand over the counts, from top to bottom."""
+        super().__init__()
+        self._counts, self._matrix = counts, matrix
+        self._share, self._narrow = 0.0, False
+        self.message = Label("", tone="text2", wrap=True)
+        self.message.setContentsMargins(16, 16, 16, 16)
+        self.message.hide()
+        self.split = _split(Qt.Orientation.Vertical)
+        self.split.addWidget(matrix)
+        self.split.addWidget(drawer)
+        self.split.splitterMoved.connect(self._moved)
+        drawer.setMinimumHeight(150)
+        matrix.setMinimumHeight(90)
+        right = QWidget()
+        column = QVBoxLayout(right)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for widget in (*above, counts, rule(), self.message):
+            column.addWidget(widget)
+        column.addWidget(self.split, 1)
+        self.across = _split(Qt.Orientation.Horizontal)
+        self.across.addWidget(runs)
+        self.across.addWidget(right)
+        self.across.setStretchFactor(1, 1)
+        self.across.setSizes([LIST_WIDTH, 1000])
+        runs.setMinimumWidth(180)
+        self.empty = EmptyState(
+            "Nothing has run yet.",
+            "Build a batch and run it, or call one tool of a device: both appear here, cell by cell.",
+            ("batch", "Build a batch", "batch"),
+        )
+        self.addWidget(self.across)
+        self.addWidget(self.empty)
+
+    def say(self, words: str) -> None:
+        """Say why there is no matrix; empty shows the matrix."""
+        self.message.setText(words)
+        self.message.setVisible(bool(words))
+        self._counts.setVisible(not words)
+        self.split.setVisible(not words)
+
+    def set_share(self, share: float) -> None:
+        """Give the matrix the share that the operator chose; 0 for none."""
+        self._share = share
+
+    def set_narrow(self, narrow: bool) -> None:
+        """Where there is little room the drawer gets 45 %."""
+        self._narrow = narrow
+        self.divide()
+
+    def divide(self) -> None:
+        """The drawer gets its half, and what a short matrix does not need; unless the operator moved it."""
+        height = self.split.height()
+        most = 0.55 if self._narrow else 0.5
+        matrix = height * self._share if self._share else min(height * most, self._matrix.needed_height())
+        self.split.setSizes([round(matrix), round(height - matrix)])
+
+    def _moved(self, *_: int) -> None:
+        self._share = round(self._matrix.height() / max(1, self.split.height()), 3)
+        self.divided.emit(self._share)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Divide the new height as before."""
+        super().resizeEvent(event)
+        if event.oldSize().height() != event.size().height():
+            self.divide()
+
+
+def _split(orientation: Qt.Orientation) -> QSplitter:
+    split = QSplitter(orientation)
+    split.setChildrenCollapsible(False)
+    split.setHandleWidth(1)
+    return split

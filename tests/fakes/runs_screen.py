@@ -1,0 +1,52 @@
+"""The Runs screen in the real window: opened on a run or a cell, and cells to show on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.main import Desk
+from app.screens.base import OpenRun, Target
+from app.screens.runs.drawer import Drawer
+from app.screens.runs.screen import RunsScreen
+from core.batch.models import Cell
+from tests.fakes.console import FakeConsole
+from tests.fakes.window import seen
+
+CLEAN = "r-0418"
+
+
+async def runs_of(desk: Desk, target: Target | None = None) -> RunsScreen:
+    desk.window.open("runs", target)
+    screen = desk.window.current
+    assert isinstance(screen, RunsScreen)
+    await seen(lambda: screen.matrix.cells.total())
+    return screen
+
+
+def opened_screens(desk: Desk) -> list[tuple[str, Target | None]]:
+    opened: list[tuple[str, Target | None]] = []
+    desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
+    return opened
+
+
+async def drawer_of(desk: Desk, device: str, step: str, run: str = CLEAN) -> Drawer:
+    desk.window.open("runs", OpenRun(run, device, step))
+    screen = desk.window.current
+    assert isinstance(screen, RunsScreen)
+    drawer = screen.drawer
+    await seen(lambda: drawer.isVisible() and drawer.title.text() == f"{device}, {step}")
+    return drawer
+
+
+def change_cell(console: FakeConsole, device: str, step: str, run: str = CLEAN, **changes: Any) -> Cell:
+    """Change the result of a made-up cell before the window sees it."""
+    known = console.work.find(run)
+    cells = []
+    for cell in known.cells:
+        if (cell.device, cell.step) == (device, step):
+            assert cell.result is not None
+            cell = cell.model_copy(update={"result": cell.result.model_copy(update=changes)})
+            changed = cell
+        cells.append(cell)
+    console.work.add(known.model_copy(update={"cells": cells}))
+    return changed

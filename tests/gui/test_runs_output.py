@@ -1,0 +1,107 @@
+"""The output of a command: both streams, large ones, hostile ones, copied and saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtWidgets import QApplication
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.runs.output_text import LONGEST_LINE, MOST_SHOWN, Stream, make_readable, streams_of
+from tests.fakes.runs_screen import CLEAN, change_cell, drawer_of
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+
+def test_output_shows_both_streams_and_tints_what_was_complained_about(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    answer = {"stdout": "one\ntwo\n", "stderr": "rm: busy\n", "exit_code": 1}
+    change_cell(console, "lab-lnx-01", "clean", result=answer)
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
+        assert drawer.tab == "output"
+        box = drawer.output.box
+        await seen(lambda: box.toPlainText() == "rm: busy\none\ntwo")
+        (mark,) = box.extraSelections()
+        assert mark.cursor.selectedText() == "rm: busy"
+        assert drawer.output.sizes.text() == "stdout 8 B"
+        assert drawer.output.errors.text() == "stderr 9 B"
+        assert drawer.output.ended.text() == "exit code 1"
+        drawer.output.wrap.click()
+        assert box.lineWrapMode() == box.LineWrapMode.NoWrap
+        drawer.output.copy.click()
+        await seen(lambda: QApplication.clipboard().text() == "rm: busy\none\ntwo\n")
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_hidden_characters_in_output_are_written_out_and_never_markup(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    answer = {"stdout": "a\x1b[31m<b>\u202etxt.exe</b>\u200b\n", "stderr": "", "exit_code": 0}
+    change_cell(console, "lab-lnx-01", "clean", result=answer)
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
+        await seen(lambda: drawer.output.box.toPlainText() == "a[U+001B][31m<b>[U+202E]txt.exe</b>[U+200B]")
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_large_output_is_read_from_its_blob_and_saved_whole(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    data = b"".join(b"line %06d\n" % number for number in range(120_000))
+    blob = console.journal.add_blob(data)
+    place = {"blob": blob, "media_type": "text/plain", "size": len(data), "head": "line 000000"}
+    change_cell(console, "lab-lnx-01", "clean", result={"stdout": place, "stderr": "", "exit_code": 0})
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
+        await seen(lambda: drawer.output.box.blockCount() > 80_000)
+        assert drawer.output.message.text().startswith("440.0 kB more are not shown")
+        drawer.output.save.click()
+        dialog = drawer.output._saver.dialog
+        assert dialog is not None
+        assert not dialog.isModal()
+        target = tmp_path / "output.txt"
+        dialog.fileSelected.emit(str(target))
+        dialog.reject()
+        await seen(target.exists)
+        assert target.read_bytes() == data
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_an_output_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    gone = {"blob": "ab" * 32, "media_type": "text/plain", "size": 100_000, "head": "x"}
+    change_cell(console, "lab-lnx-01", "clean", result={"stdout": gone, "stderr": ""})
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
+        await seen(lambda: "There is no blob" in drawer.output.message.text())
+        assert drawer.output.box.toPlainText() == ""
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_output_for_the_screen_is_bounded() -> None:
+    shown = make_readable(Stream("stdout", size=3 * MOST_SHOWN), b"x" * (3 * MOST_SHOWN))
+    assert len(shown.text) < LONGEST_LINE + 100
+    assert shown.left == 2 * MOST_SHOWN
+    assert "more characters in this line" in shown.text
+
+
+def test_results_without_streams_have_no_output() -> None:
+    cells = story().work.find(CLEAN).cells
+    assert streams_of(None) == []
+    assert streams_of(cells[0].result) == []
+    assert [stream.name for stream in streams_of(cells[2].result)] == ["stdout", "stderr"]
+
+
+def test_what_a_failed_command_complained_about_comes_first() -> None:
+    result = story().work.find(CLEAN).cells[2].result
+    assert result is not None
+    failed = result.model_copy(update={"result": {"stdout": "a", "stderr": "b", "exit_code": 3}})
+    assert [stream.name for stream in streams_of(failed)] == ["stderr", "stdout"]

@@ -1,0 +1,126 @@
+"""Runs: what an operator wants done with a run, and where the list hides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenQuery, OpenReplay, OpenRun
+from app.screens.runs.screen import RunsScreen
+from core.errors import DeviceError
+from tests.fakes.console import FakeConsole
+from tests.fakes.runs_screen import CLEAN, opened_screens, runs_of
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+
+def test_cancel_asks_inline_and_only_the_second_press_cancels(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN))
+        await seen(lambda: screen.matrix.cells.rowCount() == 7)
+        QTest.keyClick(screen.matrix, Qt.Key.Key_Escape, Qt.KeyboardModifier.ShiftModifier)
+        assert screen.ask.isVisible()
+        assert screen.ask.keep.hasFocus()
+        QTest.keyClick(screen.ask.keep, Qt.Key.Key_Return)
+        assert not screen.ask.isVisible()
+        assert "cancel_run" not in console.asked
+        screen.head.cancel.click()
+        screen.ask.go_on.click()
+        await seen(lambda: not screen.ask.isVisible())
+        await seen(lambda: screen.counts.chips["cancelled"].isVisible())
+        assert not screen.head.cancel.isVisible()
+        assert console.asked.count("cancel_run") == 1
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_cancel_that_fails_says_so_where_it_was_asked(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.fail_next["cancel_run"] = DeviceError("The line broke.")
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN))
+        await seen(lambda: screen.matrix.cells.rowCount() == 7)
+        screen.head.cancel.click()
+        screen.ask.go_on.click()
+        await seen(screen.ask.problem.isVisible)
+        assert screen.ask.problem.text().startswith("The line broke.")
+        assert screen.ask.go_on.isEnabled()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_run_is_saved_as_a_batch_and_none_is_replaced_unasked(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN))
+        await seen(lambda: screen.matrix.cells.rowCount() == 7)
+        kept = console.saved["check-limits"]
+        screen.head.wished.emit("save")
+        assert screen.ask.field.text() == "Free disk space"
+        screen.ask.field.selectAll()
+        QTest.keyClicks(screen.ask.field, "check-limits")
+        QTest.keyClick(screen.ask.field, Qt.Key.Key_Return)
+        await seen(screen.ask.problem.isVisible)
+        assert screen.ask.go_on.text() == "Replace it"
+        assert console.saved["check-limits"] == kept
+        QTest.keyClicks(screen.ask.field, "-2")
+        assert screen.ask.go_on.text() == "Save"
+        QTest.keyClick(screen.ask.field, Qt.Key.Key_Return)
+        await seen(lambda: "check-limits-2" in console.saved)
+        assert console.saved["check-limits-2"].name == "Free disk space"
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_replay_journal_and_copy_are_about_this_run(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun("r-0410"))
+        await seen(lambda: screen.head.number.text() == "r-0410")
+        opened = opened_screens(desk)
+        screen.head.replay.click()
+        for action in screen.head.menu.actions()[:2]:
+            action.trigger()
+        assert opened == [("replay", OpenReplay(run="r-0410")), ("journal", OpenQuery("run:r-0410"))]
+        assert QApplication.clipboard().text() == "r-0410"
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_narrow_window_hides_the_list_behind_the_title(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN))
+        assert not screen.list.isVisible()
+        screen.head.show_list.click()
+        assert screen.list.isVisible()
+        screen.list.choose("r-0410")
+        screen.list.opened.emit("r-0410")
+        await seen(lambda: screen.head.number.text() == "r-0410")
+        assert not screen.list.isVisible()
+        assert not screen.drawer.tabs._group.buttons()[-1].isHidden()
+
+    play(theme, tmp_path, story(), scenario, size=(1280, 720))
+
+
+def test_without_a_run_the_screen_says_what_to_do(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("runs")
+        screen = desk.window.current
+        assert isinstance(screen, RunsScreen)
+        assert screen.empty.isVisible()
+        assert screen.empty.accessibleName().startswith("Nothing has run yet.")
+        await console.call("this-computer", "get_system_info", {"info_type": "memory"})
+        await seen(lambda: screen.matrix.cells.total() == 1)
+        assert not screen.empty.isVisible()
+
+    play(theme, tmp_path, console, scenario)
