@@ -136,12 +136,24 @@ class JsonEditor(QPlainTextEdit):
         cursor.insertText(text)
         self._silent = False
 
+    def read(self, text: str) -> Any:
+        """What a text that is not empty says; editors of other notations read theirs.
+
+        Raises:
+            NotJson: the text cannot be read.
+        """
+        return parse_json(text)
+
+    def write(self, value: Any) -> str:
+        """A value as text that `read` reads back to the same."""
+        return json_text(value)
+
     def show_value(self, value: Any) -> None:
         """Show a value, unless the text already says just that: then cursor and layout are left alone."""
         if self.problem is None and same_json(self.value, value):
             return
         place = self.textCursor().position()
-        self.set_text("" if value is UNSET else json_text(value))
+        self.set_text("" if value is UNSET else self.write(value))
         cursor = self.textCursor()
         cursor.setPosition(min(place, max(0, self.document().characterCount() - 1)))
         self.setTextCursor(cursor)
@@ -157,7 +169,7 @@ class JsonEditor(QPlainTextEdit):
         before, before_problem = self.value, self.problem
         text = self.text()
         try:
-            self.value, self.problem = (parse_json(text) if text.strip() else UNSET), None
+            self.value, self.problem = (self.read(text) if text.strip() else UNSET), None
         except NotJson as error:
             self.problem = error.problem
         if self.problem != before_problem:

@@ -1,0 +1,1 @@
+"""Batch: steps for many devices, built, judged before anything is sent, and run."""

@@ -1,0 +1,137 @@
+"""The steps as rows of a list, with what the plan and the tools' schemas say of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+
+from app.components.label import plain_tip
+from app.look.states import risk_look
+from app.screens.batch.content import DraftStep
+from app.screens.batch.words import counted
+
+Index = QModelIndex | QPersistentModelIndex
+_NO_PARENT = QModelIndex()
+
+
+@dataclass(frozen=True, slots=True)
+class StepNote:
+    """What is known of a step beside itself. An empty `risk` is not known; `problem` says what is wrong."""
+
+    summary: str = ""
+    risk: str = ""
+    problem: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One card: the step, its number, its place in a group (`first`, `inner`, `last`, or none)."""
+
+    step: DraftStep
+    number: int
+    note: StepNote = StepNote()
+    bracket: str = ""
+    bracket_note: str = ""
+
+
+class StepsModel(QAbstractListModel):
+    """One row for each step, and one more at the end into which a tool can be dropped."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.rows: list[StepRow] = []
+        self._places: dict[int, int] = {}
+
+    def rowCount(self, parent: Index = _NO_PARENT) -> int:
+        """All steps and the row at the end."""
+        return 0 if parent.isValid() else len(self.rows) + 1
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """Ready words; the delegate reads `rows`."""
+        row = self.row_at(index.row())
+        if role not in (
+            Qt.ItemDataRole.DisplayRole,
+            Qt.ItemDataRole.AccessibleTextRole,
+            Qt.ItemDataRole.ToolTipRole,
+        ):
+            return None
+        if row is None:
+            return "Drop a tool here, or press A"
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return plain_tip("\n".join(part for part in (row.note.problem, row.note.summary) if part)) or None
+        return spoken_step(row)
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        """Steps can be chosen, the row at the end cannot."""
+        if self.row_at(index.row()) is None:
+            return Qt.ItemFlag.NoItemFlags
+        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
+
+    def row_at(self, place: int) -> StepRow | None:
+        """The step's row in this place; None for the one at the end."""
+        return self.rows[place] if 0 <= place < len(self.rows) else None
+
+    def place_of(self, key: int) -> int:
+        """Where the step with this key is; -1 when it is not here."""
+        return self._places.get(key, -1)
+
+    def show(self, rows: Sequence[StepRow]) -> bool:
+        """Show these rows; True when steps came, went or moved, so that choices must be made again."""
+        same_order = [row.step.key for row in rows] == [row.step.key for row in self.rows]
+        same_shape = same_order and [row.bracket for row in rows] == [row.bracket for row in self.rows]
+        if not same_shape:
+            self.beginResetModel()
+            self.rows = list(rows)
+            self._places = {row.step.key: place for place, row in enumerate(self.rows)}
+            self.endResetModel()
+            return True
+        for place, row in enumerate(rows):
+            if row != self.rows[place]:
+                self.rows[place] = row
+                index = self.index(place)
+                self.dataChanged.emit(index, index)
+        return False
+
+
+def spoken_step(row: StepRow) -> str:
+    """A card as it is read aloud."""
+    step, note = row.step, row.note
+    words = [f"Step {row.number}", step.id, step.tool]
+    if note.risk:
+        words.append(f"risk {risk_look(note.risk).word}")
+    if not step.enabled:
+        words.append("off")
+    if row.bracket:
+        words.append("in parallel")
+    if note.problem:
+        words.append(f"problem: {note.problem}")
+    if note.summary:
+        words.append(note.summary)
+    words += [f"{number} {counted(outcome)}" for outcome, number in note.counts.items()]
+    return ", ".join(words)
+
+
+def rows_of(steps: Sequence[DraftStep], notes: Mapping[int, StepNote]) -> list[StepRow]:
+    """Rows with their brackets: what runs in parallel stands in one, with its head above the first."""
+    rows: list[StepRow] = []
+    for place, step in enumerate(steps):
+        note = notes.get(step.key, StepNote())
+        bracket = head_note = ""
+        if step.group:
+            opens = place == 0 or steps[place - 1].group != step.group
+            ends = place + 1 == len(steps) or steps[place + 1].group != step.group
+            bracket = "first" if opens else "last" if ends else "inner"
+            if opens:
+                mine = [one for one in steps if one.group == step.group]
+                head_note = _group_words([notes.get(one.key, StepNote()) for one in mine])
+        rows.append(StepRow(step, place + 1, note, bracket, head_note))
+    return rows
+
+
+def _group_words(notes: Sequence[StepNote]) -> str:
+    reads = all(note.risk == "low" for note in notes)
+    return "reads only" if reads else f"{len(notes)} at once"

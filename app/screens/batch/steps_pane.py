@@ -1,0 +1,150 @@
+"""The column of steps: its head with undo and redo, the cards, and what to do while there are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QUndoStack
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
+
+from app.components.buttons import Button, IconButton
+from app.components.key_hint import KeyHint
+from app.components.label import Label, Link, surface
+from app.components.section import Card
+from app.screens.batch.files import examples
+from app.screens.batch.steps_view import StepsView
+from app.shell.words import plural
+from core.batch.models import flatten
+
+MOST_EXAMPLES = 3
+
+
+class StepsPane(QWidget):
+    """Cards, or the first things one can do.
+
+    Signals:
+        undo_wanted, redo_wanted: as they say.
+        tools_wanted: show the tools, to add one.
+        example_wanted(path): begin with this example.
+    """
+
+    undo_wanted = Signal()
+    redo_wanted = Signal()
+    tools_wanted = Signal()
+    example_wanted = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        surface(self, "base")
+        self.setAccessibleName("Steps of the batch")
+        self.count = Label("", tone="text3")
+        self.undo = IconButton("undo", "Undo", key="Ctrl+Z")
+        self.redo = IconButton("redo", "Redo", key="Ctrl+Shift+Z")
+        self.undo.clicked.connect(self.undo_wanted)
+        self.redo.clicked.connect(self.redo_wanted)
+        self.tools = Button("Tools", "ghost", icon="add", key="A")
+        self.tools.clicked.connect(self.tools_wanted)
+        self.hint = Label("Alt+↑ ↓ moves", tone="text3")
+        head = QHBoxLayout()
+        head.setContentsMargins(12, 4, 12, 4)
+        head.setSpacing(4)
+        head.addWidget(Label("Steps", "head"))
+        head.addSpacing(4)
+        head.addWidget(self.count)
+        head.addStretch(1)
+        head.addWidget(self.tools)
+        head.addWidget(self.undo)
+        head.addWidget(self.redo)
+        head.addSpacing(4)
+        head.addWidget(self.hint)
+        self.view = StepsView()
+        self.empty = _NoSteps()
+        self.empty.tools_wanted.connect(self.tools_wanted)
+        self.empty.example_wanted.connect(self.example_wanted)
+        self.stack = QStackedWidget()
+        self.stack.addWidget(self.view)
+        self.stack.addWidget(self.empty)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 4, 0, 0)
+        column.setSpacing(2)
+        column.addLayout(head)
+        column.addWidget(self.stack, 1)
+        self.set_compact(False)
+
+    def set_compact(self, compact: bool) -> None:
+        """Offer the tools as a button where they have no column of their own."""
+        self.tools.setVisible(compact)
+        self.hint.setVisible(not compact)
+
+    def show_count(self, count: int) -> None:
+        """Say how many steps there are; without any, say what to do."""
+        self.count.setText(str(count) if count else "")
+        page = self.view if count else self.empty
+        if self.stack.currentWidget() is not page:
+            had_focus = self.view.hasFocus()
+            self.stack.setCurrentWidget(page)
+            if had_focus and page is self.empty:
+                self.empty.first.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def show_undo(self, stack: QUndoStack) -> None:
+        """Say what undo and redo would do."""
+        for button, can, word, what in (
+            (self.undo, stack.canUndo(), "Undo", stack.undoText()),
+            (self.redo, stack.canRedo(), "Redo", stack.redoText()),
+        ):
+            button.setEnabled(can)
+            button.setAccessibleName(f"{word} {what}".strip())
+
+
+class _NoSteps(QScrollArea):
+    """The empty batch: one sentence, what adds a step, three examples."""
+
+    tools_wanted = Signal()
+    example_wanted = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setWidgetResizable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        inside = QWidget()
+        inside.setProperty("clear", "true")
+        column = QVBoxLayout(inside)
+        column.setContentsMargins(12, 16, 12, 12)
+        column.setSpacing(8)
+        column.addWidget(Label("This batch has no steps yet.", "title", wrap=True))
+        column.addWidget(
+            Label(
+                "A step calls one tool on each device. Nothing is sent until you press Run.",
+                tone="text2",
+                wrap=True,
+            )
+        )
+        row = QHBoxLayout()
+        row.setSpacing(8)
+        self.first = Button("Add a tool", icon="add", key="A")
+        self.first.clicked.connect(self.tools_wanted)
+        row.addWidget(self.first)
+        row.addWidget(KeyHint("Enter", "adds the chosen one"))
+        row.addStretch(1)
+        column.addLayout(row)
+        column.addSpacing(12)
+        column.addWidget(Label("Or begin with an example", "label", "text3"))
+        for path, batch in examples()[:MOST_EXAMPLES]:
+            column.addWidget(self._example(path, batch.name, batch.description, len(flatten(batch.steps))))
+        column.addStretch(1)
+        self.setWidget(inside)
+
+    def _example(self, path: Path, name: str, description: str, steps: int) -> Card:
+        card = Card()
+        head = QHBoxLayout()
+        head.addWidget(Label(name, "name"))
+        head.addStretch(1)
+        link = Link("Begin", "name")
+        link.setAccessibleName(f"Begin with the example {name}")
+        link.clicked.connect(lambda: self.example_wanted.emit(path))
+        head.addWidget(link)
+        card.body.addLayout(head)
+        card.add(Label(f"{plural(steps, 'step')}. {description}", "meta", "text2", wrap=True))
+        return card

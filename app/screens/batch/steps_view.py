@@ -1,0 +1,296 @@
+"""The list of steps: chosen and marked, moved by key and by pointer, with tools dropped into it.
+
+Dragging is done with plain pointer events, not with Qt's drags: those run a loop of their own, in which the
+window's tasks could not go on.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QItemSelection, QItemSelectionModel, QPoint, QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QAbstractItemView, QApplication, QListView, QMenu, QWidget
+
+from app.look.theme import theme_of
+from app.screens.batch.steps_model import StepsModel
+from app.screens.batch.steps_paint import GAP, SIDE, StepDelegate
+
+_KEYBOARD = (
+    Qt.FocusReason.TabFocusReason,
+    Qt.FocusReason.BacktabFocusReason,
+    Qt.FocusReason.ShortcutFocusReason,
+)
+SCROLL_EDGE = 28
+SCROLL_STEP = 14
+SCROLL_EVERY_MS = 30
+
+
+class StepsView(QListView):
+    """Cards of steps.
+
+    Signals:
+        chosen(current, marked): another step is open (0: none), or others are marked (a frozenset of keys).
+        move_wanted(keys, place): put these steps before what stands at `place`.
+        delete_wanted, switch_wanted, group_wanted, double_wanted: for the marked steps.
+        add_wanted: the row at the end was clicked.
+        opened: Enter: go on into the form.
+    """
+
+    chosen = Signal(int, object)
+    move_wanted = Signal(object, int)
+    delete_wanted = Signal()
+    switch_wanted = Signal()
+    group_wanted = Signal()
+    double_wanted = Signal()
+    add_wanted = Signal()
+    opened = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.steps = StepsModel(self)
+        self._hovered = -1
+        self._ring = self._silent = False
+        self._pressed_at: QPoint | None = None
+        self._drop_place: int | None = None
+        self._dragging = False
+        self.setAccessibleName("Steps")
+        self.setModel(self.steps)
+        self.setItemDelegate(StepDelegate(self))
+        self.setMouseTracking(True)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setResizeMode(QListView.ResizeMode.Adjust)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.entered.connect(lambda index: self._hover(index.row()))
+        self.selectionModel().selectionChanged.connect(lambda *_: self._tell())
+        self.selectionModel().currentChanged.connect(lambda *_: self._tell())
+        self._scroll_timer = QTimer(self)
+        self._scroll_timer.setInterval(SCROLL_EVERY_MS)
+        self._scroll_timer.timeout.connect(self._scroll_on)
+
+    # What the delegate asks
+
+    def drives(self) -> bool:
+        """True while the list has the focus."""
+        return self.hasFocus()
+
+    def shows_ring(self) -> bool:
+        """True when the focus came by keyboard."""
+        return self._ring and self.hasFocus()
+
+    def hovered_row(self) -> int:
+        """The row under the pointer; -1 when it is elsewhere."""
+        return -1 if self._dragging else self._hovered
+
+    def end_is_hot(self) -> bool:
+        """Whether a tool would be put at the end now, or the pointer is over the row there."""
+        at_end = self._drop_place == len(self.steps.rows)
+        return at_end if self._drop_place is not None else self._hovered == len(self.steps.rows)
+
+    # Choosing
+
+    def current_key(self) -> int:
+        """The key of the open step; 0 when there is none."""
+        row = self.steps.row_at(self.currentIndex().row())
+        return row.step.key if row else 0
+
+    def marked_keys(self) -> frozenset[int]:
+        """The keys of the marked steps."""
+        rows = (self.steps.row_at(index.row()) for index in self.selectionModel().selectedIndexes())
+        return frozenset(row.step.key for row in rows if row)
+
+    def show_chosen(self, current: int, marked: frozenset[int]) -> None:
+        """Show which step is open and which are marked, without `chosen`."""
+        if self.current_key() == current and self.marked_keys() == marked:
+            return
+        self._silent = True
+        flags = QItemSelectionModel.SelectionFlag
+        selection = QItemSelection()
+        for key in marked:
+            index = self.steps.index(self.steps.place_of(key))
+            if index.isValid():
+                selection.select(index, index)
+        place = self.steps.place_of(current)
+        model = self.selectionModel()
+        model.setCurrentIndex(self.steps.index(place) if place >= 0 else self.rootIndex(), flags.NoUpdate)
+        model.select(selection, flags.ClearAndSelect)
+        self._silent = False
+        if place >= 0:
+            self.scrollTo(self.steps.index(place))
+        self.viewport().update()
+
+    def _tell(self) -> None:
+        if not self._silent:
+            self.chosen.emit(self.current_key(), self.marked_keys())
+
+    # Keys
+
+    def keyboardSearch(self, search: str) -> None:
+        """Letters are keys of the screen, never a search."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Delete, X and P act on the marked steps; Enter goes on into the form."""
+        plain = event.modifiers() in (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
+        acts = {
+            Qt.Key.Key_Delete: self.delete_wanted,
+            Qt.Key.Key_X: self.switch_wanted,
+            Qt.Key.Key_P: self.group_wanted,
+            Qt.Key.Key_Return: self.opened,
+            Qt.Key.Key_Enter: self.opened,
+        }
+        act = acts.get(Qt.Key(event.key())) if plain else None
+        if act is not None and self.current_key():
+            if not event.isAutoRepeat():
+                act.emit()
+            return
+        if event.key() == Qt.Key.Key_Escape or (event.text() and event.text().isprintable()):
+            event.ignore()
+            return
+        self._ring = True
+        super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Show where the cursor is when the focus came by keyboard."""
+        super().focusInEvent(event)
+        self._ring = event.reason() in _KEYBOARD
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Chosen cards go grey."""
+        super().focusOutEvent(event)
+        self.viewport().update()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Measure the cards again when the density changes."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self.scheduleDelayedItemsLayout()
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """What can be done with the marked steps."""
+        if not self.current_key():
+            return
+        menu = QMenu(self)
+        for words, keys, act in (
+            ("Double", "Ctrl+D", self.double_wanted),
+            ("In parallel, or no longer", "P", self.group_wanted),
+            ("Switch off, or on", "X", self.switch_wanted),
+            ("Delete", "Del", self.delete_wanted),
+        ):
+            menu.addAction(f"{words}\t{keys}").triggered.connect(lambda _on=False, act=act: act.emit())
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(event.globalPos())
+
+    # The pointer
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        """Notice when the pointer goes."""
+        if event.type() == QEvent.Type.Leave:
+            self._hover(-1)
+        return super().viewportEvent(event)
+
+    def _hover(self, row: int) -> None:
+        if row != self._hovered:
+            self._hovered = row
+            self.viewport().update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Choose a card; from here it can be dragged."""
+        self._ring = False
+        index = self.indexAt(event.position().toPoint())
+        if index.row() == len(self.steps.rows) and event.button() == Qt.MouseButton.LeftButton:
+            self.add_wanted.emit()
+            return
+        left = event.button() == Qt.MouseButton.LeftButton and index.isValid()
+        self._pressed_at = event.position().toPoint() if left else None
+        row = self.steps.row_at(index.row())
+        plain = event.modifiers() == Qt.KeyboardModifier.NoModifier
+        # A press on one of several marked cards may begin to drag them all.
+        if plain and row and row.step.key in self.marked_keys() and len(self.marked_keys()) > 1:
+            return
+        super().mousePressEvent(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Drag the marked cards, once the pointer is far enough from where it was pressed."""
+        at = event.position().toPoint()
+        if self._pressed_at is None or not event.buttons() & Qt.MouseButton.LeftButton:
+            super().mouseMoveEvent(event)
+            self._hover(self.indexAt(at).row())
+            return
+        far = (at - self._pressed_at).manhattanLength() >= QApplication.startDragDistance()
+        if far and not self._dragging:
+            self._dragging = True
+            self.setCursor(Qt.CursorShape.ClosedHandCursor)
+        if self._dragging:
+            self._show_drop(self.place_at(at), at)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Drop what is dragged."""
+        dragged, place, pressed = self._dragging, self._drop_place, self._pressed_at
+        self.stop_dragging()
+        if dragged and place is not None:
+            self.move_wanted.emit(set(self.marked_keys()), place)
+            return
+        if pressed is not None and len(self.marked_keys()) > 1 and not event.modifiers():
+            self.setCurrentIndex(self.indexAt(pressed))
+        super().mouseReleaseEvent(event)
+
+    def stop_dragging(self) -> bool:
+        """Forget what is dragged; False when nothing is."""
+        was = self._dragging or self._drop_place is not None
+        self._pressed_at, self._drop_place, self._dragging = None, None, False
+        self._scroll_timer.stop()
+        self.unsetCursor()
+        self.viewport().update()
+        return was
+
+    def place_at(self, at: QPoint) -> int:
+        """Before which step something dropped at this point of the viewport would go."""
+        for place in range(len(self.steps.rows)):
+            rect = self.visualRect(self.steps.index(place))
+            if at.y() < rect.center().y():
+                return place
+        return len(self.steps.rows)
+
+    def _show_drop(self, place: int, at: QPoint) -> None:
+        self._drop_place = place
+        near = at.y() < SCROLL_EDGE or at.y() > self.viewport().height() - SCROLL_EDGE
+        self._scroll_by = -SCROLL_STEP if at.y() < SCROLL_EDGE else SCROLL_STEP
+        if near and not self._scroll_timer.isActive():
+            self._scroll_timer.start()
+        elif not near:
+            self._scroll_timer.stop()
+        self.viewport().update()
+
+    def _scroll_on(self) -> None:
+        bar = self.verticalScrollBar()
+        bar.setValue(bar.value() + self._scroll_by)
+
+    # Tools dragged here from their list
+
+    def tool_over(self, where: QPoint) -> None:
+        """A tool is dragged over this point of the screen: show where it would go, if it is here."""
+        at = self.viewport().mapFromGlobal(where)
+        if self.viewport().rect().contains(at):
+            self._show_drop(self.place_at(at), at)
+        else:
+            self.stop_dragging()
+
+    def tool_dropped(self, where: QPoint) -> int | None:
+        """Where a tool that is let go here goes; None when this is not the list."""
+        at = self.viewport().mapFromGlobal(where)
+        inside = self.viewport().rect().contains(at)
+        self.stop_dragging()
+        return self.place_at(at) if inside else None
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the cards, and the line where something would be dropped."""
+        super().paintEvent(event)
+        if self._drop_place is None or self._drop_place >= len(self.steps.rows):
+            return
+        rect = self.visualRect(self.steps.index(self._drop_place))
+        painter = QPainter(self.viewport())
+        line = QRectF(SIDE, rect.y() - GAP / 2 - 1, self.viewport().width() - 2 * SIDE, 2)
+        painter.fillRect(line, theme_of(self).color("accent"))
+        painter.end()

@@ -1,0 +1,122 @@
+"""What steps, tools and plans say of themselves: one-line summaries, outcomes, the plan as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from app.look.states import StateLook, plan_look
+from app.screens.batch.content import DraftStep
+from app.shell.words import plural
+from core.batch.models import Plan, PlannedCell
+from core.fleet.models import Effect, Tool
+from core.schema_forms.fields import form_for
+from core.schema_forms.json_text import HIDDEN
+from core.schema_forms.json_values import shown
+
+LONGEST_SUMMARY = 300
+SECRET = "•••"
+# Where one of these is the point of a call, its name says nothing more.
+_SELF_SAYING = ("command", "file_path", "path", "url", "text")
+
+OUTCOMES: dict[str, StateLook] = {
+    "runs": plan_look("runs"),
+    "asks": plan_look("asks"),
+    "denied": plan_look("denied"),
+    "invalid": StateLook("invalid", "cross_octagon", "fail", "fail"),
+    "no_such_tool": plan_look("no_such_tool"),
+    "offline": StateLook("offline", "circle_off", "text3", "text3"),
+    "off": StateLook("off", "step_over", "text3", "text3"),
+}
+"""What a plan may say of a cell, in the order in which it is counted."""
+
+BLOCKED = ("denied", "invalid", "no_such_tool", "offline")
+"""Outcomes with which a step does not run as it is."""
+
+_COUNTED = {"runs": "run", "asks": "ask", "no_such_tool": "no such tool"}
+
+
+def outcome_look(outcome: str) -> StateLook:
+    """How an outcome is shown."""
+    return OUTCOMES.get(outcome) or plan_look(outcome)
+
+
+def counted(outcome: str) -> str:
+    """The word behind a number: 27 run, 11 ask, 2 denied."""
+    return _COUNTED.get(outcome, outcome)
+
+
+def one_line(text: str) -> str:
+    """Text on one line in which nothing hides."""
+    flat = " ".join(text[: 2 * LONGEST_SUMMARY].split())
+    return HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", flat)[:LONGEST_SUMMARY]
+
+
+def secret_names(schema: dict[str, Any]) -> frozenset[str]:
+    """The arguments whose values are masked."""
+    return frozenset(field.name for field in form_for(schema).properties if field.is_secret)
+
+
+def summary_of(step: DraftStep, secrets: Iterable[str] = ()) -> str:
+    """A step's arguments in one line; empty when there are none."""
+    hidden = set(secrets)
+    parts: list[str] = []
+    for name, value in step.parameters.items():
+        if name in hidden:
+            parts.append(f"{one_line(name)} {SECRET}")
+            continue
+        # What lies deeper may hold secrets that only a deeper schema tells of.
+        if isinstance(value, dict | list):
+            words = f"{{{len(value)}}}" if isinstance(value, dict) else f"[{len(value)}]"
+        else:
+            words = one_line(value if isinstance(value, str) else shown(value, 120))
+        parts.append(words if name in _SELF_SAYING else f"{one_line(name)} {words}")
+    if step.timeout is not None:
+        parts.append(f"at most {step.timeout:g} s")
+    return ", ".join(parts)[:LONGEST_SUMMARY]
+
+
+def effect_group(tool: Tool) -> str:
+    """Under which head a tool is listed."""
+    effect = tool.contract.effect.value
+    if effect is Effect.UNKNOWN:
+        return "Effect unknown"
+    return "Observe" if effect is Effect.OBSERVE else "Change"
+
+
+EFFECT_GROUPS = ("Observe", "Change", "Effect unknown")
+
+
+def count_outcomes(cells: Iterable[PlannedCell]) -> dict[str, int]:
+    """How many cells have each outcome, in the order of `OUTCOMES`, none left out that occurs."""
+    found = Counter(cell.outcome for cell in cells)
+    return {outcome: found[outcome] for outcome in OUTCOMES if found[outcome]}  # type: ignore[index]
+
+
+def why_not(cells: Iterable[PlannedCell]) -> str:
+    """Why a device does not run all steps as they are; what merely asks is no reason."""
+    said: list[str] = []
+    for cell in cells:
+        if cell.outcome in BLOCKED:
+            words = one_line(cell.why or outcome_look(cell.outcome).word)
+            if words not in said:
+                said.append(words)
+    return "; ".join(said)
+
+
+def plan_as_text(name: str, plan: Plan) -> str:
+    """A plan for a ticket or a mail: one line a device, tabs between the cells."""
+    counts = count_outcomes(plan.cells)
+    head = ", ".join(f"{number} {counted(outcome)}" for outcome, number in counts.items())
+    of: dict[str, list[PlannedCell]] = {device: [] for device in plan.devices}
+    for cell in plan.cells:
+        of[cell.device].append(cell)
+    lines = [
+        f"Plan of {one_line(name)}: {plural(len(plan.devices), 'device')}, {head}. Nothing was sent.",
+        "\t".join(["Device", *plan.steps, "Why not"]),
+    ]
+    for device, cells in of.items():
+        mark = f"{device} (Production)" if device in plan.production else device
+        lines.append("\t".join([mark, *(outcome_look(cell.outcome).word for cell in cells), why_not(cells)]))
+    return "\n".join(lines)
