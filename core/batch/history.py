@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from core.audit.entries import Entry, Kind
 from core.batch.models import Batch, Cell, CellState, Run, RunState, flatten
 from core.batch.outcomes import cell_state_of
-from core.batch.runner import Live, ended_state
+from core.batch.runner import SWITCHED_OFF, Live, ended_state
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode, JournalCorrupt
 from core.policy.models import Decision
@@ -50,8 +50,9 @@ def _begin(entries: list[Entry]) -> Live:
     for device in live.devices:
         for step in flatten(batch.steps):
             state = CellState.NOT_STARTED if step.enabled else CellState.SKIPPED
+            note = "" if step.enabled else SWITCHED_OFF
             live.cells[device, step.id] = Cell(
-                run=live.id, device=device, step=step.id, tool=step.tool, state=state
+                run=live.id, device=device, step=step.id, tool=step.tool, state=state, note=note
             )
     return live
 

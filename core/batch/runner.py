@@ -24,6 +24,7 @@ from core.ids import now_utc
 from core.tasks import TaskGroupOwner
 
 KEPT_IN_MEMORY = 50
+SWITCHED_OFF = "switched off"
 
 
 class Dispatches(Protocol):
@@ -144,7 +145,7 @@ class Runner:
         for device in devices:
             for step in flatten(batch.steps):
                 state = CellState.QUEUED if step.enabled else CellState.SKIPPED
-                note = "" if step.enabled else "switched off"
+                note = "" if step.enabled else SWITCHED_OFF
                 run.cells[device, step.id] = Cell(
                     run=run.id, device=device, step=step.id, tool=step.tool, state=state, note=note
                 )

@@ -1,0 +1,186 @@
+"""A dispatcher that does as a test says, writing what the real one writes, and a journal in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.aip.messages import ResultStatus
+from core.audit.entries import Entry, Kind, NewEntry
+from core.batch.models import Cell, RunSummary
+from core.batch.runner import Runner
+from core.dispatch.dispatcher import Order, Stage
+from core.dispatch.models import Basis, CommandResult, Verdict
+from core.errors import ErrorCode, ErrorInfo, JournalUnavailable
+from core.fleet.models import Effect, Risk
+from core.policy.models import Answer, Decision, Profile, Reason
+from core.tasks import TaskGroupOwner
+
+S, V, B, C = ResultStatus, Verdict, Basis, ErrorCode
+End = tuple[ResultStatus, Verdict, Basis, ErrorCode | None]
+# How far the real dispatcher gets, and what it concludes: the name of an end begins with where it ended.
+ENDS: dict[str, End] = {
+    "done": (S.SUCCESS, V.UNVERIFIED, B.DEVICE_CLAIM, None),
+    "read": (S.SUCCESS, V.CONFIRMED, B.READ_RESPONSE, None),
+    "failed": (S.FAILURE, V.UNVERIFIED, B.DEVICE_REPORTED_FAILURE, C.TOOL_FAILED),
+    "unknown": (S.NONE, V.UNKNOWN, B.NO_ANSWER, C.OUTCOME_UNKNOWN),
+    "cancelled": (S.FAILURE, V.CANCELLED, B.DEVICE_CONFIRMED_CANCEL, C.CANCELLED),
+    "refused": (S.FAILURE, V.REFUSED, B.NOTHING_SENT, C.DENIED_BY_OPERATOR),
+    "withdrawn": (S.FAILURE, V.CANCELLED, B.NOTHING_SENT, C.CANCELLED),
+    "no_such_tool": (S.FAILURE, V.REFUSED, B.NOTHING_SENT, C.UNKNOWN_TOOL),
+    "offline": (S.FAILURE, V.REFUSED, B.NOTHING_SENT, C.DEVICE_OFFLINE),
+}
+ASKED = frozenset({"refused", "withdrawn"})
+UNBOUND = frozenset({"no_such_tool", "offline"})
+
+
+class MemoryJournal:
+    """Entries in a list. While `broken`, nothing can be written."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.broken = False
+
+    async def append(self, entry: NewEntry) -> Entry:
+        self.note(entry)
+        return self.entries[-1]
+
+    async def append_many(self, entries: list[NewEntry]) -> list[Entry]:
+        for entry in entries:
+            self.note(entry)
+        return self.entries[len(self.entries) - len(entries) :]
+
+    def note(self, entry: NewEntry) -> None:
+        if self.broken:
+            raise JournalUnavailable("The disk is full.")
+        seq = len(self.entries) + 1
+        time = f"2026-01-01T00:{seq // 60:02d}:{seq % 60:02d}.000000Z"
+        self.entries.append(Entry(**entry.model_dump(), seq=seq, time=time))
+
+    def kinds(self, **where: str) -> list[Kind]:
+        return [
+            one.kind for one in self.entries if all(getattr(one, key) == is_ for key, is_ in where.items())
+        ]
+
+
+@dataclass
+class ScriptedDispatcher:
+    """Ends each call as `script` says, by device and step. `gates` hold a call back until they are set."""
+
+    journal: MemoryJournal
+    script: dict[tuple[str, str], str] = field(default_factory=dict)
+    gates: dict[tuple[str, str], asyncio.Event] = field(default_factory=dict)
+    arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
+    begun: list[tuple[str, str]] = field(default_factory=list)
+    on_begin: Callable[[], None] = lambda: None
+    running: int = 0
+    most: int = 0
+    cancelled: list[str] = field(default_factory=list)
+
+    async def dispatch(self, order: Order, on_stage: Callable[[Stage, str], None]) -> CommandResult:
+        place = (order.device, order.step or "")
+        end = self.script.get(place, "done")
+        self.running += 1
+        self.most = max(self.most, self.running)
+        self.begun.append(place)
+        self.on_begin()
+        decision = None
+        if end not in UNBOUND:
+            decision = decision_that(Answer.ASK if end in ASKED else Answer.ALLOW)
+            self._note(order, Kind.COMMAND_PREPARED, {"tool_type": "action"})
+            self._note(order, Kind.COMMAND_DECIDED, {"decision": decision.model_dump(mode="json")})
+            if end in ASKED:
+                self._note(order, Kind.APPROVAL_REQUESTED, {"approval": f"a-{order.call_id}"})
+                on_stage(Stage.WAITING, f"a-{order.call_id}")
+            else:
+                self._note(order, Kind.INTENT_RECORDED, {})
+                on_stage(Stage.RUNNING, "")
+                self._note(order, Kind.COMMAND_SENT, {})
+        async with self.arrived:
+            self.arrived.notify_all()
+        await (self.gates[place].wait() if place in self.gates else asyncio.sleep(0))
+        result = result_that(self.script.get(place, "done"), order, decision)
+        sent = result.basis is not Basis.NOTHING_SENT
+        kind = Kind.RESULT_RECORDED if sent else Kind.COMMAND_REFUSED
+        self._note(order, kind, {"result": result.model_dump(mode="json", exclude={"decision"})})
+        self.running -= 1
+        return result
+
+    async def cancel(self, call_id: str) -> bool:
+        self.cancelled.append(call_id)
+        return True
+
+    async def until_begun(self, device: str, step: str) -> None:
+        """Wait until a call is on its way."""
+        async with asyncio.timeout(10), self.arrived:
+            await self.arrived.wait_for(lambda: (device, step) in self.begun)
+
+    def _note(self, order: Order, kind: Kind, body: dict[str, Any]) -> None:
+        self.journal.note(
+            NewEntry(
+                kind=kind,
+                actor="service",
+                run=order.run,
+                step=order.step,
+                device=order.device,
+                call_id=order.call_id,
+                tool=order.tool,
+                body=body,
+            )
+        )
+
+
+@dataclass
+class House:
+    """A runner with everything it needs, and what it has told."""
+
+    runner: Runner
+    dispatcher: ScriptedDispatcher
+    journal: MemoryJournal
+    tasks: TaskGroupOwner
+    runs: list[RunSummary]
+    cells: list[Cell]
+
+    async def close(self) -> None:
+        self.runner.close()
+        await self.tasks.close()
+
+
+def open_house() -> House:
+    """Made on a running loop; `close` it."""
+    journal, tasks = MemoryJournal(), TaskGroupOwner("test")
+    dispatcher = ScriptedDispatcher(journal)
+    runs: list[RunSummary] = []
+    cells: list[Cell] = []
+    runner = Runner(dispatcher, journal, tasks, runs.append, cells.append)
+    return House(runner, dispatcher, journal, tasks, runs, cells)
+
+
+def decision_that(answer: Answer) -> Decision:
+    """A decision with this answer."""
+    return Decision(
+        answer=answer,
+        risk=Risk.MEDIUM,
+        effect=Effect.CHANGE,
+        profile=Profile.GUARDED,
+        summary="Does something",
+        reasons=[Reason(text="Because", origin="test")],
+    )
+
+
+def result_that(end: str, order: Order, decision: Decision | None) -> CommandResult:
+    """What the dispatcher gives for one of `ENDS`."""
+    status, verdict, basis, code = ENDS[end]
+    return CommandResult(
+        call_id=order.call_id,
+        device=order.device,
+        tool_name=order.tool,
+        status=status,
+        verdict=verdict,
+        basis=basis,
+        error=ErrorInfo.of(code, f"It ended as {end}.") if code else None,
+        result={"end": end} if code is None else None,
+        decision=decision,
+    )
