@@ -9,6 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QUndoCommand, QUndoStack
+from shiboken6 import isValid
 
 from app.screens.batch.content import (
     Content,
@@ -76,7 +77,7 @@ class BatchEditor(QObject):
     Signals:
         changed: `content` is another one.
         chosen_changed: another step is open, or others are marked.
-        saved_changed: `dirty` or `saved_as` is another one.
+        saved_changed: `dirty`, `saved_as`, or what can be undone, is another one.
         replaced: another batch was loaded; what could be undone is gone.
     """
 
@@ -94,7 +95,13 @@ class BatchEditor(QObject):
         self._base_is_saved = True
         self.undo_stack = QUndoStack(self)
         self.undo_stack.setUndoLimit(UNDO_LIMIT)
-        self.undo_stack.cleanChanged.connect(lambda _clean: self.saved_changed.emit())
+        self.undo_stack.cleanChanged.connect(self._stack_moved)
+        self.undo_stack.indexChanged.connect(self._stack_moved)
+
+    def _stack_moved(self, _now: object = None) -> None:
+        # The stack says so also while it is deleted, together with this object.
+        if isValid(self) and isValid(self.undo_stack):
+            self.saved_changed.emit()
 
     @property
     def dirty(self) -> bool:
@@ -148,7 +155,6 @@ class BatchEditor(QObject):
         if content is self.content:
             return
         self.undo_stack.push(_Edit(self, words, content, chosen or self.chosen, same))
-        self.saved_changed.emit()
 
     def _push_steps(self, words: str, steps: Steps, chosen: Chosen | None = None) -> None:
         if steps != self.content.steps:

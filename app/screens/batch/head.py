@@ -73,7 +73,7 @@ class BatchHead(QWidget):
         self._devices = Label("Devices", tone="text2")
         self._devices.setBuddy(self.targets)
         row.addWidget(self._devices)
-        row.addWidget(self.targets, 1)
+        row.addWidget(self.targets, 4)
         row.addWidget(self.count)
         row.addWidget(self.production)
         row.addStretch(1)
@@ -82,7 +82,7 @@ class BatchHead(QWidget):
         bar = QWidget()
         bar.setFixedHeight(FRAME.screen_head)
         bar.setLayout(row)
-        self.targets.setMaximumWidth(300)
+        self.targets.setMaximumWidth(320)
         self.targets.setMinimumWidth(150)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -95,6 +95,7 @@ class BatchHead(QWidget):
         self.name.show_text(name)
         if targets != self.targets.text():
             self.targets.setText(targets)
+            self.targets.setCursorPosition(0)
 
     def show_saved(self, unsaved: bool, asking_name: bool) -> None:
         """Say whether something is not saved, or that a name is asked for."""

@@ -49,7 +49,7 @@ class Notes:
             risks = [cell.risk for cell in cells if cell.risk is not None]
             worst = max([*risks, *([Risk(note.risk)] if note.risk else [])], key=_rank, default=None)
             counts = count_outcomes(cells) if one.enabled else {}
-            notes[one.key] = StepNote(note.summary, worst.value if worst else "", problem, counts)
+            notes[one.key] = StepNote(note.summary, note.title, worst.value if worst else "", problem, counts)
         for key in self._judged.keys() - notes.keys():
             del self._judged[key]
         return rows_of(steps, notes)
@@ -68,7 +68,9 @@ class Notes:
             problem = found[0].message if found else ""
         elif not known:
             problem = "no matched device has this tool"
-        note = StepNote(summary_of(step, self.secrets(offered)), risk, problem)
+        note = StepNote(
+            summary_of(step, self.secrets(offered)), offered.title if offered else "", risk, problem
+        )
         self._judged[step.key] = (step, digest, str(known), note)
         return note
 

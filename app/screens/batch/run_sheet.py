@@ -9,7 +9,7 @@ from app.components.badges import ProductionBand, ProductionTag, StateBadge
 from app.components.banner import Notice
 from app.components.label import Label
 from app.look.states import StateLook
-from app.screens.batch.words import BLOCKED, count_outcomes, one_line, outcome_look
+from app.screens.batch.words import BLOCKED, count_outcomes, counted, one_line, outcome_look
 from app.shell.sheet import Sheet
 from app.shell.words import plural
 from core.batch.models import Batch, Plan, flatten
@@ -40,8 +40,8 @@ def make_run_sheet(window: QWidget, batch: Batch, plan: Plan) -> Sheet:
     counts = count_outcomes(plan.cells)
     if counts.get("asks"):
         asks = plural(counts["asks"], "command")
-        verb = "waits" if counts["asks"] == 1 else "wait"
-        sheet.add(Notice("waiting", f"{asks} will ask.", f"Each {verb} in Approvals until it is answered."))
+        which = "It waits" if counts["asks"] == 1 else "Each waits"
+        sheet.add(Notice("waiting", f"{asks} will ask.", f"{which} in Approvals until somebody answers."))
     blocked = sum(counts.get(outcome, 0) for outcome in BLOCKED)
     if blocked:
         sheet.add(_blocked(plan, blocked, batch.on_failure == "stop"))
@@ -84,21 +84,24 @@ def _outcomes(plan: Plan) -> QWidget:
     row.setSpacing(16)
     for outcome, number in count_outcomes(plan.cells).items():
         look = outcome_look(outcome)
-        shown = StateLook(f"{number:,} {look.word}", look.glyph, look.color, look.word_color)
+        shown = StateLook(f"{number:,} {counted(outcome)}", look.glyph, look.color, look.word_color)
         row.addWidget(StateBadge(shown, "Plan"))
     row.addStretch(1)
     return box
 
 
 def _blocked(plan: Plan, blocked: int, stops: bool) -> QWidget:
-    reasons: list[str] = []
+    on: dict[tuple[str, str], list[str]] = {}
     for cell in plan.cells:
         if cell.outcome in BLOCKED:
-            line = f"{cell.device}, {cell.step}: {one_line(cell.why) or outcome_look(cell.outcome).word}"
-            reasons.append(line)
-    shown = reasons[:MOST_LISTED]
-    if len(reasons) > MOST_LISTED:
-        shown.append(f"and {len(reasons) - MOST_LISTED} more")
+            why = one_line(cell.why) or outcome_look(cell.outcome).word
+            on.setdefault((cell.step, why), []).append(cell.device)
+    shown = [
+        f"{step} on {names[0] if len(names) == 1 else plural(len(names), 'device')}: {why}"
+        for (step, why), names in on.items()
+    ]
+    if len(shown) > MOST_LISTED:
+        shown = [*shown[:MOST_LISTED], f"and {len(shown) - MOST_LISTED} more; the plan has them all"]
     end = " What comes after them on these devices does not run either." if stops else ""
     verb = "does" if blocked == 1 else "do"
     return Notice("warn", f"{plural(blocked, 'command')} {verb} not run.{end}", "\n".join(shown))

@@ -115,7 +115,6 @@ class BatchScreen(Screen):
         editor.chosen_changed.connect(self._show_chosen)
         editor.saved_changed.connect(self._show_saved)
         editor.replaced.connect(self._replaced)
-        editor.undo_stack.indexChanged.connect(lambda _at: self.steps.show_undo(editor.undo_stack))
         head.renamed.connect(editor.rename)
         head.targets_typed.connect(editor.set_targets)
         head.save_wanted.connect(self._save)
@@ -373,6 +372,7 @@ class BatchScreen(Screen):
         self.tools.show_offer(self.shelf.offer)
         self._show_step()
         self._show_notes()
+        self._explain()
 
     # Content
 

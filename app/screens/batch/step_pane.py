@@ -62,7 +62,7 @@ class StepPane(QWidget):
         self.timeout_field.setMaximumWidth(180)
         self.timeout.textEdited.connect(self._timeout_edited)
         self.judgement = Judgement()
-        self.pages = Segmented([("form", "Form"), ("text", "Text")], "Form or text", in_bar=True)
+        self.pages = Segmented([("form", "Form"), ("text", "JSON")], "Form or text", in_bar=True)
         self.pages.chosen.connect(lambda _key: self._choose_page())
         self._build()
         self.set_compact_text(None)

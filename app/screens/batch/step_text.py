@@ -205,6 +205,9 @@ class StepText(QWidget):
         problem = self.problem
         self._mark.good = not problem
         self._mark.update()
+        shown = self._value is not UNSET
+        self._mark.setVisible(shown)
+        self._words.setVisible(shown)
         self._words.set_text(problem or "valid")
         self._words.setAccessibleName(f"The text is {problem or 'valid'}")
         self._go.setVisible(self.editor.problem is not None)

@@ -19,9 +19,10 @@ _NO_PARENT = QModelIndex()
 
 @dataclass(frozen=True, slots=True)
 class StepNote:
-    """What is known of a step beside itself. An empty `risk` is not known; `problem` says what is wrong."""
+    """What is known of a step beside itself. `title` is the tool's whole name; an empty `risk` is not known; `problem` says what is wrong."""
 
     summary: str = ""
+    title: str = ""
     risk: str = ""
     problem: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -100,7 +101,7 @@ class StepsModel(QAbstractListModel):
 def spoken_step(row: StepRow) -> str:
     """A card as it is read aloud."""
     step, note = row.step, row.note
-    words = [f"Step {row.number}", step.id, step.tool]
+    words = [f"Step {row.number}", step.id, note.title or step.tool]
     if note.risk:
         words.append(f"risk {risk_look(note.risk).word}")
     if not step.enabled:

@@ -129,7 +129,9 @@ def _paint_first_line(painter: QPainter, card: QRectF, row: StepRow, theme: Them
     x += paint.text(painter, room, step.id or "no id", theme, "head", tone if step.id else "fail") + 8
     if right - x > 24:
         rest = QRectF(x, line.y(), right - x, 20)
-        paint.text(painter, rest, step.tool, theme, "mono_small", "text2" if step.enabled else "text3")
+        paint.text(
+            painter, rest, note.title or step.tool, theme, "mono_small", "text2" if step.enabled else "text3"
+        )
 
 
 def _paint_counts(painter: QPainter, line: QRectF, row: StepRow, theme: Theme) -> float:

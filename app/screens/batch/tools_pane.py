@@ -357,8 +357,9 @@ class ToolsPane(QFrame):
     def show_offer(self, offer: Offer) -> None:
         """Show the tools of the matched devices."""
         self._offer = offer
-        many = f"Tools on all {offer.matched} devices" if offer.matched > 1 else "Tools of the device"
-        self.search.setPlaceholderText(many if offer.matched else "Tools")
+        self.search.setPlaceholderText(
+            f"Tools on all {offer.matched}" if offer.matched > 1 else "Search tools"
+        )
         self._show()
 
     def _show(self) -> None:
