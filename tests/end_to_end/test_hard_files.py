@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from core.batch.models import CellState
+from core.errors import ErrorCode
 from core.home import Home
 from core.policy.models import Profile
-from core.policy.operator_keys import OperatorKey, create_operator_key, statement_for
+from core.policy.operator_keys import create_operator_key, statement_for
 from core.service.console import ControlChanged
 from tests.fakes.desk import next_approval
 from tests.fakes.program import make_home, run
@@ -141,7 +142,7 @@ async def test_a_broken_file_of_the_home_is_named_and_nothing_is_sent(tmp_path, 
     assert path.read_text() == text
 
 
-async def test_a_broken_device_toml_keeps_the_device_away_and_says_why(home: Home, operator: OperatorKey):
+async def test_a_broken_device_toml_keeps_the_device_away_and_says_why(home: Home):
     (home.device_state / "device.toml").write_text("roots = [")
     async with service_process(home) as service:
         console = await service.console()
@@ -149,8 +150,11 @@ async def test_a_broken_device_toml_keeps_the_device_away_and_says_why(home: Hom
         async for event in events:
             if event.event == "device" and "device.toml" in event.device.reason:
                 break
-        done = run(home, "call", "this-computer", "get_system_info", "info_type=memory", "--json")
-        assert done.code in (2, 5)
+        started = await console.call("this-computer", "get_system_info", READ)
+        [cell] = (await console.wait_run(started.summary.id, 20)).cells
+        assert cell.result
+        assert cell.result.error
+        assert cell.result.error.code is ErrorCode.DEVICE_OFFLINE
         assert not (await console.entries("kind:command_sent")).entries
         (home.device_state / "device.toml").unlink()
         await until_online(console)
