@@ -59,7 +59,8 @@ def _production(names: list[str]) -> QWidget:
     row.addWidget(ProductionBand())
     column = QVBoxLayout()
     column.setSpacing(4)
-    tag = ProductionTag(len(names) if len(names) > 1 else None)
+    # With a parent from the start: it shows itself, and would be a window of its own for a moment.
+    tag = ProductionTag(len(names) if len(names) > 1 else None, box)
     column.addWidget(tag, 0, Qt.AlignmentFlag.AlignLeft)
     # Every name is there to be read: this is where wrong machines are noticed.
     label = Label(", ".join(names), "name", wrap=True)

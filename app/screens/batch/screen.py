@@ -179,7 +179,6 @@ class BatchScreen(Screen):
         self.remember("columns", self.columns)
         if str(self.remembered("folded", "")).lower() == "true":
             self.dock.set_folded(True)
-        self._replaced()
         self._show_content()
         self._show_saved()
 
@@ -264,7 +263,11 @@ class BatchScreen(Screen):
         """Stop a drag, close the tools' pop-up, then the notice."""
         if self.tools.list.stop_dragging() or self.steps.view.stop_dragging():
             return True
-        if self._close_tools():
+        if self.tools.search.text() and self.tools.isVisible():
+            self.tools.search.clear()
+            return True
+        focus = self.focusWidget()
+        if self._close_tools() or (focus is not None and self.tools.isAncestorOf(focus)):
             self._focus_steps()
             return True
         if self._notice_box.isVisible():
