@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeAlias
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
@@ -17,7 +18,9 @@ from core.batch.models import Batch, Parallel, Run, Step
 from tests.fakes.console import FakeConsole
 from tests.fakes.window import play, seen
 
-Key, Mod, Left = Qt.Key, Qt.KeyboardModifier, Qt.MouseButton.LeftButton
+Key: TypeAlias = Qt.Key
+Mod: TypeAlias = Qt.KeyboardModifier
+Left = Qt.MouseButton.LeftButton
 COMPACT = (1280, 720)
 
 

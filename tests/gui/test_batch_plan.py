@@ -1,4 +1,4 @@
-"""Batch: what the plan and the policy say, the question before a run, and refusals shown where they belong."""
+"""Batch: what the plan and the policy say, the question before a run, refusals shown in place."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from app.components.json_editor import JsonEditor
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenBatch, OpenRun, Target
@@ -445,5 +446,49 @@ def test_secrets_are_neither_on_the_card_nor_in_its_words(theme: Theme, tmp_path
         row = screen.steps.view.steps.rows[0]
         assert row.note.summary == "token •••, deep {1}"
         assert "hunter2" not in str(screen.steps.view.steps.data(screen.steps.view.steps.index(0)))
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_secrets_are_not_kept_in_the_draft(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+    tools = console.tools_of["this-computer"]
+    schema = {"type": "object", "properties": {"token": {"type": "string", "writeOnly": True}, "a": {}}}
+    tools[0] = tools[0].model_copy(update={"input_schema": schema})
+
+    async def scenario(desk: Desk) -> None:
+        screen = await batch_of(desk)
+        screen.editor.add(tools[0].tool_name, parameters={"token": "hunter2", "a": "kept"})
+        await seen(lambda: "kept" in _draft(tmp_path))
+        assert "hunter2" not in _draft(tmp_path)
+        screen.leave()
+        assert "hunter2" not in _draft(tmp_path)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def _draft(folder: Path) -> str:
+    file = folder / FILE
+    return file.read_text() if file.exists() else ""
+
+
+def test_json_of_one_field_that_cannot_be_read_forbids_to_run(theme: Theme, tmp_path: Path) -> None:
+    console = Recorder()
+    tools = console.tools_of["this-computer"]
+    schema = {"type": "object", "properties": {"any": {}}}
+    tools[0] = tools[0].model_copy(update={"input_schema": schema})
+
+    async def scenario(desk: Desk) -> None:
+        screen = await batch_of(desk)
+        screen.editor.add(tools[0].tool_name, parameters={"any": {"x": 1}})
+        focus = screen.step.form.findChild(JsonEditor)
+        assert isinstance(focus, JsonEditor)
+        focus.setFocus()
+        focus.selectAll()
+        QTest.keyClicks(focus, '{"x": 2')
+        assert screen.editor.content.steps[0].parameters == {"any": {"x": 1}}
+        screen.head.run.click()
+        assert screen.notice.isVisible()
+        assert not console.started
 
     play(theme, tmp_path, console, scenario)

@@ -142,6 +142,12 @@ class BatchEditor(QObject):
             self.chosen = chosen
             self.chosen_changed.emit()
 
+    def choose_id(self, step_id: str) -> None:
+        """Open the step with this id, if there is one."""
+        key = next((one.key for one in self.content.steps if one.id == step_id), 0)
+        if key:
+            self.choose(key)
+
     def _take(self, content: Content, chosen: Chosen) -> None:
         self.content = content
         before, self.chosen = self.chosen, chosen
@@ -241,3 +247,19 @@ class BatchEditor(QObject):
         """Change fields of one step; changes of the `same` thing soon after each other are undone as one."""
         steps = changed_step(self.content.steps, key, **changes)
         self._push("change", replace(self.content, steps=steps), same=(key, *same))
+
+    def change_current(self, what: str, **changes: Any) -> None:
+        """Change fields of the open step; nothing happens where there is none."""
+        if (step := self.current) is not None:
+            self.change(step.key, (what,), **changes)
+
+    def take_text(self, value: dict[str, Any]) -> None:
+        """Take the open step over from its text, which says all of it."""
+        self.change_current(
+            "text",
+            id=value["id"],
+            tool=value["tool"],
+            parameters=value.get("with", {}),
+            timeout=value.get("timeout"),
+            enabled=value.get("enabled", True),
+        )

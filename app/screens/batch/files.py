@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -12,7 +13,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.event_loop import ended
 from app.link import ConsoleLink
-from app.screens.batch.content import NEW_NAME, Content, content_of
+from app.screens.batch.content import NEW_NAME, Content, DraftStep, content_of
 from app.screens.batch.draft_store import DraftStore
 from app.screens.batch.editor import BatchEditor
 from app.shell.sheet import Sheet
@@ -40,8 +41,10 @@ class Files(QObject):
     failed = Signal(str, str)
     name_wanted = Signal()
 
-    def __init__(self, screen: QWidget, editor: BatchEditor) -> None:
+    def __init__(self, screen: QWidget, editor: BatchEditor, kept: Callable[[DraftStep], DraftStep]) -> None:
+        """`kept` gives a step as the draft may keep it."""
         super().__init__(screen)
+        self._kept = kept
         self._screen, self._editor = screen, editor
         self._link: ConsoleLink | None = None
         self._store: DraftStore | None = None
@@ -72,7 +75,8 @@ class Files(QObject):
     def _prepared(self) -> tuple[int, str]:
         assert self._store is not None
         editor = self._editor
-        return self._store.prepare(editor.content, editor.saved_as, editor.dirty)
+        steps = tuple(self._kept(step) for step in editor.content.steps)
+        return self._store.prepare(replace(editor.content, steps=steps), editor.saved_as, editor.dirty)
 
     def _write_soon(self) -> None:
         if self._store is not None and self._link is not None:

@@ -19,10 +19,11 @@ from app.screens.batch.content import DraftStep
 from app.screens.batch.in_place import InPlaceField
 from app.screens.batch.judgement import Judgement
 from app.screens.batch.step_text import StepText
-from app.screens.batch.tools import OfferedTool
+from app.screens.batch.tools import Offer, OfferedTool
 from core.batch.models import STEP_ID
 from core.fleet.models import Effect
 from core.schema_forms.json_values import same_json
+from core.schema_forms.validate import validator_for
 
 LONGEST_TIMEOUT_S = 86_400
 
@@ -203,12 +204,31 @@ class StepPane(QWidget):
         found = self.form.problems()
         return found[0].message if found else ""
 
+    def unsent(self) -> str:
+        """What stands in the form and is not what would be sent: text that could not be read."""
+        if not self._key:
+            return ""
+        if self.timeout_field.error:
+            return "step timeout is no number of seconds."
+        of_value = {error.path for error in validator_for(self._schema).errors(self.form.value())}
+        return next((one.message for one in self.form.problems() if one.path not in of_value), "")
+
     def focus_first(self) -> None:
         """Go on into the form."""
         if self.stack.currentWidget() is self.scroller:
             inputs = self.form.inputs()
             target = inputs[0] if inputs else self.timeout
             target.setFocus(Qt.FocusReason.TabFocusReason)
+
+
+def why_no_form(step: DraftStep | None, offered: OfferedTool | None, offer: Offer) -> str:
+    """Why the form is not the tool's own, or the tool cannot be called; empty when all is well."""
+    if offered is not None:
+        changed = "This tool's definition changed; calls are blocked until it is reviewed in Fleet."
+        return changed if offered.tool.changed else ""
+    if step is None or offer.reading or not offer.matched:
+        return ""
+    return f"No matched device offers {step.tool} now. Its arguments can be edited as JSON."
 
 
 def _seconds(text: str, strict: bool = False) -> float | None:

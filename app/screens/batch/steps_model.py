@@ -19,7 +19,10 @@ _NO_PARENT = QModelIndex()
 
 @dataclass(frozen=True, slots=True)
 class StepNote:
-    """What is known of a step beside itself. `title` is the tool's whole name; an empty `risk` is not known; `problem` says what is wrong."""
+    """What is known of a step beside itself.
+
+    `title` is the tool's whole name; an empty `risk` is not known; `problem` says what is wrong.
+    """
 
     summary: str = ""
     title: str = ""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QUndoStack
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from app.components.buttons import Button, IconButton
 from app.components.key_hint import KeyHint
 from app.components.label import Label, Link, surface
 from app.components.section import Card
+from app.screens.batch.editor import BatchEditor
 from app.screens.batch.files import examples
 from app.screens.batch.steps_view import StepsView
 from app.shell.words import plural
@@ -24,13 +24,10 @@ class StepsPane(QWidget):
     """Cards, or the first things one can do.
 
     Signals:
-        undo_wanted, redo_wanted: as they say.
         tools_wanted: show the tools, to add one.
         example_wanted(path): begin with this example.
     """
 
-    undo_wanted = Signal()
-    redo_wanted = Signal()
     tools_wanted = Signal()
     example_wanted = Signal(object)
 
@@ -41,8 +38,6 @@ class StepsPane(QWidget):
         self.count = Label("", tone="text3")
         self.undo = IconButton("undo", "Undo", key="Ctrl+Z")
         self.redo = IconButton("redo", "Redo", key="Ctrl+Shift+Z")
-        self.undo.clicked.connect(self.undo_wanted)
-        self.redo.clicked.connect(self.redo_wanted)
         self.tools = Button("Tools", "ghost", icon="add", key="A")
         self.tools.clicked.connect(self.tools_wanted)
         self.hint = Label("Alt+↑ ↓ moves", tone="text3")
@@ -72,6 +67,28 @@ class StepsPane(QWidget):
         column.addWidget(self.stack, 1)
         self.set_compact(False)
 
+    def serve(self, editor: BatchEditor) -> None:
+        """Let this editor do what is wanted here."""
+        view = self.view
+        view.chosen.connect(editor.choose)
+        view.move_wanted.connect(editor.move_to)
+        view.delete_wanted.connect(editor.remove)
+        view.switch_wanted.connect(editor.switch)
+        view.group_wanted.connect(editor.group)
+        view.double_wanted.connect(editor.double)
+        self.undo.clicked.connect(editor.undo_stack.undo)
+        self.redo.clicked.connect(editor.undo_stack.redo)
+        self._editor = editor
+        editor.saved_changed.connect(self._show_undo)
+        self._show_undo()
+
+    def place_for(self, at: QPoint) -> int | None:
+        """Where a tool that is let go at this point of the screen goes; None when that is not here."""
+        place = self.view.tool_dropped(at)
+        if place is None and not self.view.isVisible() and self.rect().contains(self.mapFromGlobal(at)):
+            return 0
+        return place
+
     def set_compact(self, compact: bool) -> None:
         """Offer the tools as a button where they have no column of their own."""
         self.tools.setVisible(compact)
@@ -87,8 +104,8 @@ class StepsPane(QWidget):
             if had_focus and page is self.empty:
                 self.empty.first.setFocus(Qt.FocusReason.OtherFocusReason)
 
-    def show_undo(self, stack: QUndoStack) -> None:
-        """Say what undo and redo would do."""
+    def _show_undo(self) -> None:
+        stack = self._editor.undo_stack
         for button, can, word, what in (
             (self.undo, stack.canUndo(), "Undo", stack.undoText()),
             (self.redo, stack.canRedo(), "Redo", stack.redoText()),

@@ -1,0 +1,312 @@
+"""The list of tools: heads of groups, tools with risk shape and name; added by key, plus or drag."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QEvent,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPoint,
+    QRectF,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QApplication,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+)
+
+from app.components import paint
+from app.components.label import plain_tip
+from app.look.glyphs import paint_glyph
+from app.look.icons import paint_icon
+from app.look.states import risk_look
+from app.look.theme import theme_of
+from app.screens.batch.tools import Offer, OfferedTool
+from app.screens.batch.words import EFFECT_GROUPS
+
+Index = QModelIndex | QPersistentModelIndex
+_NO_PARENT = QModelIndex()
+LONGEST_TIP = 600
+PLUS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRow:
+    """A head of a group, or a tool with a count where it is not on all devices."""
+
+    words: str
+    offered: OfferedTool | None = None
+    some: str = ""
+
+
+class ToolsModel(QAbstractListModel):
+    """Heads and tools, narrowed by a search."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[ToolRow] = []
+
+    def rowCount(self, parent: Index = _NO_PARENT) -> int:
+        """Number of rows."""
+        return 0 if parent.isValid() else len(self.rows)
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        """Heads cannot be chosen."""
+        if not index.isValid() or self.rows[index.row()].offered is None:
+            return Qt.ItemFlag.NoItemFlags
+        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """Ready words; a device's description as plain text."""
+        row = self.rows[index.row()]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return row.words
+        if role == Qt.ItemDataRole.AccessibleTextRole and row.offered is not None:
+            risk = risk_look(row.offered.tool.contract.risk.value.value).word
+            return f"{row.words}, risk {risk}" + (f", {row.some}" if row.some else "")
+        if role == Qt.ItemDataRole.ToolTipRole and row.offered is not None:
+            return plain_tip(_tip(row))
+        return None
+
+    def show(self, offer: Offer, search: str) -> None:
+        """Show what matches."""
+        words = search.casefold().split()
+        rows: list[ToolRow] = []
+        for group in EFFECT_GROUPS:
+            found = [one for one in offer.tools if one.group == group and _matches(one, words)]
+            if found:
+                rows.append(ToolRow(group))
+                rows += [ToolRow(one.title, one, _some(one, offer)) for one in found]
+        if rows != self.rows:
+            self.beginResetModel()
+            self.rows = rows
+            self.endResetModel()
+
+    def first(self) -> int:
+        """The place of the first tool; -1 when there is none."""
+        return next((place for place, row in enumerate(self.rows) if row.offered), -1)
+
+
+def _matches(one: OfferedTool, words: list[str]) -> bool:
+    text = f"{one.title} {one.tool.title or ''} {one.tool.description}".casefold()
+    return all(word in text for word in words)
+
+
+def _some(one: OfferedTool, offer: Offer) -> str:
+    return "" if len(one.devices) == offer.asked else f"on {len(one.devices)} of {offer.asked}"
+
+
+def _tip(row: ToolRow) -> str:
+    assert row.offered is not None
+    tool = row.offered.tool
+    said = tool.description.strip() or "The device gives no description."
+    said = said if len(said) <= LONGEST_TIP else f"{said[:LONGEST_TIP]}…"
+    lines = [f"{row.words}", said, f"{tool.contract.effect.value.value}: {tool.contract.effect.why}"]
+    if tool.changed:
+        lines.append("Its definition changed; calls are blocked until it is reviewed in Fleet.")
+    if row.some:
+        lines.append(f"Only {row.some}: " + ", ".join(row.offered.devices[:8]))
+    return "\n".join(lines)
+
+
+class ToolDelegate(QStyledItemDelegate):
+    """Paints heads and tools."""
+
+    def __init__(self, view: ToolsView) -> None:
+        super().__init__(view)
+        self._view = view
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        """24 a tool; a head has some air above it."""
+        row = self._view.tools.rows[index.row()]
+        height = theme_of(self._view).metrics.tree_row
+        return QSize(80, height if row.offered else height + (2 if index.row() == 0 else 6))
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Draw one row."""
+        theme = theme_of(self._view)
+        row = self._view.tools.rows[index.row()]
+        rect = QRectF(option.rect)
+        if row.offered is None:
+            room = QRectF(rect.x() + 12, rect.bottom() - 22, rect.width() - 16, 20)
+            paint.text(painter, room, row.words, theme, "label", "text3")
+            return
+        state = option.state
+        here = index.row() == self._view.hovered_row()
+        marked = bool(state & QStyle.StateFlag.State_Selected)
+        if marked or here:
+            tone = "hover" if not marked else "selected" if self._view.hasFocus() else "sel_idle"
+            painter.fillRect(rect, theme.color(tone))
+        if marked and self._view.hasFocus():
+            painter.fillRect(QRectF(rect.x(), rect.y(), 2, rect.height()), theme.color("accent"))
+        risk = risk_look(row.offered.tool.contract.risk.value.value)
+        shape = QRectF(rect.x() + 14, rect.y() + (rect.height() - 10) / 2, 10, 10)
+        paint_glyph(painter, shape, risk.glyph, theme.color(risk.color))
+        right = rect.right() - 8
+        if marked or here:
+            place = QRectF(rect.right() - PLUS, rect.y(), 16, rect.height())
+            paint_icon(painter, place, "add", theme.color("text2"))
+            right -= PLUS - 4
+        if row.some:
+            words = row.some.removeprefix("on ")
+            width = paint.text_width(words, theme, "hint")
+            right -= width
+            room = QRectF(right, rect.y(), width + 1, rect.height())
+            paint.text(painter, room, words, theme, "hint", "text3")
+            right -= 6
+        room = QRectF(rect.x() + 31, rect.y(), right - rect.x() - 31, rect.height())
+        tone = "text3" if row.offered.tool.changed else "text"
+        paint.text(painter, room, row.words, theme, "mono_small", tone)
+
+
+class ToolsView(QListView):
+    """The list.
+
+    Signals:
+        add_wanted(tool_name): Enter, plus or a double click.
+        dragged(tool_name, point): a tool is dragged over this point of the screen.
+        dropped(tool_name, point): it was let go there.
+        drag_ended: it was not let go, or is over.
+    """
+
+    add_wanted = Signal(str)
+    dragged = Signal(str, QPoint)
+    dropped = Signal(str, QPoint)
+    drag_ended = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tools = ToolsModel()
+        self._hovered = -1
+        self._pressed: tuple[QPoint, OfferedTool] | None = None
+        self._dragging = ""
+        self.setAccessibleName("Tools")
+        self.setModel(self.tools)
+        self.setItemDelegate(ToolDelegate(self))
+        self.setMouseTracking(True)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setResizeMode(QListView.ResizeMode.Adjust)
+        self.entered.connect(lambda index: self._hover(index.row()))
+
+    def hovered_row(self) -> int:
+        """The row under the pointer; -1 when it is elsewhere."""
+        return self._hovered
+
+    def _hover(self, row: int) -> None:
+        self._hovered = row
+        self.viewport().update()
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        """Notice when the pointer goes."""
+        if event.type() == QEvent.Type.Leave:
+            self._hover(-1)
+        return super().viewportEvent(event)
+
+    def current(self) -> OfferedTool | None:
+        """The tool under the cursor."""
+        row = self.currentIndex().row()
+        return self.tools.rows[row].offered if 0 <= row < len(self.tools.rows) else None
+
+    def keyboardSearch(self, search: str) -> None:
+        """Letters are keys of the screen; the field above searches."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter and plus add the tool under the cursor."""
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Plus, Qt.Key.Key_Space):
+            if event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier & ~Qt.KeyboardModifier.ShiftModifier:
+                event.ignore()
+            elif (one := self.current()) is not None and not event.isAutoRepeat():
+                self.add_wanted.emit(one.tool.tool_name)
+            return
+        if event.text() and event.text().isprintable():
+            event.ignore()
+            return
+        super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Begin at the first tool."""
+        super().focusInEvent(event)
+        if self.current() is None and (first := self.tools.first()) >= 0:
+            self.setCurrentIndex(self.tools.index(first))
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """The chosen row goes grey."""
+        super().focusOutEvent(event)
+        self.viewport().update()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Measure the rows again when the density changes."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.StyleChange:
+            self.scheduleDelayedItemsLayout()
+
+    # The pointer
+
+    def _tool_at(self, at: QPoint) -> OfferedTool | None:
+        index = self.indexAt(at)
+        return self.tools.rows[index.row()].offered if index.isValid() else None
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """The plus adds; elsewhere a drag may begin."""
+        at = event.position().toPoint()
+        one = self._tool_at(at)
+        if one is not None and event.button() == Qt.MouseButton.LeftButton:
+            if at.x() >= self.viewport().width() - PLUS:
+                self.add_wanted.emit(one.tool.tool_name)
+                return
+            self._pressed = (at, one)
+        super().mousePressEvent(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Drag a tool, once the pointer is far enough."""
+        at = event.position().toPoint()
+        if self._pressed is None or not event.buttons() & Qt.MouseButton.LeftButton:
+            super().mouseMoveEvent(event)
+            self._hover(self.indexAt(at).row())
+            return
+        far = (at - self._pressed[0]).manhattanLength() >= QApplication.startDragDistance()
+        if far and not self._dragging:
+            self._dragging = self._pressed[1].tool.tool_name
+            self.setCursor(Qt.CursorShape.ClosedHandCursor)
+        if self._dragging:
+            self.dragged.emit(self._dragging, event.globalPosition().toPoint())
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Let go what is dragged."""
+        name = self._dragging
+        self.stop_dragging()
+        if name:
+            self.dropped.emit(name, event.globalPosition().toPoint())
+        else:
+            super().mouseReleaseEvent(event)
+
+    def stop_dragging(self) -> bool:
+        """Forget what is dragged; False when nothing is."""
+        was = bool(self._dragging)
+        self._pressed, self._dragging = None, ""
+        self.unsetCursor()
+        if was:
+            self.drag_ended.emit()
+        return was
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """Add the tool."""
+        at = event.position().toPoint()
+        one = self._tool_at(at)
+        if one is not None and at.x() < self.viewport().width() - PLUS:
+            self.add_wanted.emit(one.tool.tool_name)
