@@ -186,7 +186,19 @@ class MainWindow(QMainWindow):
         self.navigation.show_current(screen)
         self._store.setValue("window/screen", screen)
         shown.enter(target)
+        self._take_keyboard(shown)
         self.screen_changed.emit(screen)
+
+    def _take_keyboard(self, shown: Screen) -> None:
+        """The keys of a screen work once it is opened, also when a pointer opened it."""
+        focus = QApplication.focusWidget()
+        if not self.isActiveWindow() or (focus is not None and shown.isAncestorOf(focus)):
+            return
+        for pane in (*shown.panes(), shown):
+            if pane.isVisible() and (inner := _place_for_keyboard(pane)) is not None:
+                # Not as by Tab: no ring is drawn for a place that nobody walked to.
+                inner.setFocus(Qt.FocusReason.OtherFocusReason)
+                return
 
     def toast(self, text: str) -> None:
         """Say that something is done."""
@@ -245,7 +257,7 @@ class MainWindow(QMainWindow):
             (i for i, pane in enumerate(panes) if focus and (pane is focus or pane.isAncestorOf(focus))), 0
         )
         pane = panes[(at + step) % len(panes)]
-        inner = pane if pane.focusPolicy() & Qt.FocusPolicy.TabFocus else _first_focusable(pane)
+        inner = _place_for_keyboard(pane)
         if inner is not None:
             inner.setFocus(Qt.FocusReason.TabFocusReason)
 
@@ -343,7 +355,10 @@ def _application() -> QApplication:
     return app
 
 
-def _first_focusable(pane: QWidget) -> QWidget | None:
+def _place_for_keyboard(pane: QWidget) -> QWidget | None:
+    """The pane itself, or the first thing in it that takes keys."""
+    if pane.focusPolicy() & Qt.FocusPolicy.TabFocus:
+        return pane
     for widget in pane.findChildren(QWidget):
         if widget.focusPolicy() & Qt.FocusPolicy.TabFocus and widget.isVisible() and widget.isEnabled():
             return widget

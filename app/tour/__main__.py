@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from app.tour.display import some_display
@@ -38,8 +39,21 @@ def main(arguments: list[str] | None = None) -> int:
             except QuarterdeckError as error:
                 print(f"{error.message} {error.info.next}", file=sys.stderr)
                 return 2
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="quarterdeck-tour-")))
-        return _play(out, folder)
+        return _play(out, stack.enter_context(_folder()))
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder for the tour's home and files; with a name that reads well on a picture, where it is free."""
+    wanted = Path(tempfile.gettempdir()) / "quarterdeck-tour"
+    try:
+        wanted.mkdir(mode=0o700)
+    except FileExistsError:
+        wanted = Path(tempfile.mkdtemp(prefix="quarterdeck-tour-"))
+    try:
+        yield wanted
+    finally:
+        shutil.rmtree(wanted, ignore_errors=True)
 
 
 def _play(out: Path, folder: Path) -> int:

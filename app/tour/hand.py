@@ -15,7 +15,14 @@ from typing import TypeVar
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication, QKeySequence
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QLineEdit, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QComboBox,
+    QLineEdit,
+    QPlainTextEdit,
+    QWidget,
+)
 
 from app.window import MainWindow
 
@@ -33,10 +40,11 @@ class StepDidNotHappen(Exception):
 class Hand:
     """Works one window and keeps the pictures."""
 
-    def __init__(self, window: MainWindow, folder: Path) -> None:
+    def __init__(self, window: MainWindow, folder: Path, pictures: list[Path]) -> None:
+        """`pictures` grows by one with each `look`; the names count on from what is in it."""
         self.window = window
         self._folder = folder
-        self.pictures: list[Path] = []
+        self.pictures = pictures
 
     async def until(self, what: str, is_so: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
         """Wait until something is so, as a person would by looking.
@@ -78,6 +86,26 @@ class Hand:
         QTest.mouseClick(field, Qt.MouseButton.LeftButton)
         field.selectAll()
         QTest.keyClicks(field, text)
+        await asyncio.sleep(0)
+
+    async def write_lines(self, name: str, text: str, inside: QWidget | None = None) -> None:
+        """Replace what stands in the larger text field called `name`."""
+        field = await self.find(QPlainTextEdit, name, inside)
+        field.setFocus(Qt.FocusReason.TabFocusReason)
+        field.selectAll()
+        QTest.keyClicks(field, text)
+        await asyncio.sleep(0)
+
+    async def pick(self, name: str, value: str, inside: QWidget | None = None) -> None:
+        """Choose a value of the drop-down called `name`, by key as with its list closed."""
+        box = await self.find(QComboBox, name, inside)
+        box.setFocus(Qt.FocusReason.TabFocusReason)
+        for _ in range(box.count()):
+            if box.currentText() == value:
+                return
+            QTest.keyClick(box, Qt.Key.Key_Down)
+        if box.currentText() != value:
+            raise StepDidNotHappen(f"{name} has no value {value!r}")
         await asyncio.sleep(0)
 
     async def key(self, keys: str, on: QWidget | None = None) -> None:

@@ -1,0 +1,35 @@
+"""What is still there when service and window have ended and been started again."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QTableView
+
+from app.tour.hand import StepDidNotHappen
+from app.tour.story import Scene, Stage
+from core.batch.models import RunState
+
+
+async def still_there(stage: Stage) -> None:
+    """The runs, with their results and pictures, from the journal alone."""
+    hand, state = stage.hand, stage.desk.state
+    await hand.until("the state was read", lambda: state.loaded)
+    states = [run.state for run in state.runs_newest_first() if run.kind == "batch"]
+    if states != [RunState.REFUSED, RunState.DONE]:
+        raise StepDidNotHappen(f"after the restart the runs are {states}")
+    await hand.press("Runs")
+    await hand.find(QTableView, "Cells of the run")
+    await hand.look("after-restart-runs")
+    await hand.press("Replay", hand.window.current)
+    await hand.look("after-restart-replay")
+
+
+async def small_window(stage: Stage) -> None:
+    """Each screen in a window of 1280 by 720."""
+    hand = stage.hand
+    hand.window.resize(1280, 720)
+    for screen in ("Fleet", "Batch", "Approvals", "Runs", "Replay", "Journal"):
+        await hand.press(screen)
+        await hand.look(f"small-{screen.lower()}")
+
+
+AFTER_RESTART: list[Scene] = [still_there, small_window]
