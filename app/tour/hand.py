@@ -46,16 +46,16 @@ class Hand:
         self._folder = folder
         self.pictures = pictures
 
-    async def until(self, what: str, is_so: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
+    async def until(self, what: str, is_so: Callable[[], bool]) -> None:
         """Wait until something is so, as a person would by looking.
 
         Raises:
             StepDidNotHappen: it was not so in time; says what was waited for.
         """
-        deadline = time.monotonic() + patience_s
+        deadline = time.monotonic() + PATIENCE_S
         while not is_so():
             if time.monotonic() > deadline:
-                raise StepDidNotHappen(f"waited {patience_s:.0f} s in vain: {what}")
+                raise StepDidNotHappen(f"waited {PATIENCE_S:.0f} s in vain: {what}")
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def find(

@@ -1,0 +1,44 @@
+"""The tour: the whole story in the real window, on a display, with real processes; a missed step fails it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from PIL import Image
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_main_job_is_played_in_the_real_window_with_a_picture_of_each_screen(tmp_path: Path):
+    out = tmp_path / "tour"
+    # Its own display and platform: the tests' choice of an off-screen one is not for it.
+    environment = {name: value for name, value in os.environ.items() if name != "QT_QPA_PLATFORM"}
+    done = subprocess.run(
+        [sys.executable, "-m", "app.tour", "--out", str(out)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = [path.stem.split("-", 1)[1] for path in sorted(out.glob("*.png"))]
+    for screen in (
+        "first-run",
+        "fleet",
+        "batch",
+        "approvals",
+        "runs-picture",
+        "replay",
+        "journal",
+        "palette",
+    ):
+        assert screen in names
+    for path in out.glob("*.png"):
+        with Image.open(path) as picture:
+            assert picture.width >= 1280
+            # A window that was never painted has one colour.
+            assert len(picture.convert("P").getcolors() or []) > 8, path.name

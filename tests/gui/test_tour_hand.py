@@ -1,0 +1,51 @@
+"""The tour's hand fails when what it looks for is not there: it never passes by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QAbstractButton
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.tour import hand as tour_hand
+from app.tour.hand import Hand, StepDidNotHappen
+from app.tour.story import Stage
+from app.tour.story import play as play_scenes
+from tests.fakes.story import story
+from tests.fakes.window import play
+
+
+def test_a_button_that_is_not_there_ends_the_tour_with_its_name_and_a_picture(
+    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tour_hand, "PATIENCE_S", 0.1)
+
+    async def presses_nothing(stage: Stage) -> None:
+        await stage.hand.press("Launch the boats")
+
+    async def scenario(desk: Desk) -> None:
+        hand = Hand(desk.window, tmp_path, [])
+        with pytest.raises(StepDidNotHappen, match=r"presses_nothing: .*Launch the boats"):
+            await play_scenes(Stage(desk, hand, tmp_path), [presses_nothing])
+        assert [path.name for path in hand.pictures] == ["01-failed-in-presses_nothing.png"]
+        assert hand.pictures[0].stat().st_size > 0
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_button_that_is_switched_off_or_hidden_is_not_pressed(
+    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tour_hand, "PATIENCE_S", 0.1)
+
+    async def scenario(desk: Desk) -> None:
+        hand = Hand(desk.window, tmp_path, [])
+        stop = await hand.find(QAbstractButton, "Stop all")
+        stop.setEnabled(False)
+        with pytest.raises(StepDidNotHappen):
+            await hand.press("Stop all")
+        assert not desk.state.stopped
+
+    play(theme, tmp_path, story(), scenario)
