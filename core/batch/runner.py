@@ -222,6 +222,7 @@ class Runner:
             step=step.id,
             timeout=step.timeout,
             said=run.said,
+            cancelled=lambda: run.cancelled,
         )
 
         def on_stage(stage: Stage, approval: str) -> None:

@@ -53,7 +53,10 @@ OnStage = Callable[[Stage, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A wish for one call. `said` is what the asker says about it: kept and quoted, never judged."""
+    """A wish for one call. `said` is what the asker says about it: kept and quoted, never judged.
+
+    `cancelled` is asked until the command has left: once it says yes, nothing of this order is sent.
+    """
 
     device: str
     tool: str
@@ -64,6 +67,7 @@ class Order:
     timeout: float | None = None
     said: str = ""
     call_id: str = field(default_factory=new_id)
+    cancelled: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +185,7 @@ class Dispatcher:
         prepared: _Prepared | None = None
         decision: Decision | None = None
         try:
-            self._check_running()
+            self._check_wanted(order)
             prepared = self._prepare(order)
             self._validate(prepared)
             self._harden(prepared)
@@ -279,7 +283,7 @@ class Dispatcher:
 
     # Stage 6
     async def _record_intent(self, prepared: _Prepared) -> Permit:
-        self._check_running()
+        self._check_wanted(prepared.order)
         self._check_still_bound(prepared)
         body = {"digest": prepared.request.digest, "contract": prepared.request.contract}
         self._hold(prepared, Kind.INTENT_RECORDED, body, "service")
@@ -287,9 +291,10 @@ class Dispatcher:
             await self._journal.append_many(prepared.held)
             prepared.held.clear()
             # The disk took its time; what was true before may not be any more.
-            self._check_running()
+            self._check_wanted(prepared.order)
 
         def leaves() -> None:
+            self._check_wanted(prepared.order)
             self._hold(prepared, Kind.COMMAND_SENT, body, "service")
             self._write(prepared)
 
@@ -405,9 +410,11 @@ class Dispatcher:
             return not_sent(request, decision, unavailable, _ms(started))
         return result
 
-    def _check_running(self) -> None:
+    def _check_wanted(self, order: Order) -> None:
         if self._stopped:
             raise Refused(self._stopped, ErrorCode.STOPPED)
+        if order.cancelled():
+            raise Refused("It was cancelled before it was sent.", ErrorCode.CANCELLED)
 
     def _check_still_bound(self, prepared: _Prepared) -> None:
         """While people think, devices come and go: the tool must still be the one that was judged."""

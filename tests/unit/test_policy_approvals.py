@@ -88,7 +88,7 @@ async def test_a_stranger_s_key_a_changed_statement_and_a_broken_signature_are_r
         forged = stranger.sign(canonical_bytes(good.statement.model_dump(mode="json"))).hex()
         attacks = [
             good.model_copy(update={"signature": forged}),
-            good.model_copy(update={"signature": good.signature[:-2] + "00"}),
+            good.model_copy(update={"signature": good.signature[:-2] + "ff"}),
             good.model_copy(update={"signature": ""}),
             good.model_copy(update={"signature": "not hexadecimal"}),
             denial.model_copy(update={"statement": good.statement}),
