@@ -4,9 +4,13 @@ set -eu
 bin=$1/bin
 "$bin/python" -m pip install --quiet pip-tools
 compile() {
-    "$bin/python" -m piptools compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host \
-        --no-emit-find-links --no-header --strip-extras --allow-unsafe --resolver=backtracking "$@" pyproject.toml
+    lock=$1
+    shift
+    "$bin/python" -m piptools compile --quiet --generate-hashes --no-header --strip-extras --allow-unsafe \
+        --resolver=backtracking --output-file "$lock" "$@" pyproject.toml
+    # What is left besides packages and hashes says where this machine downloads from: not ours to keep.
+    sed -i -e '/^--/d' -e '/./,$!d' "$lock"
 }
-compile --output-file packaging/requirements-device.lock
-compile --extra window --output-file packaging/requirements.lock
-compile --extra window --extra dev --output-file packaging/requirements-dev.lock
+compile packaging/requirements-device.lock
+compile packaging/requirements.lock --extra window
+compile packaging/requirements-dev.lock --extra window --extra dev
