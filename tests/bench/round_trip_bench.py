@@ -18,8 +18,10 @@ from pathlib import Path
 
 from websockets.asyncio.client import connect
 
+from core.aip.messages import Command, ToolType
 from core.dispatch.dispatcher import Order
 from core.home import Home
+from core.ids import new_id
 from core.service.console import Console
 from core.service.remote import RemoteConsole
 from core.service.server import ControlServer
@@ -55,8 +57,10 @@ async def _measure() -> Figures:
         works: dict[str, Measured] = {
             "bare websockets JSON echo (peer)": echo,
             "one fsync in the same folder (peer)": lambda: asyncio.to_thread(_fsync, folder / "peer"),
+            "the observation's tool, asked over the bare link (peer)": lambda: _bare(service, *_read()),
+            "the action's tool, asked over the bare link (peer)": lambda: _bare(service, *_write(folder)),
             "one observation, dispatched and journalled": lambda: _observe(service),
-            "one action, dispatched and journalled": lambda: _act(service, folder / "written"),
+            "one action, dispatched and journalled": lambda: _act(service, folder),
             "a question at the door, in the service": lambda: local.approvals(),
             "a question at the door, over the socket": lambda: remote.approvals(),
             "one call as a run, in the service": lambda: _call(local),
@@ -86,28 +90,45 @@ def _figures(times: dict[str, list[float]]) -> Figures:
         figures.append((name, f"{median:.3f} ms median, {p95:.3f} ms p95"))
     observation = medians["one observation, dispatched and journalled"]
     action = medians["one action, dispatched and journalled"]
-    local, remote = (
-        medians["one call as a run, in the service"],
-        medians["one call as a run, over the socket"],
-    )
+    bare_read = medians["the observation's tool, asked over the bare link (peer)"]
+    bare_write = medians["the action's tool, asked over the bare link (peer)"]
+    local = medians["one call as a run, in the service"]
+    remote = medians["one call as a run, over the socket"]
+    beyond = action - bare_write - (observation - bare_read) - fsync
     figures.append(("observation / echo (goal: at most 3)", f"{observation / echo:.2f}"))
-    figures.append(
-        ("action less observation less one fsync (goal: about 0)", f"{action - observation - fsync:.3f} ms")
-    )
+    figures.append(("the console adds to an observation", f"{observation - bare_read:.3f} ms"))
+    figures.append(("the console adds to an action", f"{action - bare_write:.3f} ms"))
+    figures.append(("of this, beyond an observation's share and one fsync (goal: 0)", f"{beyond:.3f} ms"))
     figures.append(("the socket adds to a call (goal: at most 1 ms)", f"{remote - local:.3f} ms"))
     return figures
 
 
 async def _observe(service: Service) -> None:
-    order = Order(DEVICE, "get_system_info", {"info_type": "memory"}, "operator:bench")
-    result = await service.dispatcher.dispatch(order)
+    tool, _, parameters = _read()
+    result = await service.dispatcher.dispatch(Order(DEVICE, tool, parameters, "operator:bench"))
     assert result.error is None, result.error
 
 
-async def _act(service: Service, path: Path) -> None:
-    order = Order(DEVICE, "write_file", {"file_path": str(path), "content": "x"}, "operator:bench")
-    result = await service.dispatcher.dispatch(order)
+async def _act(service: Service, folder: Path) -> None:
+    tool, _, parameters = _write(folder)
+    result = await service.dispatcher.dispatch(Order(DEVICE, tool, parameters, "operator:bench"))
     assert result.error is None, result.error
+
+
+def _read() -> tuple[str, ToolType, dict[str, str]]:
+    return "get_system_info", "data_collection", {"info_type": "memory"}
+
+
+def _write(folder: Path) -> tuple[str, ToolType, dict[str, str]]:
+    return "write_file", "action", {"file_path": str(folder / "written"), "content": "x"}
+
+
+async def _bare(service: Service, tool: str, tool_type: ToolType, parameters: dict[str, str]) -> None:
+    """The same device, process and tool, without dispatcher, policy and journal: for measuring only."""
+    [link] = service.this_computer._channels
+    command = Command(tool_name=tool, tool_type=tool_type, parameters=parameters, call_id=new_id())
+    [result] = await link.send_commands([command], 10.0)
+    assert result.status == "success", result.error
 
 
 async def _call(console: Console) -> None:
