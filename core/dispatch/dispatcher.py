@@ -159,6 +159,10 @@ class Dispatcher:
         self._stopped = ""
         self._mint.halt(False)
 
+    def keep(self, entries: list[NewEntry]) -> None:
+        """Keep what has happened but could not be recorded; it is recorded as soon as it can be."""
+        self._late.add(entries)
+
     async def record_late(self) -> bool:
         """Record now what could not be recorded when it happened; whether nothing is left of it."""
         return await self._late.flush()

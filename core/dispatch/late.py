@@ -26,6 +26,7 @@ class LateRecorder:
         self._tasks = tasks
         self._waiting: list[NewEntry] = []
         self._trying = False
+        self._writing = asyncio.Lock()
 
     def add(self, entries: list[NewEntry]) -> None:
         """Keep entries, and try to record them from now on."""
@@ -36,15 +37,16 @@ class LateRecorder:
 
     async def flush(self) -> bool:
         """Try once, now; whether nothing waits any more."""
-        waiting = list(self._waiting)
-        if not waiting:
-            return True
-        try:
-            await self._journal.append_many(waiting)
-        except JournalUnavailable:
-            return False
-        del self._waiting[: len(waiting)]
-        return not self._waiting
+        async with self._writing:
+            waiting = list(self._waiting)
+            if not waiting:
+                return True
+            try:
+                await self._journal.append_many(waiting)
+            except JournalUnavailable:
+                return False
+            del self._waiting[: len(waiting)]
+            return not self._waiting
 
     async def _keep_trying(self) -> None:
         try:

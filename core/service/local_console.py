@@ -18,7 +18,7 @@ from core.batch.planner import make_plan
 from core.batch.runner import Live
 from core.canonical import canonical_bytes
 from core.dispatch.models import CommandResult
-from core.errors import BadInput, ErrorCode, JournalError, Refused
+from core.errors import BadInput, ErrorCode, JournalError, JournalUnavailable, Refused
 from core.fleet.filter import parse_filter
 from core.fleet.models import Device, Tool
 from core.ids import new_id
@@ -231,12 +231,19 @@ class LocalConsole(Console):
         service.dispatcher.stop(words)
         service.tell_control()
         body = {"runs": [live.id for live in runs], "withdrawn": withdrawn, "calls": sent}
-        service.journal.note(NewEntry(kind=Kind.ALL_STOPPED, actor=self._actor, body=body))
+        entry = NewEntry(kind=Kind.ALL_STOPPED, actor=self._actor, body=body)
+        try:
+            service.journal.note(entry)
+        except JournalUnavailable:
+            service.dispatcher.keep([entry])
         return words
 
     async def resume(self) -> None:
         self._only_people("resume")
         service = self._service
+        # A stop that is still to be recorded would come after this one, and stand again at the next start.
+        if not await service.dispatcher.record_late():
+            raise JournalUnavailable("The journal cannot be written; everything stays stopped until it can.")
         await service.journal.append(NewEntry(kind=Kind.ALL_RESUMED, actor=self._actor))
         service.dispatcher.resume()
         service.tell_control()

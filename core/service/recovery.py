@@ -102,6 +102,16 @@ async def recover(journal: Journal) -> Recovered:
     return Recovered(len(left.runs), unknown, len(left.approvals))
 
 
+async def standing_stop(journal: Journal) -> str:
+    """What to say while a Stop all of an earlier service stands; an empty string when none does."""
+    page = await journal.query(f"kind:{Kind.ALL_STOPPED},{Kind.ALL_RESUMED}", limit=1)
+    if not page.entries or page.entries[0].kind is Kind.ALL_RESUMED:
+        return ""
+    [stop] = page.entries
+    when = stop.time[:19].replace("T", " ")
+    return f"Everything was stopped by {stop.actor} at {when} UTC; resume to go on."
+
+
 async def _since_last_start(journal: Journal) -> AsyncIterator[Entry]:
     """The entries that can leave something open: those since the last service started, oldest first."""
     last = await journal.query(f"kind:{Kind.SERVICE_STARTED},{Kind.SERVICE_STOPPED}", limit=1)

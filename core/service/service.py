@@ -44,7 +44,7 @@ from core.service.console import (
     VerifyReport,
 )
 from core.service.events import EventHub
-from core.service.recovery import Recovered, recover
+from core.service.recovery import Recovered, recover, standing_stop
 from core.tasks import TaskGroupOwner
 
 # Between the end of the links and the end of the runs there is only bookkeeping.
@@ -130,6 +130,8 @@ class Service:
 
     async def _begin(self, stay: bool) -> None:
         self.recovered = await recover(self.journal)
+        if stopped := await standing_stop(self.journal):
+            self.dispatcher.stop(stopped)
         body = {"version": __version__, "pid": os.getpid(), "stay": stay}
         await self.journal.append(NewEntry(kind=Kind.SERVICE_STARTED, actor="service", body=body))
         self._note_policy()
