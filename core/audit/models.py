@@ -51,11 +51,16 @@ class Facet(_Answer):
 
 
 class Bucket(_Answer):
-    """How many entries match between two moments (ISO 8601 UTC; only the last bucket includes its `end`)."""
+    """How many entries match between two moments (ISO 8601 UTC; only the last bucket includes its `end`).
+
+    `failed` and `unknown` of them have the status `failure` or the verdict `unknown`.
+    """
 
     start: str
     end: str
     count: int
+    failed: int = 0
+    unknown: int = 0
 
 
 class InclusionProof(_Answer):

@@ -29,6 +29,7 @@ _PAGE_BYTES = 32 * 1024 * 1024
 COUNT_SECONDS = 0.04
 _FIRST_SPAN = 16_384
 _MAX_SPAN = 65_536
+_FAILED, _UNKNOWN = "failure", "unknown"
 
 
 def search(
@@ -101,15 +102,26 @@ def histogram_of(connection: sqlite3.Connection, query: Query, buckets: int) -> 
     lasts = [first - 1 for first in firsts[1:]] + [plan.high]
     answer = []
     for number, (low, high) in enumerate(zip(firsts, lasts, strict=True)):
-        count = max(high - low + 1, 0)
-        if plan.nothing:
-            count = 0
-        elif count and (plan.driver or plan.rest):
-            sql, parameters = plan.statement(low, high, True)
-            count = connection.execute(f"SELECT count(*) FROM ({sql})", parameters).fetchone()[0]
+        count, failed, unknown = _count(connection, plan, low, high)
         edge = edges[number + 1] if number + 1 < buckets else _as_text(max(end, start + step * buckets))
-        answer.append(Bucket(start=edges[number], end=edge, count=count))
+        answer.append(Bucket(start=edges[number], end=edge, count=count, failed=failed, unknown=unknown))
     return answer
+
+
+def _count(connection: sqlite3.Connection, plan: Plan, low: int, high: int) -> tuple[int, int, int]:
+    """How many entries of a span match, how many of these failed, and of how many nothing is known."""
+    if plan.nothing or low > high:
+        return 0, 0, 0
+    if not plan.driver and not plan.rest:
+        failed = count_value(connection, "status", _FAILED, low, high, high - low + 1)
+        unknown = count_value(connection, "verdict", _UNKNOWN, low, high, high - low + 1)
+        return high - low + 1, failed, unknown
+    sql, parameters = plan.statement(low, high, True)
+    # Each is looked up in its own index: the entry itself, which may be long, is not read for it.
+    probe = "EXISTS (SELECT 1 FROM entries p INDEXED BY by_{0} WHERE p.{0} = ? AND p.seq = m.seq)"
+    counts = f"count(*), total({probe.format('status')}), total({probe.format('verdict')})"
+    row = connection.execute(f"SELECT {counts} FROM ({sql}) m", [_FAILED, _UNKNOWN, *parameters]).fetchone()
+    return int(row[0]), int(row[1]), int(row[2])
 
 
 class _Walk:

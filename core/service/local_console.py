@@ -40,6 +40,7 @@ from core.service.console import (
 from core.service.service import Service
 
 RUNS_IN_STATE = 30
+FACETS_LOOKED_AT = 200
 AROUND_BEFORE, AROUND_AFTER = 150, 250
 LONGEST_WAIT = 3600.0
 BATCH_NAME = re.compile(r"^[\w][\w .-]{0,99}$")
@@ -265,11 +266,12 @@ class LocalConsole(Console):
     async def histogram(self, query: str = "", buckets: int = 80) -> list[Bucket]:
         journal = self._service.journal
         spans = await journal.histogram(query, buckets)
-        return [Bucket(start=one.start, end=one.end, count=one.count) for one in spans]
+        return [Bucket(**one.model_dump()) for one in spans]
 
     async def facets(self, field: str, prefix: str = "", limit: int = 12) -> list[Facet]:
-        found = await self._service.journal.facets(field, prefix, limit)
-        return [Facet(value=one.value, count=one.count) for one in found]
+        found = await self._service.journal.facets(field, prefix, max(limit, FACETS_LOOKED_AT))
+        found.sort(key=lambda one: (-one.count, one.value))
+        return [Facet(value=one.value, count=one.count) for one in found[: max(limit, 0)]]
 
     async def proof(self, seq: int) -> Proof:
         found = await self._service.journal.prove(seq)

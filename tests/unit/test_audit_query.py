@@ -156,7 +156,11 @@ def test_sql_finds_exactly_what_the_terms_mean(connection, entries, query, small
         assert numbers(page) == wanted, text
         assert (page.count, page.count_exact, page.complete) == (len(wanted), True, True)
         assert numbers(ask(connection, text, after=0)) == wanted[::-1]
-        assert sum(bucket.count for bucket in histogram_of(connection, parsed, 7)) == len(wanted)
+        buckets = histogram_of(connection, parsed, 7)
+        assert sum(bucket.count for bucket in buckets) == len(wanted)
+        found = [entry for entry in entries if entry.seq in wanted]
+        assert sum(bucket.failed for bucket in buckets) == sum(one.status == "failure" for one in found)
+        assert sum(bucket.unknown for bucket in buckets) == sum(one.verdict == "unknown" for one in found)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -309,6 +313,11 @@ def test_a_histogram_covers_the_whole_time_in_order(connection, entries):
     assert all(left.end == right.start for left, right in itertools.pairwise(buckets))
     assert buckets[-1].end >= entries[-1].time
     assert sum(bucket.count for bucket in buckets) == 300
+    for bucket in buckets:
+        last = bucket is buckets[-1]
+        inside = [one for one in entries if bucket.start <= one.time and (last or one.time < bucket.end)]
+        assert bucket.failed == sum(one.status == "failure" for one in inside)
+        assert bucket.unknown == sum(one.verdict == "unknown" for one in inside)
     with pytest.raises(BadInput, match="buckets"):
         histogram_of(connection, Query(), 0)
 

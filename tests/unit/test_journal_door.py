@@ -1,0 +1,47 @@
+"""What the door makes of the journal: values by how often they occur, bars with their failures."""
+
+from __future__ import annotations
+
+from core.audit.entries import Kind, NewEntry
+from core.home import Home
+from tests.fakes.desk import choose_channel, open_service
+
+
+def sent(tool: str, status: str | None = None, verdict: str | None = None) -> NewEntry:
+    return NewEntry(kind=Kind.RESULT_RECORDED, actor="test", tool=tool, status=status, verdict=verdict)
+
+
+async def test_the_values_of_a_field_come_most_frequent_first(home: Home):
+    choose_channel(home, "in-process")
+    async with open_service(home) as service:
+        rare = [sent(f"x-{number:03d}") for number in range(60)]
+        await service.journal.append_many([*rare, *[sent("x-zz")] * 5, *[sent("x-yy")] * 3, sent("x-yz")])
+        found = await service.console("operator:anna").facets("tool", "x-", 4)
+        assert [(one.value, one.count) for one in found] == [
+            ("x-zz", 5),
+            ("x-yy", 3),
+            ("x-000", 1),
+            ("x-001", 1),
+        ]
+        assert await service.console("operator:anna").facets("tool", "nothing", 4) == []
+
+
+async def test_bars_say_how_many_of_their_entries_failed_or_are_unknown(home: Home):
+    choose_channel(home, "in-process")
+    async with open_service(home) as service:
+        await service.journal.append_many(
+            [
+                *[sent("x", "failure", "unverified")] * 4,
+                *[sent("x", "success", "confirmed")] * 2,
+                *[sent("x", "none", "unknown")] * 3,
+                sent("y", "failure", "unverified"),
+            ]
+        )
+        console = service.console("operator:anna")
+        for query, counts in {"tool:x": (9, 4, 3), "tool:x status:failure": (4, 4, 0)}.items():
+            bars = await console.histogram(query, 5)
+            assert (
+                sum(bar.count for bar in bars),
+                sum(bar.failed for bar in bars),
+                sum(bar.unknown for bar in bars),
+            ) == counts
