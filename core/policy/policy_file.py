@@ -6,7 +6,6 @@ Missing: the built-in default. Broken: everything asks; it is never open.
 from __future__ import annotations
 
 import fnmatch
-import os
 import re
 import tomllib
 from pathlib import Path
@@ -15,6 +14,7 @@ from pydantic import Field, ValidationError
 
 from core.errors import BadInput
 from core.fleet.models import Device, Plain
+from core.home import write_private
 from core.policy.models import Profile
 
 
@@ -82,12 +82,7 @@ def write_profile(path: Path, profile: Profile) -> None:
     line = f'profile = "{profile.value}"'
     head, bracket, tables = text.partition("[[")
     head = _PROFILE_LINE.sub(line, head, count=1) if _PROFILE_LINE.search(head) else f"{line}\n{head}"
-    temporary = path.with_suffix(".new")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(head + bracket + tables)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_private(path, head + bracket + tables)
     except OSError as error:
         raise BadInput(f"policy.toml cannot be written: {error.strerror}.") from error
