@@ -23,7 +23,7 @@ from tests.fakes.desk import Whistle, next_approval
 from tests.fakes.program import run as command
 from tests.fakes.service_process import service_process, until_online
 
-KILLS = 20
+KILLS = 8
 PATIENCE = 30.0
 
 
