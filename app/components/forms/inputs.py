@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
+from math import ceil
+
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QFocusEvent,
     QFontMetricsF,
@@ -19,9 +21,11 @@ from PySide6.QtWidgets import QComboBox, QCompleter, QLineEdit, QPlainTextEdit, 
 from app.components import paint
 from app.look.glyphs import paint_glyph
 from app.look.theme import theme_of
-from app.look.tokens import RADIUS, TYPE
+from app.look.tokens import RADIUS
 
 _PARAGRAPH = "\u2029"
+# What the style sheet gives a text input above and below its text.
+_EDGE, _PAD = 1, 2
 
 
 class GrowingText(QPlainTextEdit):
@@ -49,8 +53,12 @@ class GrowingText(QPlainTextEdit):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.document().setDocumentMargin(2)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
+        # After a change of width Qt lays lines out as late as they are painted.
+        self._fit_later = QTimer(self)
+        self._fit_later.setSingleShot(True)
+        self._fit_later.timeout.connect(self._fit_laid_out)
+        self.horizontalScrollBar().rangeChanged.connect(self._stay_at_left)
         self.textChanged.connect(self._announce)
         self._fit()
 
@@ -73,33 +81,46 @@ class GrowingText(QPlainTextEdit):
         if not self._silent:
             self.edited.emit()
 
-    def _line_height(self) -> float:
-        return QFontMetricsF(self.font()).lineSpacing()
+    def _stay_at_left(self) -> None:
+        # Qt counts a part of the letter after a break to the line and would scroll a wrapped text by it.
+        if self.horizontalScrollBar().maximum():
+            self.horizontalScrollBar().setMaximum(0)
 
-    def _height_for(self, lines: int) -> int:
-        control = theme_of(self).metrics.control
-        return max(control, round(lines * self._line_height() + control - TYPE["body"].line))
-
-    def _lines(self) -> int:
-        """Lines as wrapped, counted no further than it matters."""
-        layout = self.document().documentLayout()
-        block, lines = self.document().begin(), 0
-        while block.isValid() and lines <= self._most:
-            layout.blockBoundingRect(block)  # lays the block out, which Qt otherwise does when it is painted
-            lines += max(1, block.layout().lineCount())
+    def _line_heights(self, most: int) -> list[float]:
+        """The heights of the first lines as wrapped, as far as Qt has laid them out."""
+        block, heights = self.document().begin(), list[float]()
+        while block.isValid() and len(heights) < most:
+            lines = block.layout()
+            heights += [lines.lineAt(at).height() for at in range(min(lines.lineCount(), most))]
             block = block.next()
-        return lines
+        return heights[:most] + [self._plain_line()] * (most - len(heights))
+
+    def _fit_laid_out(self) -> None:
+        layout, block = self.document().documentLayout(), self.document().begin()
+        for _ in range(self._most + 1):
+            if block.isValid():
+                layout.blockBoundingRect(block)
+                block = block.next()
+        self._fit()
+
+    def _plain_line(self) -> float:
+        """A line without letters from another font: Qt rounds its ascent and its descent up."""
+        metrics = QFontMetricsF(self.font())
+        return ceil(metrics.ascent()) + ceil(metrics.descent())
 
     def _fit(self) -> None:
-        lines = round(self.document().size().height())
-        shown = min(self._most, max(self._least, lines))
-        over = (
-            Qt.ScrollBarPolicy.ScrollBarAsNeeded
-            if lines > self._most
-            else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
-        )
-        self.setVerticalScrollBarPolicy(over)
-        height = self._height_for(shown)
+        """As high as the lines that are shown: with a pixel less, Qt would scroll the first one away."""
+        count = round(self.document().size().height())
+        control, plain = theme_of(self).metrics.control, self._plain_line()
+        room = control - 2 * (_EDGE + _PAD) - plain
+        margin = max(0.0, min(2.0, room // 2 - 1))
+        if self.document().documentMargin() != margin:
+            self.document().setDocumentMargin(margin)
+        over = count > self._most
+        bars = Qt.ScrollBarPolicy
+        self.setVerticalScrollBarPolicy(bars.ScrollBarAsNeeded if over else bars.ScrollBarAlwaysOff)
+        shown = sum(self._line_heights(min(self._most, max(self._least, count))))
+        height = max(control, ceil(shown - plain) + control)
         if height != self.height() or self.minimumHeight() != height:
             self.setFixedHeight(height)
 
@@ -144,6 +165,7 @@ class GrowingText(QPlainTextEdit):
         super().resizeEvent(event)
         if event.oldSize().width() != event.size().width():
             self._fit()
+            self._fit_later.start()
 
     def changeEvent(self, event: QEvent) -> None:
         """Measure again when the density changes."""
