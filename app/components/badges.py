@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
 from app.components import paint
 from app.components.pulse import Pulse, pulse_of
+from app.components.showing import show_or_hide
 from app.look.glyphs import paint_glyph
 from app.look.states import StateLook, cell_look, health_look, plan_look, risk_look
 from app.look.theme import Theme, theme_of
@@ -185,7 +186,7 @@ class CountPill(_Mark):
         """Show another count."""
         self._count = count
         self.setAccessibleName(f"{count} {self._what}")
-        self.setVisible(count > 0)
+        show_or_hide(self, count > 0)
         self.updateGeometry()
         self.update()
 
@@ -277,7 +278,7 @@ class ProductionTag(_Mark):
         """None: the one device is production. A number: that many of several are; hidden at none."""
         self._words = "Production" if count is None else f"{count} Production"
         self.setAccessibleName(self._words)
-        self.setVisible(count is None or count > 0)
+        show_or_hide(self, count is None or count > 0)
         self.updateGeometry()
         self.update()
 

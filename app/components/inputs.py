@@ -18,6 +18,7 @@ from app.components import paint
 from app.components.buttons import IconButton
 from app.components.key_hint import KeyHint
 from app.components.label import Label
+from app.components.showing import show_or_hide
 from app.look.glyphs import paint_glyph
 from app.look.icons import ICONS, paint_icon
 from app.look.theme import theme_of
@@ -68,7 +69,7 @@ class Field(QWidget):
             self.label.setFont(theme_of(self).font("mono_small"))
         self.label.setBuddy(control)
         self._required = Label("required", "meta", "text3")
-        self._required.setVisible(required)
+        show_or_hide(self._required, required)
         head = QHBoxLayout()
         head.setSpacing(SPACE.tight)
         head.addWidget(self.label)

@@ -63,10 +63,14 @@ class Toast(QWidget):
         return QPoint(size.width() - WIDTH - MARGIN, size.height() - HEIGHT - MARGIN - self._bottom)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Stay in the corner when the window is resized."""
+        """Stay in the corner when the window is resized; go when the window does."""
         if event.type() == QEvent.Type.Resize and self.isVisible():
             self._slide.stop()
             self.move(self._place())
+        elif event.type() == QEvent.Type.Hide:
+            # What was done is old when the window comes back, and the timer would find nothing to hide.
+            self._timer.stop()
+            self.hide()
         return super().eventFilter(watched, event)
 
     def paintEvent(self, event: QPaintEvent) -> None:

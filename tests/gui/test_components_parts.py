@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import shiboken6
-from PySide6.QtCore import QPoint, QPointF, QSettings, Qt
+from PySide6.QtCore import QPoint, QPointF, QSettings, Qt, QTimer
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QLineEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.components.badges import CountPill, VerdictBadge
+from app.components.badges import CountPill, ProductionTag, VerdictBadge
 from app.components.banner import Banner
 from app.components.buttons import Button, IconButton, Kind, Segmented
 from app.components.facts import Fact, Facts, short_digest
@@ -293,6 +293,43 @@ def test_a_toast_replaces_the_one_before_and_takes_no_focus(theme: Theme, qtbot:
     assert not toast.hasFocus()
     window.resize(1000, 700)
     assert toast.geometry().right() > 900
+
+
+def test_a_toast_goes_after_its_time_and_with_its_window(theme: Theme, qtbot: QtBot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.resize(800, 600)
+    window.show()
+    toast = Toast(window)
+    timer = toast.findChild(QTimer)
+    assert timer is not None
+    toast.say("Copied.")
+    assert timer.isActive()
+    assert timer.interval() == 4000
+    timer.timeout.emit()
+    assert not toast.isVisible()
+    toast.say("Copied.")
+    window.hide()
+    window.show()
+    assert not toast.isVisible()
+
+
+def test_a_mark_without_a_parent_never_becomes_a_window(theme: Theme, qtbot: QtBot) -> None:
+    marks = [CountPill(3), ProductionTag(), ProductionTag(2), CountPill(0)]
+    marks[3].set_count(1)
+    field = Field("Name", TextField("Name"), required=True)
+    assert not any(mark.isVisible() for mark in marks)
+    pane = QWidget()
+    qtbot.addWidget(pane)
+    column = QVBoxLayout(pane)
+    for mark in (*marks, field):
+        column.addWidget(mark)
+    pane.show()
+    assert all(mark.isVisible() for mark in marks)
+    marks[0].set_count(0)
+    assert not marks[0].isVisible()
+    marks[0].set_count(2)
+    assert marks[0].isVisible()
 
 
 def test_a_splitter_comes_back_as_it_was_left(theme: Theme, qtbot: QtBot, tmp_path: Path) -> None:
