@@ -119,14 +119,15 @@ class FindingRow(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         words, detail = one_line(finding.text), one_line(finding.detail)
         row = QHBoxLayout(self)
-        row.setContentsMargins(24, 3, 0, 4)
+        row.setContentsMargins(24, 3, SPACE.small, 4)
         row.setSpacing(SPACE.small)
         risk = RiskBadge(finding.risk.value, boxed=False)
         risk.setFixedWidth(76)
         row.addWidget(risk, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(Label(words, "body", wrap=True), 1)
-        if detail:
-            side = ElidedLabel(detail, "body", "text3")
+        # A path that the words name already would only take their room.
+        if detail and detail not in words:
+            side = ElidedLabel(detail, "body", "text3", Qt.TextElideMode.ElideMiddle)
             side.setMaximumWidth(280)
             row.addWidget(side)
         self.setAccessibleName(f"Finding {number}, {self._risk}: {words} {detail}".strip())

@@ -106,7 +106,7 @@ class Judgement(QWidget):
             row.setSpacing(6)
             row.addWidget(_Shape(finding.risk.value), 0, Qt.AlignmentFlag.AlignTop)
             words = one_line(finding.text)
-            if finding.detail:
+            if finding.detail and one_line(finding.detail) not in words:
                 words += f": {one_line(finding.detail)}"
             row.addWidget(Label(words, "meta", finding.risk.value, wrap=True), 1)
             self._findings.addWidget(line)

@@ -67,7 +67,6 @@ def _facts(cell: Cell, look: str, known: Known) -> list[Fact]:
         if result.basis not in (Basis.NOTHING_SENT, Basis.NO_ANSWER):
             facts.append(Fact("Device said", result.status.value))
     if cell.call_id:
-        facts.append(Fact("Attempt", "1 of 1"))
         facts.append(
             Fact("call_id", shorten_middle(one_line(cell.call_id), 18), mono=True, full=cell.call_id)
         )

@@ -76,7 +76,8 @@ class DecisionTab(QScrollArea):
                 row.setContentsMargins(0, 0, 0, 0)
                 row.setSpacing(SPACE.small)
                 row.addWidget(RiskBadge(finding.risk.value, boxed=False), 0, Qt.AlignmentFlag.AlignTop)
-                words = ". ".join(one_line(part) for part in (finding.text, finding.detail) if part)
+                words, detail = one_line(finding.text), one_line(finding.detail)
+                words += f". {detail}" if detail and detail not in words else ""
                 row.addWidget(Label(words, wrap=True, selectable=True), 1)
                 found.add(line)
             column.addWidget(found)

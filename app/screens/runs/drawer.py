@@ -147,7 +147,7 @@ class Drawer(QWidget):
         self.badge.set_verdict(self._look)
         self.tick()
         self.banner.show_cell(cell, self._look, self._known.denied_by)
-        self.result.show_cell(cell, self._look in ("unknown", "refused"))
+        self.result.show_cell(cell, self._look in ("unknown", "refused", "waiting"))
         self.output.show_result(cell.result)
         self.picture.show_result(cell.result)
         self.decision.show_known(self._known, self._missing)

@@ -69,11 +69,13 @@ class ResultTab(QWidget):
     def show_cell(self, cell: Cell, said_above: bool) -> None:
         """Show what the cell came to; what is shown already stays as it was opened.
 
-        `said_above`: the drawer's banner says what went wrong, so only what to do is left to say.
+        `said_above`: the drawer's banner says what went wrong or waits, so only what to do is left to say.
         """
         result = cell.result
         words = _NOT_YET.get(cell.state, "Nothing came back.")
-        if cell.note and result is None:
+        if cell.state is CellState.WAITING and said_above:
+            words = ""
+        elif cell.note and result is None:
             words = f"{words} {one_line(cell.note)}."
         if (result, words) == self._shown:
             return
@@ -81,8 +83,9 @@ class ResultTab(QWidget):
         self._show_error(result.error if result else None, said_above)
         value = result.result if result else None
         self.json.setVisible(value is not None)
-        self.nothing.setVisible(value is None)
-        self.nothing.setText(words if result is None or result.error is None else "Nothing came back.")
+        nothing = words if result is None or result.error is None else "Nothing came back."
+        self.nothing.setText(nothing)
+        self.nothing.setVisible(value is None and bool(nothing))
         if value is not None:
             # A bare text or number has no name of its own to stand under.
             self.json.set_value(value if isinstance(value, dict | list) else {"result": value})
