@@ -7,6 +7,8 @@ ends when its standard input closes, so it never outlives the service, however t
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import os
 import random
 import secrets
@@ -24,7 +26,7 @@ from core.aip.link import DeviceLink
 from core.audit.entries import Kind, NewEntry
 from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
-from core.errors import QuarterdeckError
+from core.errors import BadInput, QuarterdeckError
 from core.fleet.fleet import Arrival, Fleet, Recorder
 from core.fleet.models import Health, Unavailable
 from core.tasks import TaskGroupOwner
@@ -32,12 +34,19 @@ from core.tasks import TaskGroupOwner
 log = structlog.get_logger(__name__)
 
 NAME = "this-computer"
+CONFIG = "device.toml"
 FIRST_DELAY = 0.2
 LONGEST_DELAY = 10.0
 # A process that lived this long was well; its next end starts the delays anew.
 WELL_AFTER = 30.0
 POLITE = 3.0
 PING_EVERY = 5.0
+LOOK_EVERY = 2.0
+MOST_WORDS = 300
+# How the device client's process ends when it cannot use what it was given, device.toml above all.
+BAD_INPUT = 2
+# What tells one state of a file from another: its number, size and time of change; None without a file.
+Stamp = tuple[int, int, int] | None
 
 
 class ThisComputer:
@@ -74,15 +83,37 @@ class ThisComputer:
     async def start_in_process(self) -> None:
         """Offer the device client's tools from inside this process.
 
-        Raises:
-            BadInput: device.toml is broken.
+        While device.toml is broken the device is offline, and says why; it is offered once that changes.
         """
+        seen = self._stamp()
+        if not await self._offer():
+            self._tasks.spawn("wait for this computer's device.toml", self._offer_when_changed(seen))
+
+    async def _offer_when_changed(self, seen: Stamp) -> None:
+        offered = False
+        while not offered:
+            await self._changed_since(seen)
+            if self._ending.is_set():
+                return
+            seen = self._stamp()
+            try:
+                offered = await self._offer()
+            except QuarterdeckError as error:
+                self._wait_offline(error.message)
+
+    async def _offer(self) -> bool:
+        """Bring the tools online; False when device.toml is broken."""
         # Only this way of running needs the device's own code in the service.
         from core.device.config import load_config
         from core.device.router import build_router
 
-        config_file = self._config_file()
-        config = load_config(config_file).closing(*self._closed_paths)
+        try:
+            config = load_config(self._config_file()).closing(*self._closed_paths)
+        except BadInput as error:
+            self._wait_offline(error.message)
+            return False
+        if self._router is not None:
+            await self._router.close()
         self._router = build_router(config, self._state_dir, NAME)
         arrival = Arrival(
             channel=LocalCommandDispatcher(NAME, self._router, self._gate),
@@ -94,6 +125,7 @@ class ThisComputer:
             roots=list(config.roots),
         )
         await self._fleet.arrived(NAME, arrival)
+        return True
 
     async def start_process(self) -> None:
         """Listen on loopback and start the device client's process; it comes online by itself."""
@@ -114,8 +146,25 @@ class ThisComputer:
             await self._router.close()
 
     def _config_file(self) -> Path | None:
-        path = self._state_dir / "device.toml"
+        path = self._state_dir / CONFIG
         return path if path.exists() else None
+
+    def _stamp(self) -> Stamp:
+        try:
+            found = (self._state_dir / CONFIG).stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    async def _changed_since(self, seen: Stamp) -> None:
+        """Wait until device.toml is not as it was, or the service ends."""
+        while self._stamp() == seen and not self._ending.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY):
+                    await self._ending.wait()
+
+    def _wait_offline(self, why: str) -> None:
+        self._fleet.lost(NAME, None, f"{why.rstrip('.')}; waits until {CONFIG} changes", Health.OFFLINE)
 
     def _authorise(self, token: str | None) -> str | None:
         expected, offered = self._token, token or ""
@@ -128,10 +177,17 @@ class ThisComputer:
     async def _keep_alive(self) -> None:
         restarts, delay = 0, FIRST_DELAY
         while not self._ending.is_set():
-            started = time.monotonic()
-            ended = await self._run_once()
+            started, seen = time.monotonic(), self._stamp()
+            code, said = await self._run_once()
             if self._ending.is_set():
                 return
+            if code == BAD_INPUT and seen is not None:
+                # The same file would end it the same way again.
+                self._wait_offline(said)
+                await self._changed_since(seen)
+                delay = FIRST_DELAY
+                continue
+            ended = _how_it_ended(code, said)
             if time.monotonic() - started > WELL_AFTER:
                 delay = FIRST_DELAY
             restarts += 1
@@ -140,7 +196,8 @@ class ThisComputer:
             await asyncio.sleep(wait)
             delay = min(delay * 2, LONGEST_DELAY)
 
-    async def _run_once(self) -> str:
+    async def _run_once(self) -> tuple[int | None, str]:
+        """Run the process to its end: its exit code, None when it could not be started, and why in words."""
         assert self._server is not None
         self._token = secrets.token_urlsafe(32)
         # -P: the current folder, which may be anybody's, must not be able to offer another `core`.
@@ -161,19 +218,18 @@ class ThisComputer:
                 start_new_session=True,
             )
         except OSError as error:
-            return f"its process cannot be started ({error.strerror})"
+            return None, f"its process cannot be started ({error.strerror})"
         self._process = process
         assert process.stdin is not None
         try:
-            process.stdin.write(self._token.encode() + b"\n")
-            await process.stdin.drain()
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                process.stdin.write(self._token.encode() + b"\n")
+                await process.stdin.drain()
             last_words = await _follow(process)
             code = await process.wait()
-        except (BrokenPipeError, ConnectionResetError):
-            last_words, code = "", await process.wait()
         finally:
             self._process = None
-        return _how_it_ended(code, last_words)
+        return code, _in_words(last_words)
 
     async def _end_process(self) -> None:
         process = self._process
@@ -259,10 +315,24 @@ async def _follow(process: asyncio.subprocess.Process) -> str:
         log.info("device client", says=last)
 
 
-def _how_it_ended(code: int, last_words: str) -> str:
+def _in_words(line: str) -> str:
+    """A line of the process's log as a person would say it."""
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return line.removeprefix("quarterdeck-device: ")[:MOST_WORDS]
+    if not isinstance(told, dict):
+        return line[:MOST_WORDS]
+    parts = [str(told[key]) for key in ("event", "reason") if told.get(key)]
+    return ": ".join(parts)[:MOST_WORDS]
+
+
+def _how_it_ended(code: int | None, last_words: str) -> str:
+    if code is None:
+        return last_words
     if code < 0:
         return f"its process was killed by {signal.Signals(-code).name}"
-    return f"its process ended with code {code}" + (f": {last_words[:200]}" if last_words else "")
+    return f"its process ended with code {code}" + (f": {last_words}" if last_words else "")
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
