@@ -16,9 +16,9 @@ from core.batch.models import Batch, Cell, CellState, Parallel, Run, RunState, R
 from core.batch.outcomes import cell_state_of
 from core.canonical import digest_of
 from core.coalesce import Coalescer
-from core.dispatch.dispatcher import Order, Stage
 from core.dispatch.late import LateRecorder
 from core.dispatch.models import CommandResult
+from core.dispatch.order import Order, Stage
 from core.errors import JournalUnavailable, QuarterdeckError
 from core.ids import now_utc
 from core.tasks import TaskGroupOwner

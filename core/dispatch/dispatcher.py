@@ -9,27 +9,31 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import StrEnum
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from core.aip.messages import Result
-from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.entries import Kind, NewEntry
 from core.dispatch.channel import BasicCommandDispatcher
+from core.dispatch.entries import (
+    decided_entry,
+    entry_of,
+    outcome_entry,
+    prepared_entry,
+    refused_entry,
+    unbound,
+)
 from core.dispatch.harden import check_size, harden
 from core.dispatch.late import LateRecorder
-from core.dispatch.models import CommandResult, Verdict
+from core.dispatch.models import CommandResult
 from core.dispatch.observe import UnusableAnswer, take_evidence
+from core.dispatch.order import Devices, OnStage, Order, Prepared, Recorder, Stage, Target
 from core.dispatch.outcome import conclude, not_answered, not_sent, unusable
 from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
 from core.dispatch.secrets import Masker
 from core.errors import BadInput, DeviceError, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
-from core.fleet.models import Device, Tool
 from core.ids import new_id
 from core.policy.approvals import ApprovalQueue
-from core.policy.models import Answer, ApprovalState, Decision, Request
+from core.policy.models import Answer, ApprovalState, Decision
 from core.policy.policy import Policy
 from core.policy.requests import make_request
 from core.schema_forms.validate import validate_arguments
@@ -39,76 +43,6 @@ DEFAULT_TIMEOUT = 60.0
 # A tool that limits itself gets a little longer than its own limit, so that its answer still counts.
 GRACE = 10.0
 MOST_TIMEOUT = 86_400.0
-
-
-class Stage(StrEnum):
-    """What whoever ordered a command is told while it is on its way."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-
-
-OnStage = Callable[[Stage, str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A wish for one call. `said` is what the asker says about it: kept and quoted, never judged.
-
-    `cancelled` is asked until the command has left: once it says yes, nothing of this order is sent.
-    """
-
-    device: str
-    tool: str
-    parameters: dict[str, Any]
-    actor: str
-    run: str | None = None
-    step: str | None = None
-    timeout: float | None = None
-    said: str = ""
-    call_id: str = field(default_factory=new_id)
-    cancelled: Callable[[], bool] = lambda: False
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A device at one moment. `roots`: its allowed folders, where we share its disk."""
-
-    device: Device
-    tools: dict[str, Tool]
-    channel: BasicCommandDispatcher | None
-    roots: list[Path] | None
-
-
-class Devices(Protocol):
-    """The fleet, as far as the dispatcher needs it."""
-
-    def target(self, device: str) -> Target:
-        """The device as it is now; `BadInput` (`unknown_device`) when there is none of that name."""
-        ...
-
-    def began(self, device: str, call_id: str, what: str) -> None: ...
-    def ended(self, device: str, call_id: str, result: CommandResult) -> None: ...
-
-
-class Recorder(Protocol):
-    """The journal, as far as the dispatcher needs it."""
-
-    async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
-    def note_all(self, entries: list[NewEntry]) -> None: ...
-    async def put_blob(self, data: bytes) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    order: Order
-    target: Target
-    tool: Tool
-    request: Request
-    shown: Request
-    # Entries of stages that have passed and may share one write with the next: at the latest they are
-    # written when the command is asked about, refused, or leaves.
-    held: list[NewEntry] = field(default_factory=list)
 
 
 class Dispatcher:
@@ -186,16 +120,16 @@ class Dispatcher:
     async def dispatch(self, order: Order, on_stage: OnStage = lambda stage, approval: None) -> CommandResult:
         """Carry one command the whole way. Every end is a result, journalled; errors are in it."""
         started = time.perf_counter()
-        prepared: _Prepared | None = None
+        prepared: Prepared | None = None
         decision: Decision | None = None
         try:
             self._check_wanted(order)
             prepared = self._prepare(order)
             self._validate(prepared)
             self._harden(prepared)
-            self._hold_prepared(prepared)
+            prepared.held.append(prepared_entry(prepared))
             decision = self._decide(prepared)
-            self._hold_decided(prepared, decision)
+            prepared.held.append(decided_entry(prepared, decision))
             await self._approve(prepared, decision, on_stage)
             permit = await self._record_intent(prepared)
         except QuarterdeckError as error:
@@ -206,7 +140,7 @@ class Dispatcher:
         return result
 
     # Stage 1
-    def _prepare(self, order: Order) -> _Prepared:
+    def _prepare(self, order: Order) -> Prepared:
         check_size(order.parameters)
         target = self._devices.target(order.device)
         tool = target.tools.get(order.tool)
@@ -234,25 +168,25 @@ class Dispatcher:
         )
         masked = self._masker.mask(order.parameters, tool.input_schema)
         shown = request.model_copy(update={"parameters": masked})
-        return _Prepared(order, target, tool, request, shown)
+        return Prepared(order, target, tool, request, shown)
 
     # Stage 2
-    def _validate(self, prepared: _Prepared) -> None:
+    def _validate(self, prepared: Prepared) -> None:
         errors = validate_arguments(prepared.tool.input_schema, prepared.order.parameters)
         if errors:
             raise BadInput("; ".join(error.message for error in errors[:5]))
 
     # Stage 3
-    def _harden(self, prepared: _Prepared) -> None:
+    def _harden(self, prepared: Prepared) -> None:
         harden(prepared.tool, prepared.order.parameters, prepared.target.roots)
 
     # Stage 4
-    def _decide(self, prepared: _Prepared) -> Decision:
+    def _decide(self, prepared: Prepared) -> Decision:
         shown_or_sent = prepared.shown.parameters
         return self._policy.decide(prepared.target.device, prepared.tool, shown_or_sent)
 
     # Stage 5
-    async def _approve(self, prepared: _Prepared, decision: Decision, on_stage: OnStage) -> None:
+    async def _approve(self, prepared: Prepared, decision: Decision, on_stage: OnStage) -> None:
         if decision.answer is Answer.DENY:
             raise Refused(decision.reasons[0].text + ".")
         if decision.answer is Answer.ALLOW:
@@ -286,7 +220,7 @@ class Dispatcher:
         raise Refused(answered.reason or "The request was withdrawn.", code)
 
     # Stage 6
-    async def _record_intent(self, prepared: _Prepared) -> Permit:
+    async def _record_intent(self, prepared: Prepared) -> Permit:
         self._check_wanted(prepared.order)
         self._check_still_bound(prepared)
         body = {"digest": prepared.request.digest, "contract": prepared.request.contract}
@@ -305,7 +239,7 @@ class Dispatcher:
         return self._mint.mint(prepared.request, leaves)
 
     # Stages 7 and 8
-    async def _send(self, prepared: _Prepared, decision: Decision, permit: Permit) -> CommandResult:
+    async def _send(self, prepared: Prepared, decision: Decision, permit: Permit) -> CommandResult:
         request = prepared.request
         # A device that reconnected while somebody thought is reached by its new link.
         channel = self._devices.target(request.device).channel
@@ -340,7 +274,7 @@ class Dispatcher:
         return result
 
     async def _observe(
-        self, prepared: _Prepared, decision: Decision, answer: Result, started: float
+        self, prepared: Prepared, decision: Decision, answer: Result, started: float
     ) -> CommandResult:
         took = _ms(started)
         request = prepared.request
@@ -351,7 +285,7 @@ class Dispatcher:
         return conclude(request, decision, answer, clean, evidence, took)
 
     def _unanswered(
-        self, prepared: _Prepared, decision: Decision, error: QuarterdeckError, started: float
+        self, prepared: Prepared, decision: Decision, error: QuarterdeckError, started: float
     ) -> CommandResult:
         request = prepared.request
         if error.code is ErrorCode.BAD_RESULT:
@@ -362,21 +296,8 @@ class Dispatcher:
         return not_answered(request, decision, error, _ms(started))
 
     # Stage 9
-    def _record_outcome(self, prepared: _Prepared, result: CommandResult) -> None:
-        entry = self._entry(
-            prepared,
-            Kind.RESULT_RECORDED,
-            {"result": result.model_dump(mode="json", exclude={"decision"})},
-            f"device:{result.device}" if result.verdict is not Verdict.UNKNOWN else "service",
-        ).model_copy(
-            update={
-                "status": result.status.value,
-                "verdict": result.verdict.value,
-                "duration_ms": result.duration_ms,
-                "blobs": [one.blob for one in result.evidence],
-            }
-        )
-        prepared.held.append(entry)
+    def _record_outcome(self, prepared: Prepared, result: CommandResult) -> None:
+        prepared.held.append(outcome_entry(prepared, result))
         try:
             self._write(prepared)
         except JournalUnavailable:
@@ -386,28 +307,14 @@ class Dispatcher:
     def _refuse(
         self,
         order: Order,
-        prepared: _Prepared | None,
+        prepared: Prepared | None,
         decision: Decision | None,
         error: QuarterdeckError,
         started: float,
     ) -> CommandResult:
-        request = prepared.shown if prepared else _unbound(order)
+        request = prepared.shown if prepared else unbound(order)
         result = not_sent(request, decision, error, _ms(started))
-        entry = NewEntry(
-            kind=Kind.COMMAND_REFUSED,
-            actor=order.actor if prepared is None else "policy",
-            run=order.run,
-            step=order.step,
-            device=order.device,
-            call_id=order.call_id,
-            tool=order.tool,
-            status=result.status.value,
-            verdict=result.verdict.value,
-            body={
-                "result": result.model_dump(mode="json", exclude={"decision"}),
-                "parameters": prepared.shown.parameters if prepared else _sketch(order.parameters),
-            },
-        )
+        entry = refused_entry(order, prepared, result)
         try:
             self._journal.note_all([*(prepared.held if prepared else []), entry])
         except JournalUnavailable as unavailable:
@@ -420,7 +327,7 @@ class Dispatcher:
         if order.cancelled():
             raise Refused("It was cancelled before it was sent.", ErrorCode.CANCELLED)
 
-    def _check_still_bound(self, prepared: _Prepared) -> None:
+    def _check_still_bound(self, prepared: Prepared) -> None:
         """While people think, devices come and go: the tool must still be the one that was judged."""
         now = self._devices.target(prepared.order.device)
         tool = now.tools.get(prepared.order.tool)
@@ -440,43 +347,13 @@ class Dispatcher:
             return min(float(own) + GRACE, MOST_TIMEOUT)
         return DEFAULT_TIMEOUT
 
-    def _hold_prepared(self, prepared: _Prepared) -> None:
-        request = prepared.shown
-        body = {
-            "digest": request.digest,
-            "contract": request.contract,
-            "tool_key": request.tool_key,
-            "tool_type": request.tool_type,
-            "namespace": request.namespace,
-            "parameters": request.parameters,
-            "said": prepared.order.said,
-        }
-        self._hold(prepared, Kind.COMMAND_PREPARED, body, prepared.order.actor)
+    def _hold(self, prepared: Prepared, kind: Kind, body: dict[str, Any], actor: str) -> None:
+        prepared.held.append(entry_of(prepared.order, kind, body, actor))
 
-    def _hold_decided(self, prepared: _Prepared, decision: Decision) -> None:
-        body = {"decision": decision.model_dump(mode="json")}
-        self._hold(prepared, Kind.COMMAND_DECIDED, body, "policy")
-
-    def _hold(self, prepared: _Prepared, kind: Kind, body: dict[str, Any], actor: str) -> None:
-        prepared.held.append(self._entry(prepared, kind, body, actor))
-
-    def _write(self, prepared: _Prepared) -> None:
+    def _write(self, prepared: Prepared) -> None:
         """Hand what is held to the journal in one piece; it stays held when that fails."""
         self._journal.note_all(prepared.held)
         prepared.held.clear()
-
-    def _entry(self, prepared: _Prepared, kind: Kind, body: dict[str, Any], actor: str) -> NewEntry:
-        order = prepared.order
-        return NewEntry(
-            kind=kind,
-            actor=actor,
-            run=order.run,
-            step=order.step,
-            device=order.device,
-            call_id=order.call_id,
-            tool=order.tool,
-            body=body,
-        )
 
 
 def _offline(device: str) -> DeviceError:
@@ -493,27 +370,3 @@ def _unknown_tool(order: Order, target: Target) -> str:
     near = difflib.get_close_matches(order.tool, target.tools, n=3)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     return f"{order.device} has no tool {order.tool!r}.{hint}"
-
-
-def _unbound(order: Order) -> Request:
-    """A request for the record of a command that could not be bound to a contract; it has no digest."""
-    return Request(
-        device=order.device,
-        contract="",
-        tool_key="",
-        tool_name=order.tool,
-        tool_type="action",
-        parameters={},
-        call_id=order.call_id,
-        digest="",
-    )
-
-
-def _sketch(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Only names and sizes of arguments that were never checked: they may be huge, secret, or not JSON."""
-    return {
-        str(key)[:100]: f"{type(value).__name__}, {len(value):,} long"
-        if isinstance(value, (str, list, dict))
-        else type(value).__name__
-        for key, value in list(parameters.items())[:50]
-    }

@@ -17,8 +17,8 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.canonical import digest_of
 from core.coalesce import Coalescer
 from core.dispatch.channel import BasicCommandDispatcher
-from core.dispatch.dispatcher import Target
 from core.dispatch.models import CommandResult
+from core.dispatch.order import Target
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import definition_of, tool_of
 from core.fleet.models import Device, Health, Tool, Unavailable
@@ -106,7 +106,7 @@ class Fleet:
         return sorted(self._record(name).tools.values(), key=lambda tool: tool.tool_name)
 
     def target(self, device: str) -> Target:
-        """See `core.dispatch.dispatcher.Devices`."""
+        """See `core.dispatch.order.Devices`."""
         record = self._record(device)
         arrival = record.arrival
         return Target(

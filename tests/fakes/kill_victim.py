@@ -14,7 +14,7 @@ from pathlib import Path
 from core.aip.console_end import DeviceLinkServer, LinkEvents
 from core.aip.link import DeviceLink
 from core.dispatch.channel import WebSocketCommandDispatcher
-from core.dispatch.dispatcher import Order
+from core.dispatch.order import Order
 from core.fleet.fleet import Arrival
 from core.home import Home
 from tests.fakes.rig import DEVICE, open_rig

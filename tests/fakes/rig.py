@@ -14,8 +14,9 @@ from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, NewEntry
 from core.audit.journal import Journal
 from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.dispatcher import Dispatcher, Order
+from core.dispatch.dispatcher import Dispatcher
 from core.dispatch.models import CommandResult
+from core.dispatch.order import Order
 from core.dispatch.secrets import Masker
 from core.errors import JournalUnavailable
 from core.fleet.fleet import Arrival, Fleet

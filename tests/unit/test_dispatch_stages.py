@@ -12,8 +12,9 @@ import pytest
 
 from core.aip.messages import Result, ResultStatus
 from core.audit.entries import Kind
-from core.dispatch.dispatcher import DEFAULT_TIMEOUT, Order
+from core.dispatch.dispatcher import DEFAULT_TIMEOUT
 from core.dispatch.models import LISTED_PAIRS, Basis, Verdict
+from core.dispatch.order import Order
 from core.dispatch.outcome import make_result
 from core.errors import DeviceError, ErrorCode
 from core.fleet.models import Health

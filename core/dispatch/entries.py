@@ -1,0 +1,99 @@
+"""What the dispatcher writes into the journal of a command's way. Pure: it makes entries and writes none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.audit.entries import Kind, NewEntry
+from core.dispatch.models import CommandResult, Verdict
+from core.dispatch.order import Order, Prepared
+from core.policy.models import Decision, Request
+
+
+def entry_of(order: Order, kind: Kind, body: dict[str, Any], actor: str, **more: Any) -> NewEntry:
+    """An entry about an order, with its place; `more` are further fields of `NewEntry`."""
+    return NewEntry(
+        kind=kind,
+        actor=actor,
+        run=order.run,
+        step=order.step,
+        device=order.device,
+        call_id=order.call_id,
+        tool=order.tool,
+        body=body,
+        **more,
+    )
+
+
+def prepared_entry(prepared: Prepared) -> NewEntry:
+    """That a command was bound to a contract; its secrets are masked."""
+    request = prepared.shown
+    body = {
+        "digest": request.digest,
+        "contract": request.contract,
+        "tool_key": request.tool_key,
+        "tool_type": request.tool_type,
+        "namespace": request.namespace,
+        "parameters": request.parameters,
+        "said": prepared.order.said,
+    }
+    return entry_of(prepared.order, Kind.COMMAND_PREPARED, body, prepared.order.actor)
+
+
+def decided_entry(prepared: Prepared, decision: Decision) -> NewEntry:
+    """What the policy says of it."""
+    body = {"decision": decision.model_dump(mode="json")}
+    return entry_of(prepared.order, Kind.COMMAND_DECIDED, body, "policy")
+
+
+def refused_entry(order: Order, prepared: Prepared | None, result: CommandResult) -> NewEntry:
+    """That a command ended before it left; `prepared` is None when it could not even be bound."""
+    return entry_of(
+        order,
+        Kind.COMMAND_REFUSED,
+        {
+            "result": result.model_dump(mode="json", exclude={"decision"}),
+            "parameters": prepared.shown.parameters if prepared else _sketch(order.parameters),
+        },
+        order.actor if prepared is None else "policy",
+        status=result.status.value,
+        verdict=result.verdict.value,
+    )
+
+
+def outcome_entry(prepared: Prepared, result: CommandResult) -> NewEntry:
+    """What came of a command that was let out."""
+    return entry_of(
+        prepared.order,
+        Kind.RESULT_RECORDED,
+        {"result": result.model_dump(mode="json", exclude={"decision"})},
+        f"device:{result.device}" if result.verdict is not Verdict.UNKNOWN else "service",
+        status=result.status.value,
+        verdict=result.verdict.value,
+        duration_ms=result.duration_ms,
+        blobs=[one.blob for one in result.evidence],
+    )
+
+
+def unbound(order: Order) -> Request:
+    """A request for the record of a command that could not be bound to a contract; it has no digest."""
+    return Request(
+        device=order.device,
+        contract="",
+        tool_key="",
+        tool_name=order.tool,
+        tool_type="action",
+        parameters={},
+        call_id=order.call_id,
+        digest="",
+    )
+
+
+def _sketch(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Only names and sizes of arguments that were never checked: they may be huge, secret, or not JSON."""
+    return {
+        str(key)[:100]: f"{type(value).__name__}, {len(value):,} long"
+        if isinstance(value, (str, list, dict))
+        else type(value).__name__
+        for key, value in list(parameters.items())[:50]
+    }

@@ -1,0 +1,88 @@
+"""A wish for one command, what it is bound to, and what the dispatcher needs of everybody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+from core.audit.entries import Entry, NewEntry
+from core.dispatch.channel import BasicCommandDispatcher
+from core.dispatch.models import CommandResult
+from core.fleet.models import Device, Tool
+from core.ids import new_id
+from core.policy.models import Request
+
+
+class Stage(StrEnum):
+    """What whoever ordered a command is told while it is on its way."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+
+
+OnStage = Callable[[Stage, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A wish for one call. `said` is what the asker says about it: kept and quoted, never judged.
+
+    `cancelled` is asked until the command has left: once it says yes, nothing of this order is sent.
+    """
+
+    device: str
+    tool: str
+    parameters: dict[str, Any]
+    actor: str
+    run: str | None = None
+    step: str | None = None
+    timeout: float | None = None
+    said: str = ""
+    call_id: str = field(default_factory=new_id)
+    cancelled: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A device at one moment. `roots`: its allowed folders, where we share its disk."""
+
+    device: Device
+    tools: dict[str, Tool]
+    channel: BasicCommandDispatcher | None
+    roots: list[Path] | None
+
+
+class Devices(Protocol):
+    """The fleet, as far as the dispatcher needs it."""
+
+    def target(self, device: str) -> Target:
+        """The device as it is now; `BadInput` (`unknown_device`) when there is none of that name."""
+        ...
+
+    def began(self, device: str, call_id: str, what: str) -> None: ...
+    def ended(self, device: str, call_id: str, result: CommandResult) -> None: ...
+
+
+class Recorder(Protocol):
+    """The journal, as far as the dispatcher needs it."""
+
+    async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
+    def note_all(self, entries: list[NewEntry]) -> None: ...
+    async def put_blob(self, data: bytes) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An order that has been bound to one contract. `shown` is the request with its secrets masked."""
+
+    order: Order
+    target: Target
+    tool: Tool
+    request: Request
+    shown: Request
+    # Entries of stages that have passed and may share one write with the next: at the latest they are
+    # written when the command is asked about, refused, or leaves.
+    held: list[NewEntry] = field(default_factory=list)
