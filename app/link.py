@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import random
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -50,6 +51,9 @@ class ConsoleLink(QObject):
         self._open_console = open_console
         self._state = state
         self._console: Console | None = None
+        self._next: Console | None = None
+        self._under_way: Counter[Console] = Counter()
+        self._wish_ended = asyncio.Event()
         self._tasks = TaskGroupOwner("window")
         self._try_now = asyncio.Event()
         self._measure_now = asyncio.Event()
@@ -69,6 +73,15 @@ class ConsoleLink(QObject):
     def try_now(self) -> None:
         """Do not wait for the next try."""
         self._try_now.set()
+
+    def reattach(self) -> None:
+        """Open the door anew, as when the operator's name is another from now on; the link is never lost.
+
+        New wishes go through the new door as soon as it is open; those under way end in the old one first.
+        When the new door does not open, the old one stays.
+        """
+        if self._console is not None:
+            self.spawn("change the door", self._change_door())
 
     async def close(self) -> None:
         """Cancel what is under way and leave the door; the service goes on."""
@@ -114,9 +127,7 @@ class ConsoleLink(QObject):
         what: str,
     ) -> None:
         try:
-            if self._console is None:
-                raise ServiceError("The service is not connected; nothing was sent.")
-            answer = await wish(self._console)
+            answer = await self._ask_now(wish)
         except QuarterdeckError as error:
             self._tell(on_error, what, error)
         except Exception as error:
@@ -128,6 +139,17 @@ class ConsoleLink(QObject):
         else:
             if on_done is not None and _alive(on_done):
                 on_done(answer)
+
+    async def _ask_now(self, wish: Callable[[Console], Awaitable[Answer]]) -> Answer:
+        console = self._console
+        if console is None:
+            raise ServiceError("The service is not connected; nothing was sent.")
+        self._under_way[console] += 1
+        try:
+            return await wish(console)
+        finally:
+            self._under_way[console] -= 1
+            self._wish_ended.set()
 
     def _tell(
         self, on_error: Callable[[QuarterdeckError], None] | None, what: str, error: QuarterdeckError
@@ -148,6 +170,8 @@ class ConsoleLink(QObject):
                 problem = error.message
             except OSError as error:
                 problem = f"The line to the service broke: {error.strerror or error}."
+            if self._next is not None:
+                continue  # left for another door, which is open already
             if self._was_attached:
                 attempt, pause = 0, FIRST_PAUSE_S
             await self._let_go()
@@ -158,7 +182,9 @@ class ConsoleLink(QObject):
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
     async def _attach_and_follow(self) -> None:
-        console = await self._open_console()
+        console, self._next = self._next, None
+        if console is None:
+            console = await self._open_console()
         self._console = console
         # Events are asked for before the state is read: what happens in between is then in one or the other.
         events = console.events()
@@ -181,14 +207,30 @@ class ConsoleLink(QObject):
             else:
                 self._state.apply(event)
 
+    async def _change_door(self) -> None:
+        # The new one first: a service that nobody is attached to any more may end.
+        try:
+            fresh = await self._open_console()
+        except (OSError, QuarterdeckError) as error:
+            log.warning("the door could not be opened anew", problem=str(error))
+            return
+        old = self._console
+        if old is None or self._next is not None:
+            await _leave(fresh)
+            return
+        self._console = self._next = fresh
+        try:
+            while self._under_way[old]:
+                self._wish_ended.clear()
+                await self._wish_ended.wait()
+        finally:
+            del self._under_way[old]
+            await _leave(old)
+
     async def _let_go(self) -> None:
         console, self._console = self._console, None
-        if console is None:
-            return
-        try:
-            await console.close()
-        except (OSError, QuarterdeckError) as error:
-            log.info("leaving a lost service", problem=str(error))
+        if console is not None:
+            await _leave(console)
 
     async def _measure_round_trips(self) -> None:
         """Keep the status bar's time honest with the cheapest question there is."""
@@ -199,12 +241,19 @@ class ConsoleLink(QObject):
                 continue
             began = time.perf_counter()
             try:
-                await console.batches()
+                await console.approvals()
             except (OSError, QuarterdeckError):
                 continue  # `_follow` sees the loss and says so
             if console is self._console:
                 took = (time.perf_counter() - began) * 1000
                 self._state.set_service(ServiceStatus(Link.CONNECTED, round_trip_ms=took))
+
+
+async def _leave(console: Console) -> None:
+    try:
+        await console.close()
+    except (OSError, QuarterdeckError) as error:
+        log.info("leaving a lost service", problem=str(error))
 
 
 async def _wait_for(event: asyncio.Event, seconds: float) -> None:
