@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from app.components.badges import RiskBadge
 from app.components.banner import Notice
@@ -14,7 +15,7 @@ from app.components.buttons import Segmented
 from app.components.forms import SchemaForm
 from app.components.forms.inputs import LineInput
 from app.components.inputs import Field, mark_failed
-from app.components.label import ElidedLabel, Label, surface
+from app.components.label import ElidedLabel, Label, plain_tip, surface
 from app.screens.batch.content import DraftStep
 from app.screens.batch.in_place import InPlaceField
 from app.screens.batch.judgement import Judgement
@@ -47,12 +48,16 @@ class StepPane(QWidget):
         surface(self, "base")
         self.setAccessibleName("The open step")
         self._key = 0
+        self._offered = False
         self._schema: Any = None
         self.id_field = InPlaceField("Id of the step", "head", least=40, most=200)
         self.id_field.typed.connect(self.id_typed)
+        # Other things give way before the name does.
+        self.id_field.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.tool = ElidedLabel("", "mono_small", "text2")
         self.risk = RiskBadge("low")
-        self.undo = Label("", "meta", "text3")
+        self.undo = ElidedLabel("", "meta", "text3")
+        self.undo_below = Label("", "meta", "text3")
         self.id_error = Label("", "meta", "fail", wrap=True)
         self.notice = Notice("warn", "")
         self.form = SchemaForm()
@@ -84,6 +89,8 @@ class StepPane(QWidget):
         whole_head.setContentsMargins(0, 0, 0, 4)
         whole_head.setSpacing(2)
         whole_head.addLayout(head)
+        self.undo_below.setContentsMargins(16, 0, 16, 0)
+        whole_head.addWidget(self.undo_below)
         self.id_error.setContentsMargins(16, 0, 16, 0)
         whole_head.addWidget(self.id_error)
         inside = QWidget()
@@ -157,9 +164,10 @@ class StepPane(QWidget):
         self._choose_page()
 
     def _show_tool(self, step: DraftStep, offered: OfferedTool | None, missing: str) -> None:
-        self.tool.set_text(offered.title if offered else step.tool)
+        tool = offered.title if offered else step.tool
+        self.tool.set_text(tool)
+        self.tool.setVisible(tool != step.id)
         self.risk.setVisible(offered is not None)
-        self.undo.setVisible(offered is not None)
         self.notice.setVisible(bool(missing))
         if missing:
             self.notice.say("warn", "", missing)
@@ -168,8 +176,27 @@ class StepPane(QWidget):
             self.risk.set_risk(contract.risk.value.value)
             reads = contract.effect.value is Effect.OBSERVE
             undo = "can be undone" if contract.reversible.value else "cannot be undone"
-            self.undo.setText("changes nothing" if reads else undo)
-            self.undo.setToolTip("" if reads else contract.reversible.why.replace("<", "‹"))
+            words = "changes nothing" if reads else undo
+            self.undo.set_text(words)
+            self.undo_below.setText(words)
+            self.undo_below.setToolTip("" if reads else plain_tip(contract.reversible.why))
+        self._offered = offered is not None
+        self._arrange_head()
+
+    def _arrange_head(self) -> None:
+        """Put what can be undone below the names where it would cut them."""
+        parts = [self.id_field, self.risk, self.undo]
+        parts += [self.tool] if not self.tool.isHidden() else []
+        parts += [self.pages] if not self.pages.isHidden() else []
+        wanted = sum(part.sizeHint().width() + 8 for part in parts) + 11 + 16
+        below = wanted > self.width()
+        self.undo.setVisible(self._offered and not below)
+        self.undo_below.setVisible(self._offered and below)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Arrange the head for the new width."""
+        super().resizeEvent(event)
+        self._arrange_head()
 
     def show_id_error(self, words: str) -> None:
         """Say what is wrong with the id."""
