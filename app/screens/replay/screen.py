@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent
 
@@ -11,6 +9,7 @@ from app.components.picture import STEP, PictureView
 from app.link import ConsoleLink
 from app.look.states import cell_look
 from app.screens.base import Navigator, OpenEntry, OpenReplay, Shortcut, Target
+from app.screens.replay.finder import Finder
 from app.screens.replay.heading import heading_of
 from app.screens.replay.parts import NOTHING_LINE, NOTHING_YET, ReplayParts
 from app.screens.replay.player import Player
@@ -35,7 +34,6 @@ class ReplayScreen(ReplayParts):
         self._place = 0
         self._shown: OpenReplay | None = None
         self._stale = False
-        self._found: list[int] = []
         self._clock = Clock()
         self._in_front = False
         self.player = Player(self._delay, self)
@@ -43,6 +41,7 @@ class ReplayScreen(ReplayParts):
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build what needs the door."""
         self.build(state, link)
+        self.finder = Finder(self.head, self.lanes, self)
         super().bind(state, link, nav)
         self.remember("panes", self.split)
         self._connect(state)
@@ -51,8 +50,8 @@ class ReplayScreen(ReplayParts):
 
     def _connect(self, state: AppState) -> None:
         self.head.choose_asked.connect(self._open_chooser)
-        self.head.searched.connect(self._search)
-        self.head.found_asked.connect(self._next_found)
+        self.finder.walked.connect(self.pause)
+        self.finder.go_wanted.connect(self.go_to)
         self.head.left_search.connect(self.film.setFocus)
         self.head.clock_chosen.connect(self._set_clock)
         self.chooser.chosen.connect(self._choose)
@@ -115,8 +114,8 @@ class ReplayScreen(ReplayParts):
             Shortcut("Space", "Play or pause"),
             Shortcut("+", "Faster"),
             Shortcut("-", "Slower"),
-            Shortcut("/", "Search in time", self._focus_search),
-            Shortcut("F3", "Next moment found", lambda: self._next_found(1)),
+            Shortcut("/", "Search in time", self.finder.take_keyboard),
+            Shortcut("F3", "Next moment found", lambda: self.finder.walk(1)),
             Shortcut("Home", "First entry"),
             Shortcut("End", "Last entry"),
             Shortcut("1", "Side by side", lambda: self.set_mode("side")),
@@ -190,6 +189,7 @@ class ReplayScreen(ReplayParts):
             self._shown = target
             self._reel = None
             self._place = 0
+            self.finder.show_reel(None)
             self.lanes.reset_range()
             self.head.search.clear()
         self.source.read(target)
@@ -215,7 +215,7 @@ class ReplayScreen(ReplayParts):
         self.film.show_reel(reel, self._clock)
         self.lanes.show_reel(reel, self._clock, production)
         if len(reel):
-            self._find_again()
+            self.finder.show_reel(reel)
             place = self._place_in(reel, old, target)
             self._place = -1
             self.go_to(place)
@@ -306,7 +306,7 @@ class ReplayScreen(ReplayParts):
         self.lanes.show_at(moment.at, f"{words}, entry {place + 1} of {len(reel)}")
         self.pictures.show_moment(reel, place, self._clock, forward)
         self.details.show_moment(reel, place, self._clock)
-        self._show_found()
+        self.finder.show_place(place)
 
     def next_change(self, step: int) -> None:
         """Go to the next moment that changed a picture, or the one before."""
@@ -364,34 +364,7 @@ class ReplayScreen(ReplayParts):
         place = keys.index(self.transport.speeds.current()) + step
         self._set_speed(keys[max(0, min(place, len(keys) - 1))])
 
-    # Search, times, modes
-
-    def _focus_search(self) -> None:
-        self.head.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
-        self.head.search.selectAll()
-
-    def _search(self, text: str) -> None:
-        self._find_again()
-        if self._found:
-            at = bisect_left(self._found, self._place)
-            self.go_to(self._found[at % len(self._found)])
-        self._show_found()
-
-    def _find_again(self) -> None:
-        reel = self._reel
-        self._found = reel.search(self.head.search.text()) if reel else []
-        self.lanes.show_found([reel.ats[place] for place in self._found] if reel else [])
-
-    def _next_found(self, step: int) -> None:
-        if not self._found:
-            return
-        self.pause()
-        at = bisect_right(self._found, self._place) if step > 0 else bisect_left(self._found, self._place) - 1
-        self.go_to(self._found[at % len(self._found)])
-
-    def _show_found(self) -> None:
-        number = bisect_right(self._found, self._place)
-        self.head.show_found(number, len(self._found), bool(self.head.search.text().strip()))
+    # Times, modes
 
     def _set_clock(self, key: str) -> None:
         self._clock = Clock(relative=key == "relative")
