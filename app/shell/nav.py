@@ -70,6 +70,8 @@ class NavLine(QAbstractButton):
         icon = FRAME.nav_icon
         left = (rect.width() - icon) / 2 if self._narrow else 10.0
         place = QRectF(left, (rect.height() - icon) / 2, icon, icon)
+        if self._narrow and self._count:
+            place.translate(-5, 6)  # out of the way of the pill in the corner
         paint_icon(painter, place, self.entry.icon, theme.color("text" if on else "text2"))
         if not self._narrow:
             room = QRectF(left + icon + 10, 0, rect.width() - 70, rect.height())
@@ -83,8 +85,8 @@ class NavLine(QAbstractButton):
         words = str(self._count) if self._count < 1000 else "999+"
         width = max(PILL, paint.text_width(words, theme, "badge") + 10)
         if self._narrow:
-            left = min(icon.right() - 6, rect.right() - width)
-            place = QRectF(left, icon.y() - 7, width, PILL)
+            left = min(icon.right() - 4, rect.right() - width)
+            place = QRectF(left, 0, width, PILL)
         else:
             place = QRectF(rect.right() - width - 10, (rect.height() - PILL) / 2, width, PILL)
         paint_pill(painter, place, words, theme)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeAlias
 
+import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
@@ -329,3 +330,24 @@ def test_in_a_narrow_window_a_opens_the_tools_and_esc_closes_them(theme: Theme, 
         assert QApplication.focusWidget() is screen.steps.view
 
     play(theme, tmp_path, FakeConsole(), scenario, size=COMPACT)
+
+
+@pytest.mark.parametrize("size", [(1440, 900), COMPACT])
+def test_the_id_of_the_open_step_is_whole_and_its_tool_is_not_said_twice(
+    theme: Theme, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await batch_of(desk)
+        pane = screen.step
+        for id_, tool in (("shell_execute", "shell_execute"), ("shell_execute_again", "shell_execute")):
+            steps = [{"id": id_, "tool": tool, "with": {"command": "true"}}]
+            batch = Batch.model_validate({"name": "One", "targets": "name:this-computer", "steps": steps})
+            screen.editor.load(content_of(batch))
+            screen.editor.choose_id(id_)
+            QApplication.processEvents()
+            text = pane.id_field.fontMetrics().horizontalAdvance(id_)
+            assert pane.id_field.width() > text + 2 * pane.id_field.textMargins().left()
+            assert pane.tool.isVisible() == (id_ != tool)
+            assert pane.undo.isVisible() != pane.undo_below.isVisible()
+
+    play(theme, tmp_path, Recorder(), scenario, size)

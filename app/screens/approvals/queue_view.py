@@ -82,7 +82,8 @@ class QueueDelegate(QStyledItemDelegate):
 
     def _paint_first(self, painter: QPainter, rect: QRectF, one: Approval, theme: Theme) -> None:
         x = rect.x() + paint_risk(painter, rect, one.decision.risk.value, theme, boxed=True) + 8
-        right = rect.right()
+        # Clear of the edge of the chosen card also when a scroll bar takes room.
+        right = min(rect.right(), self._view.viewport().width() - 8.0)
         if one.state is ApprovalState.WAITING:
             left = self._clock.seconds(one, time.time())
             words, tone = clock_words(left), "warn" if left < SOON_S else "text2"
