@@ -315,7 +315,7 @@ def test_a_toast_goes_after_its_time_and_with_its_window(theme: Theme, qtbot: Qt
 
 
 def test_a_mark_without_a_parent_never_becomes_a_window(theme: Theme, qtbot: QtBot) -> None:
-    marks = [CountPill(3), ProductionTag(), ProductionTag(2), CountPill(0)]
+    marks: list[CountPill | ProductionTag] = [CountPill(3), ProductionTag(), ProductionTag(2), CountPill(0)]
     marks[3].set_count(1)
     field = Field("Name", TextField("Name"), required=True)
     assert not any(mark.isVisible() for mark in marks)
