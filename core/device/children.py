@@ -133,16 +133,24 @@ async def run_posix(command: str, folder: Path, timeout: float, budget: Budget) 
     process: asyncio.subprocess.Process | None = None
     ended = False
     try:
-        process = await asyncio.create_subprocess_exec(
-            shutil.which("bash") or "/bin/sh",
-            "-c",
-            command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=pipes[0].for_child,
-            stderr=pipes[1].for_child,
-            cwd=folder,
-            start_new_session=True,
+        starting = asyncio.get_running_loop().create_task(
+            asyncio.create_subprocess_exec(
+                shutil.which("bash") or "/bin/sh",
+                "-c",
+                command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=pipes[0].for_child,
+                stderr=pipes[1].for_child,
+                cwd=folder,
+                start_new_session=True,
+            )
         )
+        try:
+            process = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # The shell may run already. Who cancels now waits until its group is known, and can be killed.
+            process = await starting
+            raise
         for pipe in pipes:
             pipe.started()
         with contextlib.suppress(TimeoutError):

@@ -166,6 +166,22 @@ async def test_closing_the_router_kills_what_runs_and_answers(router: Router, tm
     assert (await shell(router, "true")).status is ResultStatus.FAILURE
 
 
+async def test_a_command_cancelled_at_any_moment_of_its_start_leaves_no_child(
+    router: Router, tmp_path: Path
+) -> None:
+    for turns in range(12):
+        marker = f"{100_000 + os.getpid()}.{turns}"
+        task = TaskGroupOwner("test").spawn("shell", shell(router, f"sleep {marker} & wait"))
+        for _ in range(turns):
+            # Each turn of the loop is another moment of the start.
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        for one in psutil.process_iter(["cmdline"]):
+            if marker in (one.info["cmdline"] or []):
+                await is_gone(one.pid)
+
+
 async def test_a_command_that_waits_for_its_turn_can_be_cancelled_and_a_past_one_cannot(
     router: Router, tmp_path: Path
 ) -> None:
