@@ -169,7 +169,7 @@ async def stop_service(
         async with asyncio.timeout(timeout):
             await console.closed.wait()
             # The socket goes first, the lock last, when the journal is closed.
-            await _until_free(home)
+            await _until_gone(home, console.welcome.pid)
     except TimeoutError as error:
         raise ServiceError(
             f"The service has not ended within {timeout:g} s; it may wait for work that runs.",
@@ -181,14 +181,16 @@ async def stop_service(
     return "The service has ended."
 
 
-async def _until_free(home: Home) -> None:
+async def _until_gone(home: Home, pid: int) -> None:
+    """Wait until nobody owns the home and, when we started that service, its end has been collected."""
     loop = asyncio.get_running_loop()
     free = loop.create_future()
 
     def look() -> None:
         if free.done():
             return
-        if lock_owner(home) is None:
+        _collect()
+        if lock_owner(home) is None and pid not in {process.pid for process in _started}:
             free.set_result(None)
         else:
             loop.call_later(POLL, look)

@@ -117,6 +117,8 @@ async def test_told_to_stop_it_stops_and_nothing_is_left_to_stop(home):
     console = await ensure_service(home, "window", ACTOR, stay=True)
     assert (await service_status(home)).running
     assert await stop_service(home, cancel_work=False) == "The service has ended."
+    # Whoever started it has collected its end too: it is not even a zombie.
+    assert not psutil.pid_exists(console.welcome.pid)
     async with asyncio.timeout(5):
         await console.closed.wait()
     assert not (await service_status(home)).running
