@@ -109,8 +109,6 @@ async def test_a_stricter_profile_in_the_file_counts_from_the_next_decision_on(t
 FILES = [
     ("settings.toml", "approval_expiry = ", 2),
     ("settings.toml", 'surprise = "key"\n', 2),
-    ("this-computer/device.toml", "roots = [", 2),
-    ("this-computer/device.toml", 'surprise = "key"\n', 2),
     ("contracts.json", "{", 8),
     ("contracts.json", "[1, 2]", 8),
     ("contracts.json", '{"this-computer": "all"}', 8),
@@ -142,8 +140,9 @@ async def test_a_broken_file_of_the_home_is_named_and_nothing_is_sent(tmp_path, 
     assert path.read_text() == text
 
 
-async def test_a_broken_device_toml_keeps_the_device_away_and_says_why(home: Home):
-    (home.device_state / "device.toml").write_text("roots = [")
+@pytest.mark.parametrize("text", ["roots = [", 'surprise = "key"\n'])
+async def test_a_broken_device_toml_keeps_the_device_away_and_says_why(home: Home, text: str):
+    (home.device_state / "device.toml").write_text(text)
     async with service_process(home) as service:
         console = await service.console()
         events = console.events()
