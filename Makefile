@@ -10,8 +10,9 @@ export QT_API := pyside6
 run: $(VENV)/ready
 	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; then exec $(BIN)/python -m app; else $(MAKE) --no-print-directory tour; fi
 
+# Half of the tests' time is waiting for processes; a file's tests stay together and in order.
 test: $(VENV)/ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: format lint types boundary test
 
