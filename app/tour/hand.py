@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QGuiApplication, QKeySequence
+from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -144,7 +144,6 @@ class Hand:
     async def look(self, name: str) -> Path:
         """Keep a picture of the whole window under a name."""
         await asyncio.sleep(SETTLE_S)
-        QGuiApplication.sync()
         path = self._folder / f"{len(self.pictures) + 1:02d}-{name}.png"
         if not self.window.grab().save(str(path)):
             raise StepDidNotHappen(f"the picture {path} could not be written")
