@@ -17,6 +17,7 @@ from app.screens.batch.content import content_of
 from app.screens.batch.screen import BatchScreen
 from core.batch.models import Batch, Parallel, Run, Step
 from tests.fakes.console import FakeConsole
+from tests.fakes.pointer import move_pointer
 from tests.fakes.window import play, seen
 
 Key: TypeAlias = Qt.Key
@@ -87,24 +88,8 @@ def drag(source: QWidget, start: QPoint, target: QWidget, end: QPoint) -> None:
     there = source.mapFromGlobal(target.mapToGlobal(end))
     middle = QPoint((start.x() + there.x()) // 2, (start.y() + there.y()) // 2)
     for point in (middle, there):
-        _move(source, point)
+        move_pointer(source, point)
     QTest.mouseRelease(source, Left, Mod.NoModifier, there)
-
-
-def _move(widget: QWidget, point: QPoint) -> None:
-    # QTest.mouseMove has no buttons, and a drag is a move with one held.
-    from PySide6.QtCore import QEvent, QPointF
-    from PySide6.QtGui import QMouseEvent
-
-    event = QMouseEvent(
-        QEvent.Type.MouseMove,
-        QPointF(point),
-        QPointF(widget.mapToGlobal(point)),
-        Qt.MouseButton.NoButton,
-        Left,
-        Mod.NoModifier,
-    )
-    QApplication.sendEvent(widget, event)
 
 
 def test_three_steps_are_built_by_keyboard_alone_and_run_exactly_as_typed(
@@ -265,7 +250,7 @@ def test_a_card_dragged_above_another_goes_before_it_and_esc_stops_a_drag(
         drag(view.viewport(), card(screen, 2), view.viewport(), above_first)
         assert ids(screen) == ["c", "a", "b"]
         QTest.mousePress(view.viewport(), Left, Mod.NoModifier, card(screen, 2))
-        _move(view.viewport(), above_first)
+        move_pointer(view.viewport(), above_first)
         QTest.keyClick(desk.window, Key.Key_Escape)
         QTest.mouseRelease(view.viewport(), Left, Mod.NoModifier, above_first)
         assert ids(screen) == ["c", "a", "b"]
@@ -344,9 +329,9 @@ def test_the_id_of_the_open_step_is_whole_and_its_tool_is_not_said_twice(
             batch = Batch.model_validate({"name": "One", "targets": "name:this-computer", "steps": steps})
             screen.editor.load(content_of(batch))
             screen.editor.choose_id(id_)
-            QApplication.processEvents()
             text = pane.id_field.fontMetrics().horizontalAdvance(id_)
-            assert pane.id_field.width() > text + 2 * pane.id_field.textMargins().left()
+            room = text + 2 * pane.id_field.textMargins().left()
+            await seen(lambda room=room: pane.id_field.width() > room)
             assert pane.tool.isVisible() == (id_ != tool)
             assert pane.undo.isVisible() != pane.undo_below.isVisible()
 

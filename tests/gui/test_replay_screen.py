@@ -20,6 +20,7 @@ from core.errors import ErrorCode, QuarterdeckError, ServiceError
 from core.service.console import RunChanged
 from tests.fakes.bay_count import DEVICE, RUN
 from tests.fakes.console import FakeConsole
+from tests.fakes.pointer import move_pointer
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -205,13 +206,13 @@ def test_dragging_in_the_lanes_scrubs_and_on_the_axis_zooms_until_escape(
         assert screen.reel is not None
         at = screen.reel.ats[screen.reel.at_seq(asked.seq)]
         QTest.mousePress(lanes, Qt.MouseButton.LeftButton, pos=QPoint(round(lanes.x_at(at + 20)), 60))
-        QTest.mouseMove(lanes, QPoint(round(lanes.x_at(at + 30)), 60))
+        move_pointer(lanes, QPoint(round(lanes.x_at(at + 30)), 60))
         QTest.mouseRelease(lanes, Qt.MouseButton.LeftButton, pos=QPoint(round(lanes.x_at(at + 30)), 60))
         assert seq_of(screen) == asked.seq
         whole = lanes.range()
         left, right = (QPoint(round(lanes.x_at(seconds)), 8) for seconds in (60.0, 120.0))
         QTest.mousePress(lanes, Qt.MouseButton.LeftButton, pos=left)
-        QTest.mouseMove(lanes, right)
+        move_pointer(lanes, right)
         QTest.mouseRelease(lanes, Qt.MouseButton.LeftButton, pos=right)
         assert lanes.zoomed
         assert lanes.range() == pytest.approx((60, 120), abs=1.5)
