@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.components.forms.inputs import GrowingText
 from app.look.theme import Theme
 
-COMMAND = "printf 'written by an approved command\\n' > /tmp/tour/work/note.txt && cat note.txt"
+COMMAND = "printf 'written by an approved command\\n' > /tmp/tour/here/note.txt && cat note.txt"
 
 
 @pytest.fixture(params=[("comfortable", True), ("comfortable", False), ("compact", True), ("compact", False)])
