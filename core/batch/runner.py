@@ -42,6 +42,9 @@ class Recorder(Protocol):
     def note(self, entry: NewEntry) -> None: ...
 
 
+Mask = Callable[[list[str], Step], dict[str, Any]]
+
+
 @dataclass(slots=True)
 class Live:
     """A run while it is in memory."""
@@ -53,6 +56,8 @@ class Live:
     devices: list[str]
     said: str
     started_at: str
+    # The batch as it may be written and shown: secrets are commitments. None where it was read like that.
+    shown: Batch | None = None
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
     end: RunState | None = None
     ended_at: str | None = None
@@ -83,7 +88,7 @@ class Live:
 
     def whole(self) -> Run:
         """The run with all its cells."""
-        return Run(summary=self.summary(), batch=self.batch, cells=list(self.cells.values()))
+        return Run(summary=self.summary(), batch=self.shown or self.batch, cells=list(self.cells.values()))
 
 
 def devices_hash(devices: list[str]) -> str:
@@ -101,7 +106,10 @@ class Runner:
         tasks: TaskGroupOwner,
         on_run: Callable[[RunSummary], None],
         on_cell: Callable[[Cell], None],
+        mask: Mask = lambda devices, step: step.parameters,
     ) -> None:
+        """`mask` gives a step's arguments as they may be written and shown."""
+        self._mask = mask
         self._dispatcher = dispatcher
         self._journal = journal
         self._tasks = tasks
@@ -140,6 +148,7 @@ class Runner:
             devices=devices,
             said=said,
             started_at=now_utc(),
+            shown=_masked(batch, lambda step: self._mask(devices, step)),
         )
         self.next_number += 1
         for device in devices:
@@ -310,10 +319,23 @@ def _started(run: Live) -> NewEntry:
         actor=run.actor,
         run=run.id,
         body={
-            "batch": run.batch.model_dump(mode="json", by_alias=True),
+            "batch": (run.shown or run.batch).model_dump(mode="json", by_alias=True),
             "kind": run.kind,
             "devices": run.devices,
             "devices_hash": devices_hash(run.devices),
             "said": run.said,
         },
     )
+
+
+def _masked(batch: Batch, mask: Callable[[Step], dict[str, Any]]) -> Batch:
+    def one(step: Step) -> Step:
+        return step.model_copy(update={"parameters": mask(step)})
+
+    steps: list[Step | Parallel] = [
+        entry.model_copy(update={"parallel": [one(step) for step in entry.parallel]})
+        if isinstance(entry, Parallel)
+        else one(entry)
+        for entry in batch.steps
+    ]
+    return batch.model_copy(update={"steps": steps})

@@ -117,6 +117,15 @@ class Dispatcher:
         self._harden(prepared)
         return self._decide(prepared)
 
+    def masked(self, devices: list[str], tool: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Arguments as they may be written and shown: secret by name, or by any of the devices' schemas."""
+        masked = self._masker.mask(parameters, {})
+        for device in devices:
+            known = self._devices.target(device).tools.get(tool)
+            if known is not None:
+                masked = self._masker.mask(masked, known.input_schema)
+        return masked
+
     async def dispatch(self, order: Order, on_stage: OnStage = lambda stage, approval: None) -> CommandResult:
         """Carry one command the whole way. Every end is a result, journalled; errors are in it."""
         started = time.perf_counter()

@@ -51,6 +51,8 @@ class Masker:
         return masked
 
     def _walk(self, value: Any, schema: Any, *, secret: bool) -> Any:
+        if isinstance(value, dict) and value.keys() == {MASK}:
+            return value
         if secret or _is_secret(schema):
             return {MASK: self.commitment(value)}
         if isinstance(value, dict):

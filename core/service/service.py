@@ -84,7 +84,14 @@ class Service:
             masker=Masker.of(home.keys / "masking.salt"),
             tasks=self.tasks,
         )
-        self.runner = Runner(self.dispatcher, journal, self.tasks, self._tell_run, self._tell_cell)
+        self.runner = Runner(
+            self.dispatcher,
+            journal,
+            self.tasks,
+            self._tell_run,
+            self._tell_cell,
+            lambda devices, step: self.dispatcher.masked(devices, step.tool, step.parameters),
+        )
         self.this_computer = ThisComputer(
             self.fleet,
             self.dispatcher.gate,

@@ -143,3 +143,17 @@ async def test_each_stage_of_an_approved_command_is_in_the_journal_in_order(
         Kind.RESULT_RECORDED,
     ]
     assert record.decision == ended.cells[0].result.decision
+
+
+async def test_a_secret_in_a_run_reaches_no_file_of_the_home_and_no_screen(home: Home):
+    secret = "correct horse battery staple"
+    choose_channel(home, "in-process")
+    async with open_service(home) as service:
+        console = service.console("operator:anna")
+        run = await console.call("this-computer", "get_system_info", {"info_type": "os", "password": secret})
+        ended = await console.wait_run(run.summary.id, PATIENCE)
+        assert secret not in ended.model_dump_json()
+        await console.entries()
+    for path in home.path.rglob("*"):
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes(), path
