@@ -12,13 +12,14 @@ import gc
 import os
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, TypeVar
 
 import structlog
-from PySide6.QtCore import QObject, QThread, QTimer, Signal, SignalInstance
+from PySide6.QtCore import QObject, Qt, QThread, QTimer, Signal, SignalInstance
 from PySide6.QtWidgets import QApplication
 
 os.environ.setdefault("QT_API", "pyside6")
@@ -31,6 +32,12 @@ log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
 END_TIMEOUT_S = 5.0
 COLLECT_EVERY_MS = 250
+# A collection longer than this puts aside what it has looked at.
+SLOW_S = 0.004
+# How often all is looked at while nobody uses the window, and when it becomes urgent: after so many seconds
+# of collecting more than the last look at all took, which is some hundred thousand objects.
+LOOK_EVERY_S = 60.0
+MOST_ASIDE_S = 0.5
 
 
 def run_on_qt(app: QApplication, main: Coroutine[Any, Any, Result]) -> Result:
@@ -74,12 +81,22 @@ class GarbageKeeper(QObject):
     Python collects in whatever thread happens to allocate, at any moment. In a worker thread
     (`asyncio.to_thread`) that takes widgets apart there, timers and all, and the program crashes; while Qt
     destroys one object, taking another apart can wait for a lock that is held already.
+
+    With a thousand devices on show a full collection walks hundreds of thousands of objects, which is longer
+    than a frame. What lives long is therefore put aside as soon as a collection takes its time, and looked at
+    again only while nobody uses the window, or when it has doubled.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._was_on = gc.isenabled()
         gc.disable()
+        # What the imports made stays for good.
+        gc.freeze()
+        self._looked_at = time.monotonic()
+        # Seconds spent on collections whose survivors were put aside since then, and on looking at all: how
+        # many objects that was. To count those that are aside would take as long as a collection.
+        self._aside_s = self._look_s = 0.0
         self._timer = QTimer(self)
         self._timer.setInterval(COLLECT_EVERY_MS)
         self._timer.timeout.connect(self.collect)
@@ -87,17 +104,42 @@ class GarbageKeeper(QObject):
 
     def collect(self) -> None:
         """Collect the oldest generation that is due, by Python's own thresholds."""
+        if self._may_look_at_all():
+            self.look_at_all()
+            return
         due = [
             generation
             for generation, (count, most) in enumerate(zip(gc.get_count(), gc.get_threshold(), strict=True))
             if count > most
         ]
-        if due:
-            gc.collect(due[-1])
+        if not due:
+            return
+        began = time.perf_counter()
+        gc.collect(due[-1])
+        took = time.perf_counter() - began
+        if took > SLOW_S:
+            gc.freeze()
+            self._aside_s += took
+
+    def _may_look_at_all(self) -> bool:
+        if self._aside_s > self._look_s + MOST_ASIDE_S:
+            return True
+        in_use = QApplication.applicationState() == Qt.ApplicationState.ApplicationActive
+        return not in_use and time.monotonic() - self._looked_at > LOOK_EVERY_S
+
+    def look_at_all(self) -> None:
+        """Collect whatever is garbage among all there is, what was put aside included."""
+        began = time.perf_counter()
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        self._aside_s, self._look_s = 0.0, time.perf_counter() - began
+        self._looked_at = time.monotonic()
 
     def stop(self) -> None:
         """Let Python collect by itself again."""
         self._timer.stop()
+        gc.unfreeze()
         if self._was_on:
             gc.enable()
 

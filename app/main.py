@@ -15,6 +15,7 @@ from app.link import ConsoleLink
 from app.look.theme import Theme
 from app.shell.leaving import Leaving
 from app.shell.operator import OperatorKeys
+from app.shell.tray import Tray, make_tray
 from app.state import AppState
 from app.window import MainWindow
 from core.errors import QuarterdeckError
@@ -37,6 +38,7 @@ class Desk:
         self.window = MainWindow(self.state, self.link, self.keys, self.store)
         self.leaving = Leaving(self.window, self.state, self.link)
         self.window.close_asked.connect(self.leaving.start)
+        self.tray: Tray | None = None
         self.keys.changed.connect(self._follow_operator)
         self.reporter = ErrorReporter(self.window)
         self.reporter.happened.connect(self._show_error)
@@ -47,6 +49,7 @@ class Desk:
     def begin(self) -> None:
         """Show the window and start to attach; needs the running loop."""
         self.reporter.install(asyncio.get_running_loop())
+        self.tray = make_tray(self.window, self.state, lambda: self.theme.icon("brand", "accent"))
         kept = str(self.store.value("window/screen", DEFAULT_SCREEN))
         self.window.open(kept if kept in self.window.screen_names else DEFAULT_SCREEN)
         self.window.show()

@@ -22,12 +22,26 @@ from app.look.icons import load_icons
 from app.look.theme import Theme
 from app.look.tokens import Mode
 from app.main import Desk
+from app.screens.base import OpenDevice, OpenPairing, OpenSection
+from app.screens.fleet.pairing import PairingSheet
+from app.screens.fleet.screen import FleetScreen
+from app.shell.sheet import Overlay
 from core.home import Home
 from core.policy.operator_keys import create_operator_key
 from core.service.console import Console
 
 SETTLE_S = 0.6
-EXTRA = ("first-run", "palette")
+SHOTS = (
+    "wall",
+    "pairing",
+    "paired",
+    "device-link",
+    "device-try",
+    "device-page",
+    "devices-section",
+    "palette",
+)
+EXTRA = ("first-run", *SHOTS)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -84,15 +98,13 @@ async def _shoot(app: QApplication, given: argparse.Namespace, mode: Mode) -> li
         desk.begin()
         await asyncio.sleep(SETTLE_S)
         for name in given.screen or [*desk.window.screen_names, *EXTRA]:
-            if name in desk.window.screen_names:
-                desk.window.open(name)
-            elif name == "palette":
-                desk.window.open("fleet")
-                desk.window.open_palette("shell build")
-            else:
+            if name not in desk.window.screen_names and name not in SHOTS:
                 continue
+            await _show(desk, name)
             await asyncio.sleep(SETTLE_S)
             made.append(_save(desk, given.out, name, mode))
+            for cover in desk.window.findChildren(Overlay):
+                cover.dismiss()
         await desk.end()
     if not given.screen or "first-run" in given.screen:
         own = [device for device in make_devices() if device.name == "this-computer"]
@@ -103,6 +115,53 @@ async def _shoot(app: QApplication, given: argparse.Namespace, mode: Mode) -> li
             made.append(_save(desk, given.out, "first-run", mode))
             await desk.end()
     return made
+
+
+async def _show(desk: Desk, name: str) -> None:
+    """Bring what a picture shows to the front."""
+    window = desk.window
+    match name:
+        case "palette":
+            window.open("fleet")
+            window.open_palette("shell build")
+        case "wall":
+            window.open("fleet")
+            _fleet(desk).show_as(True)
+            _fleet(desk).listing.choose("db-primary")
+        case "pairing" | "paired":
+            window.open("fleet", OpenPairing())
+            await asyncio.sleep(SETTLE_S)
+            sheet = next(iter(window.findChildren(PairingSheet)))
+            sheet.name_field.setText("db-4")
+            sheet.tags_field.setText("db prod")
+            sheet.production.setChecked(True)
+            if name == "paired":
+                sheet.answer("pair").click()
+        case "device-link" | "device-try":
+            _fleet(desk).show_as(False)
+            tab = name.removeprefix("device-")
+            window.open("fleet", OpenDevice("build-lnx-03", tab, "action::shell_execute"))
+            await asyncio.sleep(SETTLE_S)
+            if tab == "link":
+                _fleet(desk).panel.link_tab.doctor.run()
+        case "device-page":
+            window.open("fleet", OpenDevice("build-lnx-03", "tools", "action::shell_execute"))
+            _fleet(desk).listing.opened.emit("build-lnx-03")
+        case "devices-section":
+            window.open("settings", OpenSection("devices"))
+        case _:
+            window.open(name)
+            if name == "fleet":
+                _fleet(desk).show_as(False)
+                _fleet(desk).listing.choose("build-lnx-03")
+
+
+def _fleet(desk: Desk) -> FleetScreen:
+    if desk.window.current.name != "fleet":
+        desk.window.open("fleet")
+    fleet = desk.window.current
+    assert isinstance(fleet, FleetScreen)
+    return fleet
 
 
 def _save(desk: Desk, out: Path, name: str, mode: Mode) -> Path:

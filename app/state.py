@@ -22,6 +22,7 @@ from core.service.console import (
     ConsoleState,
     ControlChanged,
     DeviceChanged,
+    DeviceForgotten,
     Event,
     JournalChanged,
     JournalStatus,
@@ -144,6 +145,9 @@ class AppState(QObject):
                 self.devices[device.name] = device
                 if not known:
                     self.devices = dict(sorted(self.devices.items()))
+                self._mark("devices")
+            case DeviceForgotten(name=name):
+                self.devices.pop(name, None)
                 self._mark("devices")
             case ApprovalChanged(approval=approval):
                 if approval.state is ApprovalState.WAITING:

@@ -183,6 +183,7 @@ class MainWindow(QMainWindow):
         shown = self._made.get(screen) or self._make(screen)
         self._current = screen
         self.stack.setCurrentWidget(shown)
+        self._toast.leave_free(shown.bar_height)
         self.navigation.show_current(screen)
         self._store.setValue("window/screen", screen)
         shown.enter(target)

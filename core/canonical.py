@@ -54,11 +54,17 @@ def is_plain(value: Any, depth: int = 0) -> bool:
     # All of it is walked, also after something special was found: the depth must be known.
     plain = True
     if kind is dict:
-        for key, item in value.items():
-            plain = is_plain(item, depth + 1) and type(key) is str and key.isascii() and plain
-    else:
-        for item in value:
-            plain = is_plain(item, depth + 1) and plain
+        for key in value:
+            if type(key) is not str or not key.isascii():
+                plain = False
+        value = value.values()
+    for item in value:
+        # Most of what is in an entry is this; asking about it here saves a call each.
+        kind = type(item)
+        if kind is str or item is None or kind is bool:
+            continue
+        if not is_plain(item, depth + 1):
+            plain = False
     return plain
 
 

@@ -1,4 +1,7 @@
-"""Telling others at a bounded rate: many changes of one thing become one report of how it stands."""
+"""Telling others at a bounded rate: many changes of one thing become one report of how it stands.
+
+A thousand things that changed are reported over several turns of the loop, so that it never stands long.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 
 UPDATES_A_SECOND = 30
+REPORTS_A_TURN = 50
 
 
 class Coalescer(Generic[Key]):
@@ -17,6 +21,7 @@ class Coalescer(Generic[Key]):
     def __init__(self, report: Callable[[Key], None]) -> None:
         self._report = report
         self._marked: dict[Key, None] = {}
+        self._due: list[Key] = []
         self._timer: asyncio.TimerHandle | None = None
         self._last = float("-inf")
         self._closed = False
@@ -29,23 +34,39 @@ class Coalescer(Generic[Key]):
         if self._timer is None:
             loop = asyncio.get_running_loop()
             wait = max(0.0, self._last + 1 / UPDATES_A_SECOND - loop.time())
-            self._timer = loop.call_later(wait, self.flush)
+            self._timer = loop.call_later(wait, self._take_turn)
 
     def flush(self) -> None:
         """Report what is marked now, without waiting."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if not self._marked:
-            return
-        self._last = asyncio.get_running_loop().time()
-        marked, self._marked = self._marked, {}
-        for key in marked:
+        due = dict.fromkeys([*self._due, *self._marked])
+        self._due.clear()
+        self._marked.clear()
+        if due:
+            self._last = asyncio.get_running_loop().time()
+        for key in due:
             self._report(key)
+
+    def _take_turn(self) -> None:
+        """Report a slice of what is marked; the next one follows in the loop's next turn."""
+        loop = asyncio.get_running_loop()
+        if not self._due:
+            self._due = list(self._marked)
+            self._marked.clear()
+            self._last = loop.time()
+        turn, self._due = self._due[:REPORTS_A_TURN], self._due[REPORTS_A_TURN:]
+        self._timer = loop.call_later(0, self._take_turn) if self._due else None
+        for key in turn:
+            self._report(key)
+        if self._timer is None and self._marked and not self._closed:
+            self._timer = loop.call_later(1 / UPDATES_A_SECOND, self._take_turn)
 
     def close(self) -> None:
         """Report nothing any more."""
         self._closed = True
+        self._due.clear()
         self._marked.clear()
         if self._timer is not None:
             self._timer.cancel()

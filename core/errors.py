@@ -36,6 +36,7 @@ class ErrorCode(StrEnum):
     DENIED_BY_DEVICE = "denied_by_device"
     APPROVAL_EXPIRED = "approval_expired"
     APPROVAL_INVALID = "approval_invalid"
+    QUEUE_FULL = "queue_full"
     STOPPED = "stopped"
     CANCELLED = "cancelled"
     DEVICE_OFFLINE = "device_offline"
@@ -82,6 +83,7 @@ ADVICE: dict[ErrorCode, Advice] = {
     ErrorCode.APPROVAL_INVALID: Advice(
         True, "Sign the request that is shown, with a key this service knows."
     ),
+    ErrorCode.QUEUE_FULL: Advice(True, "Wait until requests have been answered, then ask again."),
     ErrorCode.STOPPED: Advice(True, "Resume in the console, then run again."),
     ErrorCode.CANCELLED: Advice(True, "Run again if it is still wanted."),
     ErrorCode.DEVICE_OFFLINE: Advice(True, "Bring the device back online, then run again."),
@@ -186,6 +188,7 @@ _CLASS_OF_CODE: dict[ErrorCode, type[QuarterdeckError]] = {
     ErrorCode.APPROVAL_EXPIRED: Refused,
     ErrorCode.APPROVAL_INVALID: Refused,
     ErrorCode.CONTRACT_CHANGED: Refused,
+    ErrorCode.QUEUE_FULL: Refused,
     ErrorCode.STOPPED: Refused,
     ErrorCode.CANCELLED: Refused,
     ErrorCode.DEVICE_OFFLINE: DeviceError,

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from core.errors import BadInput, ErrorCode, ServiceError
 
@@ -31,14 +31,50 @@ _BINARY: int = getattr(os, "O_BINARY", 0)
 OPERATOR_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
 
+_LISTEN_LINE = re.compile(r"^[ \t]*listen[ \t]*=.*$", re.MULTILINE)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """The host and the port of `host:port` or `[host]:port`; port 0 means any that is free.
+
+    Raises:
+        BadInput: it is something else; says what is wanted.
+    """
+    host, colon, port = address.strip().rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        host = ""
+    if not colon or not host or not port.isascii() or not port.isdecimal() or int(port) > 65_535:
+        raise BadInput(f"{address!r} is no address to listen at; write HOST:PORT, such as 127.0.0.1:5000.")
+    if not re.fullmatch(r"[A-Za-z0-9._:%-]+", host):
+        raise BadInput(f"{host!r} is not the name or the number of a host.")
+    return host, int(port)
+
+
 class Settings(BaseModel):
-    """`settings.toml`. `approval_expiry` is in seconds."""
+    """`settings.toml`. `approval_expiry` is in seconds; `listen` is where devices dial in, as `host:port`.
+
+    `ui_actions_on_this_computer` lets software click and type where the console's own window is: it could
+    press Approve there, so it is for tests.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     this_computer: Literal["process", "in-process"] = "process"
     this_computer_tags: list[str] = Field(default_factory=lambda: ["desk"])
     approval_expiry: float = Field(default=600, gt=0, le=86_400)
+    listen: str = "127.0.0.1:5000"
+    ui_actions_on_this_computer: bool = False
+
+    @field_validator("listen")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        try:
+            split_address(value)
+        except BadInput as error:
+            raise ValueError(error.message) from error
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +129,21 @@ class Home:
         return self.path / "contracts.json"
 
     @property
+    def devices(self) -> Path:
+        """Which devices are known, without anything that would let somebody pass for one of them."""
+        return self.path / "devices.json"
+
+    @property
+    def tls(self) -> Path:
+        """The certificate that devices know this console by, and its key."""
+        return self.keys / "tls"
+
+    @property
+    def dial_tokens(self) -> Path:
+        """What this console shows to the devices that it dials."""
+        return self.keys / "dial"
+
+    @property
     def log(self) -> Path:
         return self.path / "service.log"
 
@@ -128,6 +179,28 @@ class Home:
             first = error.errors(include_url=False)[0]
             key = ".".join(str(part) for part in first["loc"])
             raise BadInput(f"{path}: {key}: {first['msg']}") from error
+
+    def set_listen(self, address: str) -> None:
+        """Write where to listen into `settings.toml`; everything else in it stays as it is.
+
+        Raises:
+            BadInput: the address is none, or the file is broken or cannot be written; nothing changed.
+        """
+        split_address(address)
+        self.settings()
+        path = self.path / "settings.toml"
+        text = path.read_text("utf-8") if path.exists() else ""
+        line = f'listen = "{address.strip()}"'
+        text, found = _LISTEN_LINE.subn(line, text, count=1)
+        if not found:
+            # At the top: below a table's heading it would belong to that table.
+            text = f"{line}\n{text}"
+        if tomllib.loads(text).get("listen") != address.strip():
+            raise BadInput(f"{path} is written in a way that cannot be changed here; set listen by hand.")
+        try:
+            write_private(path, text)
+        except OSError as error:
+            raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
 
 
 def write_private(path: Path, text: str) -> None:

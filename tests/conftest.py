@@ -12,11 +12,17 @@ from pathlib import Path
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("QT_API", "pyside6")
 
+import hypothesis
 import pytest
+import structlog
 
 from core.home import Home
 from core.policy.operator_keys import OperatorKey, create_operator_key
 from tests.fakes.desk import Whistle
+
+# A busy machine makes an example slow, not wrong; what has to be quick is measured where that is said.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +32,7 @@ def display() -> Iterator[str]:
     assert program, "Xvfb is needed for these tests; make setup installs it"
     reads, writes = os.pipe()
     server = subprocess.Popen(
-        [program, "-displayfd", str(writes), "-screen", "0", "1280x800x24", "-nolisten", "tcp"],
+        [program, "-displayfd", str(writes), "-screen", "0", "1280x800x24", "-nolisten", "tcp", "-noreset"],
         pass_fds=[writes],
         stderr=subprocess.DEVNULL,
     )
@@ -46,6 +52,13 @@ def on_display(display: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """This test's processes and tools see the virtual display."""
     monkeypatch.setenv("DISPLAY", display)
     return display
+
+
+@pytest.fixture(autouse=True)
+def _log_of_its_own() -> Iterator[None]:
+    """A test that sends the log somewhere does not send the next one's to a file that is closed by then."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture

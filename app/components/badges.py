@@ -232,6 +232,11 @@ class Chip(QAbstractButton):
         self.updateGeometry()
         self.update()
 
+    def set_tone(self, tone: str) -> None:
+        """Change the colour of the words; a token's name."""
+        self._tone = tone
+        self.update()
+
     def sizeHint(self) -> QSize:
         """20 high when it is only a tag; 24, the least hit area, when it can be pressed."""
         width = round(paint.text_width(self.text(), theme_of(self), "meta_strong")) + 16

@@ -14,7 +14,7 @@ from PySide6.QtGui import (
     QTextDocument,
     QTextLine,
 )
-from PySide6.QtWidgets import QPlainTextDocumentLayout, QWidget
+from PySide6.QtWidgets import QPlainTextDocumentLayout, QPlainTextEdit, QWidget
 
 from app.components import paint
 from app.look.glyphs import paint_glyph
@@ -91,7 +91,7 @@ class SeenLine:
         return self.left + float(at[0] if isinstance(at, tuple) else cast("float", at))
 
 
-def lines_in_sight(box: CodeBox) -> Iterator[SeenLine]:
+def lines_in_sight(box: QPlainTextEdit) -> Iterator[SeenLine]:
     """The drawn lines of the box that are in its viewport, from top to bottom."""
     block = box.firstVisibleBlock()
     offset = box.contentOffset()

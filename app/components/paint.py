@@ -8,6 +8,9 @@ from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPen, QPixmap
 from app.look.theme import Theme
 
 _tiles: dict[tuple[int, int, float], QPixmap] = {}
+_metrics: dict[str, QFontMetricsF] = {}
+_widths: dict[tuple[str, str], float] = {}
+MOST_WIDTHS = 8192
 STRIPE_TILE = 8
 
 
@@ -85,11 +88,10 @@ def text(
     elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
 ) -> float:
     """Draw one line, middled vertically; cut it to the width with an ellipsis. Returns the width it took."""
-    font = theme.font(role)
-    painter.setFont(font)
+    painter.setFont(theme.font(role))
     painter.setPen(theme.color(color))
-    metrics = QFontMetricsF(font)
-    width = metrics.horizontalAdvance(words)
+    metrics = metrics_of(theme, role)
+    width = text_width(words, theme, role)
     if width > rect.width() and elide != Qt.TextElideMode.ElideNone:
         words = metrics.elidedText(words, elide, rect.width())
         width = metrics.horizontalAdvance(words)
@@ -106,7 +108,19 @@ def text(
 
 def text_width(words: str, theme: Theme, role: str = "body") -> float:
     """The width of one line in a type role."""
-    return QFontMetricsF(theme.font(role)).horizontalAdvance(words)
+    key = (role, words)
+    if (width := _widths.get(key)) is None:
+        if len(_widths) >= MOST_WIDTHS:
+            _widths.clear()
+        width = _widths[key] = metrics_of(theme, role).horizontalAdvance(words)
+    return width
+
+
+def metrics_of(theme: Theme, role: str) -> QFontMetricsF:
+    """The measures of a type role; they depend on neither mode nor density."""
+    if (metrics := _metrics.get(role)) is None:
+        metrics = _metrics[role] = QFontMetricsF(theme.font(role))
+    return metrics
 
 
 def ring(painter: QPainter, rect: QRectF, radius: float, color: QColor, width: float = 2.0) -> None:

@@ -89,7 +89,6 @@ class Progress(QWidget):
         self.bar = ProgressBar(name)
         self.words = Label("", "meta", "text2")
         self.cancel = Button("Cancel", "ghost")
-        self.cancel.setVisible(cancellable)
         self.cancel.clicked.connect(lambda *_: self.cancelled.emit())
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -97,6 +96,8 @@ class Progress(QWidget):
         row.addWidget(self.bar, 1)
         row.addWidget(self.words)
         row.addWidget(self.cancel)
+        # Only now: shown without a parent it would be a window of its own, and take the keyboard.
+        self.cancel.setVisible(cancellable)
 
     def show_progress(self, share: float | None, words: str) -> None:
         """Say how far it is, in both ways."""

@@ -51,7 +51,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell that is more than a string: an icon before it, a colour, a bold part at its end, a line."""
+    """A cell that is more than a string: an icon before it, a colour, a bold part at its end, a line.
+
+    `scale` is what the edges of the line stand for; without it the line's own least and most.
+    """
 
     text: str
     icon: str = ""
@@ -61,6 +64,7 @@ class Cell:
     spark: tuple[float, ...] = ()
     glyph: str = ""
     tip: str = ""
+    scale: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

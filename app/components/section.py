@@ -28,6 +28,11 @@ class SectionHead(QWidget):
         self._row.addWidget(self.hint)
         self.setAccessibleName(title)
 
+    def set_title(self, title: str) -> None:
+        """Change the head."""
+        self.title.setText(title)
+        self.setAccessibleName(title)
+
     def set_hint(self, hint: str) -> None:
         """Change the hint."""
         self.hint.setText(hint)

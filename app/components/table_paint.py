@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QPainter, QPen, QPolygonF
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QHeaderView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.components import paint
 from app.components.badges import HEALTH_SHAPE, paint_production_band, paint_risk, paint_state
 from app.components.rows import Cell, Column, Kind, Row
+from app.components.spark import paint_spark
 from app.look.glyphs import paint_glyph
 from app.look.icons import paint_icon
 from app.look.states import cell_look, health_look, plan_look
@@ -137,8 +138,9 @@ def _paint_words(painter: QPainter, rect: QRectF, column: Column, cell: Cell, ro
             paint_icon(painter, place, cell.icon, theme.color("text3" if row.muted else "text2"))
         rect = rect.adjusted(side + 6, 0, 0, 0)
     if column.kind is Kind.SPARK:
-        line = QRectF(rect.x(), rect.y() + 6, min(44.0, rect.width()), rect.height() - 12)
-        paint_spark(painter, line, cell.spark, theme)
+        room = rect.width() - paint.text_width(cell.text, theme) - 6
+        line = QRectF(rect.x(), rect.y() + 6, max(0.0, min(44.0, room)), rect.height() - 12)
+        paint_spark(painter, line, cell.spark, theme, scale=cell.scale, filled=cell.scale is not None)
     right = column.right or column.kind in (Kind.NUMBER, Kind.SPARK)
     align = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
     # Names of devices are never cut: a wider column is the answer, not an ellipsis.
@@ -164,26 +166,6 @@ def cell_width(column: Column, cell: str | Cell, theme: Theme) -> float:
     if what.bold:
         width += 4 + paint.text_width(what.bold, theme, "head")
     return width + (52 if column.kind is Kind.SPARK else 0)
-
-
-def paint_spark(
-    painter: QPainter, rect: QRectF, values: tuple[float, ...], theme: Theme, role: str = "text3"
-) -> None:
-    """Draw values as a thin line over the whole of `rect`, between their own least and most."""
-    if len(values) < 2:
-        return
-    low, high = min(values), max(values)
-    span = (high - low) or 1.0
-    step = rect.width() / (len(values) - 1)
-    points = [
-        QPointF(rect.x() + number * step, rect.bottom() - (value - low) / span * rect.height())
-        for number, value in enumerate(values)
-    ]
-    painter.save()
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.setPen(QPen(theme.color(role), 1.2))
-    painter.drawPolyline(QPolygonF(points))
-    painter.restore()
 
 
 class TableHead(QHeaderView):

@@ -25,7 +25,7 @@ class Toast(QWidget):
         super().__init__(window)
         self._window = window
         self._words = ""
-        self._bottom = bottom
+        self._bottom, self._above = bottom, 0
         self.resize(WIDTH, HEIGHT)
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
@@ -54,13 +54,22 @@ class Toast(QWidget):
         self._timer.start()
         self.update()
 
+    def leave_free(self, above: int) -> None:
+        """Another screen is in front: so many px at its bottom stay uncovered."""
+        self._above = above
+        if self.isVisible():
+            self._slide.stop()
+            self.move(self._place())
+
     def words(self) -> str:
         """What it says, or said last."""
         return self._words
 
     def _place(self) -> QPoint:
         size = self._window.size()
-        return QPoint(size.width() - WIDTH - MARGIN, size.height() - HEIGHT - MARGIN - self._bottom)
+        return QPoint(
+            size.width() - WIDTH - MARGIN, size.height() - HEIGHT - MARGIN - self._bottom - self._above
+        )
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Stay in the corner when the window is resized; go when the window does."""

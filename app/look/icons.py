@@ -93,6 +93,7 @@ ICONS: dict[str, str] = {
     "save": "content-save-outline",
     "open": "folder-open-outline",
     "fit": "fit-to-page-outline",
+    "widen": "arrow-expand",
     "previous": "skip-previous",
     "next": "skip-next",
 }

@@ -30,11 +30,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpenDevice:
-    """Fleet: show this device, on one of its tabs (`overview`, `tools`, `recent`), with one tool open."""
+    """Fleet: show this device, with one tool open.
+
+    `tab` is one of `overview`, `tools`, `try`, `recent`, `link`.
+    """
 
     device: str
     tab: str = "overview"
     tool_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPairing:
+    """Fleet: ask for a name and pair a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +104,20 @@ class OpenEntry:
 
 @dataclass(frozen=True, slots=True)
 class OpenSection:
-    """Settings: one section (`appearance`, `operators`, `this-computer`, `policy`, `about`)."""
+    """Settings: one section.
+
+    `section` is one of `appearance`, `operators`, `grants`, `devices`, `this-computer`, `policy`, `about`.
+    `line` is a line of policy.toml to show in the editor, `grant` the grant to show in the list.
+    """
 
     section: str
+    line: int = 0
+    grant: str = ""
 
 
 Target = (
     OpenDevice
+    | OpenPairing
     | OpenTool
     | OpenBatch
     | OpenApproval
@@ -164,6 +179,8 @@ class Screen(QWidget):
     name: ClassVar[str]
     title: ClassVar[str]
     icon: ClassVar[str]
+    bar_height: ClassVar[int] = 0
+    """How high the bar with a screen's answers is, at its bottom: a toast does not cover it."""
 
     state: AppState
     link: ConsoleLink
@@ -246,6 +263,7 @@ __all__ = [
     "OpenBatch",
     "OpenDevice",
     "OpenEntry",
+    "OpenPairing",
     "OpenQuery",
     "OpenReplay",
     "OpenRun",

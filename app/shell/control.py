@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
@@ -66,7 +67,9 @@ class Control(QObject):
         self._notices.standing("policy", "warn", fact, problem, ("Show", self._show_policy))
 
     def _show_policy(self) -> None:
-        self._window.open("settings", OpenSection("policy"))
+        policy = self._state.policy
+        found = re.search(r"\bline (\d+)", policy.problem) if policy is not None else None
+        self._window.open("settings", OpenSection("policy", line=int(found[1]) if found else 0))
 
     def _show_stopped(self, words: str) -> None:
         detail = words or "Nothing is sent."

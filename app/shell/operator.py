@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QObject, Signal
 
 from core.errors import ErrorCode, Refused
 from core.home import Home
-from core.policy.models import Approval, Operator, SignedStatement
+from core.policy.models import Approval, Operator
+from core.statements import SignedStatement
 
 if TYPE_CHECKING:
+    from core.policy.grants import GrantTerms, SignedGrant
     from core.policy.operator_keys import KeyFile, OperatorKey
 
 STATEMENT_VALID_S = 60.0
@@ -31,6 +34,7 @@ class OperatorKeys(QObject):
         self._home = home
         self._key: OperatorKey | None = None
         self._listed: list[KeyFile] = []
+        self._last = ""
 
     @property
     def unlocked(self) -> str | None:
@@ -57,6 +61,11 @@ class OperatorKeys(QObject):
         """The operator's name when there is exactly one key; else empty."""
         return self._listed[0].name if len(self._listed) == 1 else ""
 
+    @property
+    def usual_name(self) -> str:
+        """Whose key would be unlocked most likely: the only one's, or the one that was unlocked last."""
+        return self.only_name or self._last
+
     async def refresh(self) -> None:
         """Read which keys there are; unlock the only one if it has no passphrase."""
         from core.policy.operator_keys import list_operator_keys
@@ -79,6 +88,31 @@ class OperatorKeys(QObject):
         await self.refresh()
         return key.operator
 
+    async def create_other(self, name: str, passphrase: str | None) -> Operator:
+        """Make a key pair for somebody else; the unlocked key stays as it is.
+
+        Raises:
+            BadInput: the name is not allowed or taken, or the passphrase is too short.
+        """
+        from core.policy.operator_keys import create_operator_key
+
+        key = await asyncio.to_thread(create_operator_key, self._home, name, passphrase)
+        await self.refresh()
+        return key.operator
+
+    def endorse(self, operator: Operator, valid_s: float = STATEMENT_VALID_S) -> SignedStatement:
+        """Vouch for another operator's name and key with the unlocked key; for `register_operator`.
+
+        Raises:
+            Refused: no key is unlocked (code `approval_invalid`).
+        """
+        if self._key is None:
+            raise Refused("No operator key is unlocked.", ErrorCode.APPROVAL_INVALID)
+        from core.policy.operators import endorsement_of
+
+        expires = (datetime.now(UTC) + timedelta(seconds=valid_s)).isoformat()
+        return self._key.sign(endorsement_of(operator, self._key.name, expires))
+
     async def unlock(self, name: str, passphrase: str | None) -> None:
         """Open a key file.
 
@@ -93,7 +127,7 @@ class OperatorKeys(QObject):
     def lock(self) -> None:
         """Forget the unlocked key."""
         if self._key is not None:
-            self._key = None
+            self._last, self._key = self._key.name, None
             self.changed.emit()
 
     def sign(
@@ -101,7 +135,7 @@ class OperatorKeys(QObject):
         approval: Approval,
         verdict: Literal["approve", "deny"],
         reason: str = "",
-        valid_s: float = STATEMENT_VALID_S,
+        valid_s: float | None = None,
     ) -> SignedStatement:
         """Sign the answer to one request with the unlocked key; hand the result to `Console.decide`.
 
@@ -113,3 +147,34 @@ class OperatorKeys(QObject):
         from core.policy.operator_keys import statement_for
 
         return self._key.sign(statement_for(approval, verdict, self._key.name, reason, valid_s))
+
+    def sign_grant(self, terms: GrantTerms) -> SignedGrant:
+        """Sign what like requests may do without asking; it goes to `Console.decide` with an approval.
+
+        Raises:
+            Refused: no key is unlocked (code `approval_invalid`).
+            BadInput: the terms name another author.
+        """
+        if self._key is None:
+            raise Refused("No operator key is unlocked.", ErrorCode.APPROVAL_INVALID)
+        return self._key.sign_grant(terms)
+
+    async def sign_once(self, name: str, passphrase: str, approvals: list[Approval]) -> list[SignedStatement]:
+        """Let another operator approve these requests with their own key, which is forgotten right after.
+
+        The unlocked key stays as it is.
+
+        Raises:
+            BadInput: there is no such key, or the passphrase is wrong.
+            Refused: the key has no passphrase: whoever sits here could use it in its owner's name.
+        """
+        from core.policy.operator_keys import load_operator_key, statement_for
+
+        known = next((one for one in self._listed if one.name == name), None)
+        if known is not None and not known.has_passphrase:
+            raise Refused(
+                f"The key of {name} has no passphrase, so it does not show that {name} is here.",
+                ErrorCode.APPROVAL_INVALID,
+            )
+        key = await asyncio.to_thread(load_operator_key, self._home, name, passphrase)
+        return [key.sign(statement_for(one, "approve", name)) for one in approvals]

@@ -8,7 +8,15 @@ from functools import partial
 from PySide6.QtCore import QObject
 
 from app.link import ConsoleLink
-from app.screens.base import OpenApproval, OpenBatch, OpenDevice, OpenQuery, OpenRun, OpenTool
+from app.screens.base import (
+    OpenApproval,
+    OpenBatch,
+    OpenDevice,
+    OpenPairing,
+    OpenQuery,
+    OpenRun,
+    OpenTool,
+)
 from app.screens.fleet.rows import platform_icon, tool_title
 from app.shell.palette_search import Found, Hit, match_hit
 from app.shell.registry import SCREENS
@@ -66,6 +74,15 @@ class Sources(QObject):
             )  # fmt: skip
         if query.strip():
             yield self._journal_hit(query)
+        yield Hit(
+            "do/pair",
+            "Devices",
+            "Pair a device",
+            "a token, a string to paste",
+            "pair",
+            "fleet",
+            OpenPairing(),
+        )
         for number, entry in enumerate(SCREENS, 1):
             yield Hit(f"screen/{entry.name}", "Screens", entry.title, f"Alt+{number}", entry.icon, entry.name)
 

@@ -39,6 +39,15 @@ def clock(stamp: str | None, seconds: bool = True) -> str:
     return f"yesterday {words}" if days == 1 else f"{moment:%Y-%m-%d} {words}"
 
 
+def short_clock(stamp: str | None) -> str:
+    """`clock` for narrow columns: the time today, else month, day and time without seconds."""
+    if not stamp:
+        return "—"
+    moment = parse_time(stamp)
+    today = datetime.now().astimezone().date() == moment.date()
+    return f"{moment:%H:%M:%S}" if today else f"{moment:%m-%d %H:%M}"
+
+
 def last_heard(stamp: str | None) -> str:
     """How long ago a device was heard: `now`, `40 s ago`, `6 min ago`, then clock time."""
     if not stamp:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QTableView
 
+from app.tour.fleet_story import DIALS, is_online
 from app.tour.hand import StepDidNotHappen
-from app.tour.story import Scene, Stage
+from app.tour.stage import Scene, Stage, says
 from core.batch.models import RunState
 
 
@@ -14,7 +15,7 @@ async def still_there(stage: Stage) -> None:
     hand, state = stage.hand, stage.desk.state
     await hand.until("the state was read", lambda: state.loaded)
     states = [run.state for run in state.runs_newest_first() if run.kind == "batch"]
-    if states != [RunState.REFUSED, RunState.DONE]:
+    if states[-2:] != [RunState.REFUSED, RunState.DONE]:
         raise StepDidNotHappen(f"after the restart the runs are {states}")
     await hand.press("Runs")
     await hand.find(QTableView, "Cells of the run")
@@ -27,8 +28,12 @@ async def small_window(stage: Stage) -> None:
     """Each screen in a window of 1280 by 720."""
     hand = stage.hand
     hand.window.resize(1280, 720)
-    for screen in ("Fleet", "Batch", "Approvals", "Runs", "Replay", "Journal"):
+    for screen in ("Batch", "Approvals", "Runs", "Replay", "Journal", "Fleet"):
         await hand.press(screen)
+        if screen == "Batch":
+            await hand.until("the plan is made", lambda: says(hand, "1 ask"))
+        if screen == "Fleet":
+            await hand.until(f"{DIALS} is back", lambda: is_online(stage, DIALS))
         await hand.look(f"small-{screen.lower()}")
 
 

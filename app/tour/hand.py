@@ -28,7 +28,7 @@ from app.window import MainWindow
 
 PATIENCE_S = 20.0
 LOOK_EVERY_S = 0.03
-SETTLE_S = 0.35
+SETTLE_S = 0.25
 
 Found = TypeVar("Found", bound=QWidget)
 
@@ -100,6 +100,9 @@ class Hand:
         """Choose a value of the drop-down called `name`, by key as with its list closed."""
         box = await self.find(QComboBox, name, inside)
         box.setFocus(Qt.FocusReason.TabFocusReason)
+        await self.until(f"{name} offers {value!r}", lambda: box.findText(value) >= 0)
+        if box.currentText() != value:
+            QTest.keyClick(box, Qt.Key.Key_Home)
         for _ in range(box.count()):
             if box.currentText() == value:
                 return

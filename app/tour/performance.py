@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from PySide6.QtCore import QSize
@@ -10,12 +11,24 @@ from PySide6.QtWidgets import QApplication
 from app.look.icons import load_icons
 from app.main import Desk, attach, layout_store, theme_from
 from app.tour.after_restart import AFTER_RESTART
+from app.tour.approval_story import APPROVAL_SCENES
+from app.tour.crew import Crew, free_port
+from app.tour.fleet_story import FLEET_SCENES
 from app.tour.hand import Hand
-from app.tour.story import SCENES, Stage, play
+from app.tour.policy_story import POLICY_SCENES
+from app.tour.stage import Scene, Stage, play
+from app.tour.story import SCENES
 from core.home import Home
-from core.service.start import stop_service
+from core.service.console import Console
+from core.service.start import ensure_service, stop_service
 
 SIZE = QSize(1440, 900)
+AGENT = "agent:surveyor"
+# A free port, so that it meets nobody else, and after the restart the same one. The tour's devices are
+# processes on this computer whose screens are displays of their own, on which nobody could press Approve:
+# so the click scene is allowed.
+_SETTINGS = 'listen = "127.0.0.1:{port}"\nui_actions_on_this_computer = true\n'
+STORY: list[Scene] = [*SCENES, *FLEET_SCENES, *APPROVAL_SCENES, *POLICY_SCENES]
 
 
 async def perform(app: QApplication, home: Home, out: Path, folder: Path) -> list[Path]:
@@ -27,21 +40,41 @@ async def perform(app: QApplication, home: Home, out: Path, folder: Path) -> lis
     load_icons()
     work = folder / "work"
     work.mkdir()
+    (home.path / "settings.toml").write_text(_SETTINGS.format(port=free_port()), "utf-8")
     theme = theme_from(layout_store(home))
     theme.setParent(app)
     theme.apply(app)
     pictures: list[Path] = []
-    for scenes in (SCENES, AFTER_RESTART):
-        desk = Desk(home, theme, attach(home))
-        hand = Hand(desk.window, out, pictures)
-        desk.window.resize(SIZE)
+    crew = Crew(folder / "devices")
+    try:
+        for scenes in (STORY, AFTER_RESTART):
+            await _play(home, Desk(home, theme, attach(home)), crew, scenes, work, out, pictures)
+    finally:
+        crew.close()
+    return pictures
+
+
+async def _play(
+    home: Home, desk: Desk, crew: Crew, scenes: list[Scene], work: Path, out: Path, pictures: list[Path]
+) -> None:
+    hand = Hand(desk.window, out, pictures)
+    desk.window.resize(SIZE)
+    async with AsyncExitStack() as stack:
+        doors: list[Console] = []
+
+        async def agent() -> Console:
+            if not doors:
+                doors.append(await ensure_service(home, client="agent", actor=AGENT))
+                stack.push_async_callback(doors[0].close)
+            return doors[0]
+
         try:
             desk.begin()
             # Nobody manages windows on a bare display, so the window asks for the keyboard itself.
             desk.window.activateWindow()
             await hand.until("the window has the keyboard", desk.window.isActiveWindow)
-            await play(Stage(desk, hand, work), scenes)
+            await play(Stage(desk, hand, work, crew, agent), scenes)
         finally:
+            await stack.aclose()
             await desk.end()
             await stop_service(home, cancel_work=True)
-    return pictures

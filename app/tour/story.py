@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from pathlib import Path
-
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QLabel,
-    QLineEdit,
-    QPlainTextEdit,
-    QTabBar,
-    QTableView,
-    QWidget,
-)
+from PySide6.QtWidgets import QAbstractButton, QLineEdit, QPlainTextEdit, QTabBar, QTableView, QWidget
 
-from app.main import Desk
 from app.tour.hand import Hand, StepDidNotHappen
+from app.tour.stage import PASSPHRASE, Scene, Stage, says
 from core.batch.models import CellState, RunState, RunSummary
 from core.fleet.models import Health
 
 WRITTEN = "note.txt"
-PASSPHRASE = "fair winds and following seas"
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """What one scene needs: the window, the hand that works it, and a folder the shell step may write to."""
-
-    desk: Desk
-    hand: Hand
-    folder: Path
-
-
-Scene = Callable[[Stage], Awaitable[None]]
 
 
 async def first_run(stage: Stage) -> None:
@@ -64,13 +38,12 @@ async def fleet(stage: Stage) -> None:
     hand = stage.hand
     table = await hand.find(QTableView, "Devices")
     await hand.choose(table, "this-computer")
-    await hand.key("Return", table)
     await hand.look("fleet")
-    tabs = await hand.find(QTabBar, "About the device")
-    tabs.setCurrentIndex(1)
+    await hand.key("Return", table)
     tools = await hand.find(QTableView, "All tools of the device")
     await hand.choose(tools, "shell_execute")
     await hand.look("fleet-tool-contract")
+    await hand.key("Escape", hand.window)
 
 
 async def batch(stage: Stage) -> None:
@@ -85,7 +58,7 @@ async def batch(stage: Stage) -> None:
     await hand.write_lines("command, required", _shell_line(stage))
     plan = await hand.find(QTableView, "Plan: what each step would do on each device")
     await hand.until("the plan has three steps", lambda: plan.model().columnCount() >= 3)
-    await hand.until("the shell step asks", lambda: _says(hand, "1 ask"))
+    await hand.until("the shell step asks", lambda: says(hand, "1 ask"))
     await hand.look("batch")
     await hand.press("Run on 1")
 
@@ -181,14 +154,13 @@ async def journal(stage: Stage) -> None:
     await hand.choose(rows, "result recorded")
     tabs = await hand.find(QTabBar, "About the entry")
     tabs.setCurrentIndex(1)
-    await hand.until("the proof holds", lambda: _says(hand, "In the journal, unchanged."))
+    await hand.until("the proof holds", lambda: says(hand, "In the journal, unchanged."))
     await hand.look("journal")
 
 
 async def palette(stage: Stage) -> None:
     """Everything from one field; it never sends."""
     hand = stage.hand
-    stage.desk.theme.set_mode("dark")
     await hand.press("Fleet")
     await hand.key("Ctrl+K", hand.window)
     await hand.find(QLineEdit, "Find")
@@ -233,7 +205,7 @@ SCENES: list[Scene] = [
 async def _add_step(hand: Hand, tool: str) -> None:
     await hand.write("Search tools", tool)
     await hand.key("Return")
-    await hand.until(f"the step {tool} is open", lambda: _says(hand, tool))
+    await hand.until(f"the step {tool} is open", lambda: says(hand, tool))
 
 
 async def _open_cell(hand: Hand, cells: QTableView, column: int) -> None:
@@ -245,34 +217,9 @@ async def _open_cell(hand: Hand, cells: QTableView, column: int) -> None:
     await hand.key("Return", cells)
 
 
-def _says(hand: Hand, words: str) -> bool:
-    """Whether these words stand somewhere on the screen, or are read out by assistive technology."""
-    for widget in hand.window.current.findChildren(QWidget):
-        if widget.isVisible():
-            shown = widget.text() if isinstance(widget, (QLabel, QAbstractButton, QLineEdit)) else ""
-            if words in shown or words in widget.accessibleName():
-                return True
-    return False
-
-
 def _latest(stage: Stage) -> RunSummary:
     return stage.desk.state.runs_newest_first()[0]
 
 
 def _shell_line(stage: Stage) -> str:
     return f"printf 'written by an approved command\\n' > {stage.folder / WRITTEN}"
-
-
-async def play(stage: Stage, scenes: list[Scene]) -> None:
-    """Play scenes in order.
-
-    Raises:
-        StepDidNotHappen: says in which scene; the window as it stood is kept as a picture.
-    """
-    for scene in scenes:
-        try:
-            await scene(stage)
-        except StepDidNotHappen as missed:
-            await stage.hand.look(f"failed-in-{scene.__name__}")
-            raise StepDidNotHappen(f"{scene.__name__}: {missed}") from missed
-        await asyncio.sleep(0)

@@ -3,87 +3,73 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import structlog
+from pydantic import ValidationError
 from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
 from websockets.protocol import State
 
-from core.aip.error_text import error_text, read_error_text
-from core.aip.extras import CANCEL_COMMAND, FEATURE_CANCEL, features_of
-from core.aip.messages import (
-    ClientMessage,
-    Command,
-    FrameStatus,
-    Result,
-    ServerMessage,
-    now_stamp,
-    read_client_frame,
+from core.aip.answers import LinkLost, PendingAnswers
+from core.aip.blobs import HeldBlobs
+from core.aip.ends import peer_of, why_closed
+from core.aip.error_text import read_error_text
+from core.aip.events import Heartbeat, LinkEvents, RefusedAttempt
+from core.aip.extras import (
+    CANCEL_COMMAND,
+    FEATURE_BINARY,
+    FEATURE_CANCEL,
+    FEATURE_METRICS,
+    FEATURE_PROGRESS,
+    FEATURE_RECALL,
+    FEATURE_TERMS,
+    FEATURE_TOOLS_CHANGED,
+    RECALL_COMMAND,
+    Grounds,
+    Progress,
+    Recalled,
+    agreed_features,
+    unpack_blob,
 )
+from core.aip.frames import (
+    acknowledgement,
+    clock_offset_ms,
+    command_frame,
+    complaint,
+    metrics_of,
+    read_extra_frame,
+    refuse_nan,
+    spoofed,
+    with_terms,
+    without_terms,
+)
+from core.aip.limits import Allowance, LinkLimits
+from core.aip.messages import ClientMessage, Command, Result, ResultStatus, read_client_frame
+from core.aip.progress import ProgressGate
+from core.aip.turns import Turns
 from core.errors import BadInput, DeviceError, ErrorCode
+
+__all__ = ["DeviceLink", "LinkLimits"]
 
 log = structlog.get_logger(__name__)
 
-_MEBIBYTE = 1024 * 1024
-_FORGOTTEN_KEPT = 1024
-_BYTES_OF_ONE_FRAME = 256 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class LinkLimits:
-    """Times in seconds, sizes in bytes.
-
-    `flood_burst` and `flood_per_s` bound the frames that nobody asked for; answers to commands are free.
-    A large frame counts as many. `max_outgoing_bytes` is what a device is known to take.
-    """
-
-    register_s: float = 10.0
-    ping_s: float = 20.0
-    pong_s: float = 20.0
-    close_s: float = 2.0
-    cancel_s: float = 5.0
-    max_incoming_bytes: int = 32 * _MEBIBYTE
-    max_outgoing_bytes: int = 60 * _MEBIBYTE
-    flood_burst: float = 100.0
-    flood_per_s: float = 20.0
-
-
-@dataclass(slots=True)
-class _Allowance:
-    """A token bucket over unasked frames."""
-
-    limits: LinkLimits
-    left: float = field(init=False)
-    at: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.left, self.at = self.limits.flood_burst, time.monotonic()
-
-    def spend(self, size: int) -> bool:
-        """Take one frame of `size` bytes; false when the sender has used its allowance up."""
-        now = time.monotonic()
-        self.left = min(self.limits.flood_burst, self.left + (now - self.at) * self.limits.flood_per_s)
-        self.at = now
-        self.left -= 1 + size // _BYTES_OF_ONE_FRAME
-        return self.left >= 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    call_ids: list[str | None]
-    answer: asyncio.Future[list[Result]]
+_CHECKED_HERE = 1024 * 1024
+# A blob's head is shorter than 2^16 bytes, so its frame begins with a zero; JSON never does.
+_BLOB_START = b"\0"
 
 
 class DeviceLink:
-    """A live link to one device. It does not know which side dialled."""
+    """A live link to one device. It does not know which side dialled.
+
+    `agent_name` is who commands are addressed to, and may be set; `features` are the agreed ones, none for a
+    stock device. `direction` says who dialled: the device (`in`) or the console (`out`). `token_sha256` is of
+    the token that a device which dialled has shown.
+    """
 
     def __init__(
         self,
@@ -93,21 +79,26 @@ class DeviceLink:
         *,
         agent_name: str,
         limits: LinkLimits,
-        on_late: Callable[[list[Result]], None],
+        events: LinkEvents = LinkEvents(),
+        direction: Literal["in", "out"] = "in",
     ) -> None:
         self.name = name
         self.metadata = metadata
-        self.features = features_of(metadata)
+        self.agent_name = agent_name
+        self.direction = direction
+        self.token_sha256 = ""
+        self.features = agreed_features(metadata)
         self.session_id = str(uuid4())
         self.connected_at = datetime.now(UTC)
         self.last_heard = self.connected_at
+        self.clock_offset_ms: float | None = None
         self._connection = connection
-        self._agent_name = agent_name
         self._limits = limits
-        self._on_late = on_late
-        self._allowance = _Allowance(limits)
-        self._pending: dict[str, _Pending] = {}
-        self._given_up: OrderedDict[str, None] = OrderedDict()
+        self._events = events
+        self._allowance = Allowance(limits.flood_burst, limits.flood_per_s)
+        self._blobs, self._progress, self._turns = HeldBlobs(limits), ProgressGate(limits), Turns(limits)
+        blobs = self._blobs if FEATURE_BINARY in self.features else None
+        self._answers = PendingAnswers(name, lambda late: events.on_late(self, late), blobs)
         self._close_reason: str | None = None
         self._ended: str | None = None
 
@@ -118,14 +109,35 @@ class DeviceLink:
 
     @property
     def waiting(self) -> int:
-        """How many command frames await their answer."""
-        return len(self._pending)
+        """How many command frames await their answer or their turn."""
+        return len(self._answers) + self._turns.waiting
+
+    @property
+    def held(self) -> dict[str, int]:
+        """How much is kept for this link, each of it bounded; for tests and for the doctor."""
+        return {
+            "answers": len(self._answers),
+            "given_up": self._answers.given_up,
+            "blobs": len(self._blobs),
+            "blob_bytes": self._blobs.bytes_held,
+            "progress": len(self._progress),
+            "queue": self._turns.waiting,
+        }
+
+    @property
+    def progress_dropped(self) -> int:
+        """How many progress frames were not passed on."""
+        return self._progress.dropped
+
+    @property
+    def secure(self) -> bool:
+        """Whether the link is encrypted."""
+        return self._connection.transport.get_extra_info("ssl_object") is not None
 
     @property
     def peer(self) -> str:
         """The far address as `host:port`."""
-        address = self._connection.remote_address
-        return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address or "unknown")
+        return peer_of(self._connection)
 
     @property
     def latency_s(self) -> float:
@@ -144,25 +156,51 @@ class DeviceLink:
         except (ConnectionClosed, TimeoutError) as error:
             raise DeviceError(f"{self.name} does not answer a ping.", ErrorCode.DEVICE_OFFLINE) from error
 
-    async def send_commands(self, commands: Sequence[Command], timeout: float) -> list[Result]:
+    async def send_commands(
+        self, commands: Sequence[Command], timeout: float, grounds: Sequence[Grounds] = ()
+    ) -> list[Result]:
         """Send one command frame and wait for its results, in the order of `commands`.
 
-        Nothing is ever sent twice. Cancelling the caller leaves the device at work.
+        Nothing is ever sent twice. Cancelling the caller leaves the device at work. A device without our
+        features takes one frame at a time; `timeout` counts from the moment when this one leaves. `grounds`
+        go with the commands of the same place, to a device that understands them.
 
         Raises:
             BadInput: the frame is larger than a device takes; nothing was sent (code `too_large`).
-            DeviceError: `device_offline`: nothing was sent; `outcome_unknown`: the link was lost, or
-                `timeout` seconds passed, after sending began; `bad_result`: the answer does not fit the
-                commands; `protocol_error`: the device could not read the frame.
+            Refused: its turn did not come; nothing was sent (code `timeout`).
+            LinkLost: the link was lost after sending began (code `outcome_unknown`).
+            DeviceError: `device_offline`: nothing was sent; `outcome_unknown`: `timeout` seconds passed after
+                sending began; `bad_result`: the answer does not fit the commands, or the device could not
+                read the frame.
         """
         response_id = str(uuid4())
-        frame = self._frame(commands, response_id)
-        if not self.is_open:
-            raise DeviceError(f"{self.name} is offline: {self._ended or 'its link is closing'}")
-        pending = _Pending(
-            [command.call_id for command in commands], asyncio.get_running_loop().create_future()
-        )
-        self._pending[response_id] = pending
+        if FEATURE_TERMS in self.features:
+            commands = with_terms(commands, grounds, timeout)
+        else:
+            commands = without_terms(commands)
+        frame = command_frame(commands, self.agent_name, self.session_id, response_id)
+        if len(frame) > self._limits.max_outgoing_bytes:
+            raise BadInput(
+                f"The command frame has {len(frame)} bytes; a device takes {self._limits.max_outgoing_bytes}",
+                ErrorCode.TOO_LARGE,
+            )
+        call_ids = [command.call_id for command in commands]
+        if self.features:
+            return await self._exchange(frame, response_id, call_ids, timeout)
+        self._check_open()
+        await self._turns.take(self.name)
+        try:
+            return await self._exchange(frame, response_id, call_ids, timeout)
+        finally:
+            self._turns.give()
+
+    async def _exchange(
+        self, frame: bytes, response_id: str, call_ids: list[str | None], timeout: float
+    ) -> list[Result]:
+        self._check_open()
+        pending = self._answers.expect(response_id, call_ids)
+        if FEATURE_PROGRESS in self.features:
+            self._progress.expect(call_ids)
         try:
             async with asyncio.timeout(timeout):
                 await self._connection.send(frame, text=True)
@@ -173,23 +211,25 @@ class DeviceLink:
             ) from None
         except ConnectionClosed:
             # Part of the frame may have left, so nobody can say that the device has not seen it.
-            raise DeviceError(
-                f"The link to {self.name} was lost while sending", ErrorCode.OUTCOME_UNKNOWN
-            ) from None
+            raise LinkLost(f"The link to {self.name} was lost while sending") from None
         finally:
-            if self._pending.pop(response_id, None) is not None:
-                self._give_up(response_id)
-            if pending.answer.done() and not pending.answer.cancelled():
-                # Retrieved here too, so that an error which nobody awaited is not reported as lost.
-                pending.answer.exception()
+            self._answers.leave(response_id, pending)
+            self._progress.forget(call_ids)
+
+    def _check_open(self) -> None:
+        if not self.is_open:
+            raise DeviceError(f"{self.name} is offline: {self._ended or 'its link is closing'}")
 
     async def cancel(self, call_id: str) -> bool:
         """Ask the device to stop the command with this call id; its own answer then says `cancelled`.
 
         False when the device cannot be asked, does not answer, or could not stop it.
         """
-        asked = any(call_id in pending.call_ids for pending in self._pending.values())
-        if not asked or FEATURE_CANCEL not in self.features:
+        return self._answers.has_call(call_id) and await self.ask_to_cancel(call_id)
+
+    async def ask_to_cancel(self, call_id: str) -> bool:
+        """Like `cancel`, for a call that may have come over an earlier link."""
+        if FEATURE_CANCEL not in self.features:
             return False
         ask = Command(tool_name=CANCEL_COMMAND, tool_type="data_collection", parameters={"call_id": call_id})
         try:
@@ -199,34 +239,32 @@ class DeviceLink:
             return False
         return isinstance(answer.result, dict) and answer.result.get("cancelled") is True
 
-    def _frame(self, commands: Sequence[Command], response_id: str) -> bytes:
-        frame = (
-            ServerMessage(
-                type="command",
-                status=FrameStatus.CONTINUE,
-                agent_name=self._agent_name,
-                process_name="",
-                root_name="",
-                actions=list(commands),
-                session_id=self.session_id,
-                task_name=self.session_id,
-                timestamp=now_stamp(),
-                response_id=response_id,
-            )
-            .model_dump_json()
-            .encode()
-        )
-        if len(frame) > self._limits.max_outgoing_bytes:
-            raise BadInput(
-                f"The command frame has {len(frame)} bytes; a device takes {self._limits.max_outgoing_bytes}",
-                ErrorCode.TOO_LARGE,
-            )
-        return frame
+    async def recall(self, call_ids: Sequence[str], timeout: float) -> dict[str, Recalled]:
+        """Ask what became of earlier calls; the device refuses from then on to run those it never saw.
 
-    def _give_up(self, response_id: str) -> None:
-        self._given_up[response_id] = None
-        if len(self._given_up) > _FORGOTTEN_KEPT:
-            self._given_up.popitem(last=False)
+        Raises:
+            DeviceError: as `send_commands`; `protocol_error`: the device has no `recall`; `bad_result`: it
+                does not answer for each of them.
+        """
+        if FEATURE_RECALL not in self.features:
+            raise DeviceError(f"{self.name} keeps no results", ErrorCode.PROTOCOL_ERROR)
+        ask = Command(
+            tool_name=RECALL_COMMAND, tool_type="data_collection", parameters={"call_ids": list(call_ids)}
+        )
+        [answer] = await self.send_commands([ask], timeout)
+        if answer.status is not ResultStatus.SUCCESS:
+            fault = read_error_text(answer.error or "no reason given")
+            if fault.code is ErrorCode.TOO_LARGE and len(call_ids) > 1:
+                each = [await self.recall([call_id], timeout) for call_id in call_ids]
+                return {call_id: told for one in each for call_id, told in one.items()}
+            raise DeviceError(
+                f"{self.name} tells nothing of its calls: {fault.message}", ErrorCode.BAD_RESULT
+            )
+        told = answer.result if isinstance(answer.result, dict) else {}
+        try:
+            return {call_id: Recalled.model_validate(told.get(call_id)) for call_id in call_ids}
+        except ValidationError:
+            raise DeviceError(f"{self.name} says nothing of its calls", ErrorCode.BAD_RESULT) from None
 
     async def close(self, reason: str) -> None:
         """Close the link; what is pending fails with an unknown outcome. `reason` reaches `on_lost`."""
@@ -237,14 +275,12 @@ class DeviceLink:
     def end(self, reason: str) -> None:
         """Fail whatever still waits; called when the connection is gone."""
         self._ended = self._ended or reason
-        for pending in self._pending.values():
-            if not pending.answer.done():
-                pending.answer.set_exception(
-                    DeviceError(
-                        f"The link to {self.name} was lost: {reason}; the command may have run",
-                        ErrorCode.OUTCOME_UNKNOWN,
-                    )
-                )
+        self._answers.end(reason)
+        self._blobs.clear()
+
+    def follow(self, before: DeviceLink) -> None:
+        """Know the calls given up on an earlier link of the device: they may be answered over this one."""
+        self._answers.inherit(before._answers)
 
     async def listen(self) -> str:
         """Serve incoming frames until the link ends; returns why it did."""
@@ -254,146 +290,109 @@ class DeviceLink:
                 self.last_heard = datetime.now(UTC)
                 await self._receive(data)
         except ConnectionClosed as closed:
-            return self._close_reason or _why(closed)
+            if closed.sent is not None and closed.sent.code == CloseCode.MESSAGE_TOO_BIG:
+                self._report("it sent a frame larger than a device may")
+            return self._close_reason or why_closed(closed)
 
     async def _receive(self, data: bytes) -> None:
+        if data[:1] == _BLOB_START and FEATURE_BINARY in self.features:
+            await self._take_blob(data)
+            return
+        if self.features and await self._take_extra(data):
+            return
         try:
             message = read_client_frame(data)
             if message.type == "command_results":
-                _refuse_nan(data)
-        except DeviceError as error:
-            fault = error
-        else:
-            if message.type == "command_results" and self._take_results(message):
-                return
-            fault_or_none = await self._take_unasked(message, len(data))
-            if fault_or_none is None:
-                return
-            fault = fault_or_none
-            await self._complain(fault)
+                refuse_nan(data)
+        except DeviceError as fault:
+            if await self._within_allowance(len(data)):
+                self._answers.fail_malformed(data, fault)
+                await self._complain(fault)
+            return
+        answers = message.type == "command_results" and spoofed(message, self.name) is None
+        if answers and self._answers.take(message, data):
             return
         if await self._within_allowance(len(data)):
-            self._fail_correlated(data, fault)
-            await self._complain(fault)
+            wrong = await self._take_unasked(message)
+            if wrong is not None:
+                await self._complain(DeviceError(wrong, ErrorCode.PROTOCOL_ERROR))
 
-    async def _take_unasked(self, message: ClientMessage, size: int) -> DeviceError | None:
+    async def _take_extra(self, data: bytes) -> bool:
+        """Serve a frame of ours; false when it is none."""
+        frame = read_extra_frame(data)
+        if isinstance(frame, Progress) and FEATURE_PROGRESS in self.features:
+            # Too many of them are dropped and counted: output is no reason to lose the device.
+            if self._progress.admit(frame, len(data)):
+                self._events.on_progress(self, frame)
+            return True
+        if frame is not None and FEATURE_TOOLS_CHANGED in self.features:
+            if await self._within_allowance(len(data)):
+                self._events.on_tools_changed(self)
+            return True
+        return False
+
+    async def _take_blob(self, data: bytes) -> None:
+        """Hold a binary frame for the result that will name it, which may be a late one."""
+        awaited = len(self._answers) > 0
+        if not awaited and not await self._within_allowance(len(data)):
+            return
+        if not (awaited or self._answers.given_up) or not self._blobs.has_room(len(data)):
+            if awaited:  # Its result will say that they are missing.
+                await self._within_allowance(len(data))
+            log.warning("binary frame dropped", device=self.name, size=len(data))
+            return
+        try:
+            if len(data) > _CHECKED_HERE:
+                head, blob = await asyncio.to_thread(unpack_blob, data)
+            else:
+                head, blob = unpack_blob(data)
+        except DeviceError as fault:
+            if await self._within_allowance(len(data)):
+                await self._complain(fault)
+            return
+        if len(self._answers) + self._answers.given_up > 0:
+            self._blobs.keep(head, blob)
+
+    async def _take_unasked(self, message: ClientMessage) -> str | None:
         """Serve a frame that answers no command; returns what is wrong with it."""
-        if not await self._within_allowance(size):
-            return None
-        wrong = self._spoofed(message)
+        wrong = spoofed(message, self.name)
         if wrong is not None:
-            return DeviceError(wrong, ErrorCode.PROTOCOL_ERROR)
+            self._report(wrong)
+            return wrong
         if message.type == "heartbeat":
-            await self._say(ServerMessage(type="heartbeat", status=FrameStatus.OK))
+            await self._connection.send(acknowledgement())
+            self._events.on_heartbeat(self, self._heartbeat(message))
             return None
         if message.type == "error":
-            self._take_error(message)
+            log.warning("device reports an error", device=self.name, error=message.error)
+            self._answers.take_error(message)
             return None
         if message.type == "command_results":
-            return DeviceError("These results answer no command of this link", ErrorCode.PROTOCOL_ERROR)
+            return "These results answer no command of this link"
         if message.type == "register":
-            return DeviceError("This connection is registered already", ErrorCode.PROTOCOL_ERROR)
-        return DeviceError(f"Frames of type {message.type} are not served here", ErrorCode.PROTOCOL_ERROR)
+            return "This connection is registered already"
+        return f"Frames of type {message.type} are not served here"
 
-    def _spoofed(self, message: ClientMessage) -> str | None:
-        if message.client_id is not None and message.client_id != self.name:
-            return "client_id does not match the registered connection"
-        if message.client_type not in {None, "device"}:
-            return "client_type does not match the registered connection"
-        return None
-
-    def _take_results(self, message: ClientMessage) -> bool:
-        """Hand results to whoever waits for them; false when nobody ever asked."""
-        if self._spoofed(message) is not None:
-            return False
-        response_id = message.prev_response_id or ""
-        results = message.action_results or []
-        pending = self._pending.pop(response_id, None)
-        if pending is None:
-            if response_id in self._given_up:
-                del self._given_up[response_id]
-                log.warning("late results", device=self.name, results=len(results))
-                self._on_late(results)
-                return True
-            return False
-        if pending.answer.done():
-            return True
-        wrong = _mismatch(pending.call_ids, results)
-        if wrong is None:
-            pending.answer.set_result(results)
-        else:
-            pending.answer.set_exception(
-                DeviceError(f"{self.name} answered wrongly: {wrong}", ErrorCode.BAD_RESULT)
-            )
-        return True
-
-    def _take_error(self, message: ClientMessage) -> None:
-        log.warning("device reports an error", device=self.name, error=message.error)
-        pending = self._pending.get(message.prev_response_id or "")
-        if pending is not None and not pending.answer.done():
-            told = read_error_text(message.error or "no reason given", ErrorCode.PROTOCOL_ERROR)
-            pending.answer.set_exception(
-                DeviceError(f"{self.name} could not serve the frame: {told.message}", ErrorCode.BAD_RESULT)
-            )
-
-    def _fail_correlated(self, data: bytes, fault: DeviceError) -> None:
-        """Where malformed results still say which command they answer, end that wait now."""
-        try:
-            frame = json.loads(data)
-        except (ValueError, RecursionError):
-            return
-        response_id = frame.get("prev_response_id") if isinstance(frame, dict) else None
-        pending = self._pending.get(response_id) if isinstance(response_id, str) else None
-        if pending is not None and not pending.answer.done():
-            pending.answer.set_exception(
-                DeviceError(
-                    f"{self.name} sent a result that is not AIP: {fault.message}", ErrorCode.BAD_RESULT
-                )
-            )
+    def _heartbeat(self, message: ClientMessage) -> Heartbeat:
+        offset = clock_offset_ms(message.timestamp, self.last_heard, self.latency_s)
+        if offset is not None:
+            self.clock_offset_ms = offset
+        return Heartbeat(
+            clock_offset_ms=offset,
+            metrics=metrics_of(message.metadata) if FEATURE_METRICS in self.features else None,
+        )
 
     async def _within_allowance(self, size: int) -> bool:
         if self._allowance.spend(size):
             return True
         self._close_reason = self._close_reason or "it sent more frames than a device may"
-        await self._connection.close(1008, "too many frames")
+        self._report(self._close_reason)
+        await self._connection.close(CloseCode.POLICY_VIOLATION, "too many frames")
         return False
+
+    def _report(self, reason: str) -> None:
+        self._events.on_refused(RefusedAttempt(reason, self.peer, self.name))
 
     async def _complain(self, fault: DeviceError) -> None:
         log.warning("bad frame", device=self.name, reason=fault.message)
-        await self._say(ServerMessage(type="error", status=FrameStatus.ERROR, error=error_text(fault)))
-
-    async def _say(self, message: ServerMessage) -> None:
-        message.timestamp = now_stamp()
-        message.response_id = str(uuid4())
-        await self._connection.send(message.model_dump_json())
-
-
-def _mismatch(call_ids: list[str | None], results: list[Result]) -> str | None:
-    if len(results) != len(call_ids):
-        return f"{len(results)} results for {len(call_ids)} commands"
-    for wanted, result in zip(call_ids, results, strict=True):
-        if result.call_id != wanted:
-            return f"a result for call {result.call_id}, where {wanted} was next"
-    return None
-
-
-def _refuse_nan(data: bytes) -> None:
-    """Refuse NaN and infinities, which Python's parsers take for JSON and nobody else does."""
-    if b"NaN" not in data and b"Infinity" not in data:
-        return
-
-    def refuse(word: str) -> None:
-        raise DeviceError(f"Not an AIP frame: {word} is not JSON", ErrorCode.PROTOCOL_ERROR)
-
-    try:
-        json.loads(data, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        raise DeviceError(f"Not an AIP frame: {error}", ErrorCode.PROTOCOL_ERROR) from error
-
-
-def _why(closed: ConnectionClosed) -> str:
-    if closed.rcvd is not None:
-        return f"the device closed it ({closed.rcvd.code} {closed.rcvd.reason})".replace(" )", ")")
-    if closed.sent is not None:
-        return f"closed with {closed.sent.code} {closed.sent.reason}".rstrip()
-    return "the connection broke"
+        await self._connection.send(complaint(fault))

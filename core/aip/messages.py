@@ -51,6 +51,8 @@ class Command(AipModel):
     parameters: dict[str, Any] | None = None
     tool_type: ToolType
     call_id: str | None = None
+    # Ours (`core.aip.extras.Terms`); left out of a frame to a peer that has not announced it.
+    quarterdeck: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class Result(AipModel):

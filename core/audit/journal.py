@@ -32,6 +32,7 @@ from core.audit.store import DATABASE, Store
 from core.audit.verify import verify_home
 from core.audit.writer import Group, Writer
 from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalError, JournalUnavailable
+from core.quick import made
 
 SPOOL = "journal.spool"
 BLOBS = "blobs"
@@ -302,7 +303,7 @@ class Journal:
 def written(group: Group) -> list[Entry]:
     """The entries of a committed group as they stand in the journal."""
     return [
-        Entry.model_construct(**new.__dict__, seq=seq, time=time)
+        made(Entry, {**new.__dict__, "seq": seq, "time": time})
         for seq, (new, time) in enumerate(zip(group.entries, group.times, strict=True), group.first_seq)
     ]
 

@@ -111,7 +111,11 @@ class CellState(StrEnum):
 
 
 class Cell(Plain):
-    """One step on one device in one run. Times are UTC, ISO 8601; `result` is set when it has ended."""
+    """One step on one device in one run. Times are UTC, ISO 8601; `result` is set when it has ended.
+
+    `progress` says in words how far it has come, `output_tail` is the last of what it printed; both are only
+    of devices that tell, and stay as they were last heard.
+    """
 
     run: str
     device: str
@@ -123,6 +127,8 @@ class Cell(Plain):
     started_at: str | None = None
     ended_at: str | None = None
     note: str = ""
+    progress: str = ""
+    output_tail: str = ""
     result: CommandResult | None = None
 
 

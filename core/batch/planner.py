@@ -16,14 +16,14 @@ _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 class Explains(Protocol):
     """The dispatcher, as far as a plan needs it."""
 
-    def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision: ...
+    def explain(self, device: str, tool: str, parameters: dict[str, Any], actor: str = "") -> Decision: ...
 
 
-def make_plan(batch: Batch, devices: list[Device], dispatcher: Explains) -> Plan:
-    """Ask the policy about every step on every device."""
+def make_plan(batch: Batch, devices: list[Device], dispatcher: Explains, actor: str) -> Plan:
+    """Ask the policy about every step on every device, were `actor` to run it."""
     started = time.perf_counter()
     steps = flatten(batch.steps)
-    cells = [_cell(step, device, dispatcher) for device in devices for step in steps]
+    cells = [_cell(step, device, dispatcher, actor) for device in devices for step in steps]
     return Plan(
         devices=[device.name for device in devices],
         steps=[step.id for step in steps],
@@ -33,14 +33,14 @@ def make_plan(batch: Batch, devices: list[Device], dispatcher: Explains) -> Plan
     )
 
 
-def _cell(step: Step, device: Device, dispatcher: Explains) -> PlannedCell:
+def _cell(step: Step, device: Device, dispatcher: Explains, actor: str) -> PlannedCell:
     if not step.enabled:
         return PlannedCell(device=device.name, step=step.id, outcome="off", why="switched off")
     if device.health in (Health.OFFLINE, Health.RECONNECTING):
         why = f"{device.health.value}: {device.reason}" if device.reason else device.health.value
         return PlannedCell(device=device.name, step=step.id, outcome="offline", why=why)
     try:
-        decision = dispatcher.explain(device.name, step.tool, step.parameters)
+        decision = dispatcher.explain(device.name, step.tool, step.parameters, actor)
     except QuarterdeckError as error:
         if error.code is ErrorCode.CONTRACT_CHANGED:
             return PlannedCell(device=device.name, step=step.id, outcome="denied", why=error.message)

@@ -21,10 +21,12 @@ from core.dispatch.models import CommandResult
 from core.dispatch.order import Order, Stage
 from core.errors import JournalUnavailable, QuarterdeckError
 from core.ids import now_utc
+from core.quick import changed
 from core.tasks import TaskGroupOwner
 
 KEPT_IN_MEMORY = 50
 SWITCHED_OFF = "switched off"
+AT_A_TIME = 10
 
 
 class Dispatches(Protocol):
@@ -200,8 +202,11 @@ class Runner:
 
         try:
             async with asyncio.TaskGroup() as group:
-                for device in run.devices:
+                for number, device in enumerate(run.devices):
                     group.create_task(one(device), name=f"run {run.id} on {device}")
+                    if number % AT_A_TIME == 0:
+                        # A thousand devices begun in one turn of the loop would stop it for half a second.
+                        await asyncio.sleep(0)
         finally:
             self._end(run)
 
@@ -242,7 +247,7 @@ class Runner:
         self._set(run, device, step.id, call_id=order.call_id, started_at=now_utc(), state=CellState.RUNNING)
         result = await self._dispatcher.dispatch(order, on_stage)
         state = cell_state_of(result)
-        note = result.error.message if result.error else ""
+        note = result.error.message if result.error else result.note
         self._set(run, device, step.id, state=state, ended_at=now_utc(), note=note, result=result)
         return state is CellState.DONE
 
@@ -277,8 +282,10 @@ class Runner:
         run.ended.set()
 
     def _set(self, run: Live, device: str, step: str, **changes: Any) -> None:
-        cell = run.cells[device, step].model_copy(update=changes)
-        run.cells[device, step] = cell
+        known = run.cells[device, step]
+        if all(getattr(known, name) == value for name, value in changes.items()):
+            return
+        cell = run.cells[device, step] = changed(known, **changes)
         self._on_cell(cell)
         self._changes.mark(run.id)
 

@@ -27,6 +27,7 @@ from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
 from core.policy.models import Approval, ApprovalState
 from core.service import exit_codes
 from core.service.console import ApprovalChanged, CellChanged, Event, Missed, RunChanged
+from core.statements import short_code
 from core.tasks import TaskGroupOwner
 
 LOOK_AGAIN = 5.0
@@ -220,9 +221,20 @@ def card(approval: Approval) -> str:
             ("State", approval.state.value),
             ("Decided by", approval.decided_by or ""),
             ("Reason", approval.reason),
+            ("Approvals", of_words(approval)),
+            ("Code", short_code(request.digest)),
             ("Digest", request.digest),
         ]
     )
     size = len(canonical_bytes(request.parameters))
     title = styled("Arguments, complete", "bold")
     return f"{head}\n{title} ({size} bytes):\n{shown_json(request.parameters)}"
+
+
+def of_words(approval: Approval) -> str:
+    """How many of how many have approved; empty where one is enough."""
+    if approval.approvers == 1:
+        return ""
+    by = f" ({', '.join(approval.approved_by)})" if approval.approved_by else ""
+    needs = "; needs another operator" if approval.state is ApprovalState.WAITING else ""
+    return f"{len(approval.approved_by)} of {approval.approvers}{by}{needs}"

@@ -5,25 +5,23 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-import signal
 import sys
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import typer
 
 from core import __version__
 from core.cli import audit as audit_commands
 from core.cli import call as call_command
-from core.cli import show
+from core.cli import deciding_commands, device_commands, show
+from core.cli import policy as policy_commands
+from core.cli.base import EVERYWHERE, Given, HomeOption, JsonOption, in_session
+from core.cli.deciding_commands import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.output import ReaderGone, as_json, facts, note, print_error, say
-from core.cli.session import Session, actor, open_session
-from core.cli.signing import Unlocking, decide, unlock
+from core.cli.session import Session, actor
+from core.cli.signing import Unlocking
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.home import Home
-from core.policy.models import Approval, ApprovalState
 from core.service import exit_codes
 from core.service.console import API_VERSION
 from core.service.logfile import logging_nowhere
@@ -32,7 +30,6 @@ from core.service.start import ensure_service, service_status, stop_service
 # typer keeps the library below it to itself; this is the base of all errors in what was typed.
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
 
-EVERYWHERE = "Every command also takes --home DIR and --json."
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
@@ -45,36 +42,22 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-approvals_app = typer.Typer(help="What waits for an operator's answer.", no_args_is_help=True)
 audit_app = typer.Typer(help="The journal: find, show, verify.", no_args_is_help=True)
 service_app = typer.Typer(help="The process that owns a home.", no_args_is_help=True)
 runs_app = typer.Typer(help="Runs and their results.", no_args_is_help=True)
-app.add_typer(approvals_app, name="approvals")
+app.add_typer(deciding_commands.approvals_app, name="approvals")
+app.add_typer(deciding_commands.grants_app, name="grants")
+app.add_typer(deciding_commands.operators_app, name="operators")
 app.add_typer(audit_app, name="audit")
 app.add_typer(service_app, name="service")
 app.add_typer(runs_app, name="runs")
+app.add_typer(device_commands.app, name="devices")
+app.add_typer(policy_commands.app, name="policy")
+app.command("pair", epilog=EVERYWHERE)(device_commands.pair)
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What holds for every command."""
-
-    home: Home
-    json: bool
-
-
-Work = Callable[[Session], Coroutine[Any, Any, int | None]]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-HomeOption = Annotated[str | None, typer.Option("--home", help="The home to use.", metavar="DIR")]
 WaitOption = Annotated[
     float, typer.Option(min=0, help="How many seconds to wait for an approval where this is no terminal.")
-]
-OperatorOption = Annotated[str | None, typer.Option("--operator", help="Which operator signs.")]
-PassphraseFile = Annotated[
-    Path | None, typer.Option("--passphrase-file", help="A file whose first line unlocks the key.")
-]
-PassphraseFd = Annotated[
-    int | None, typer.Option("--passphrase-fd", help="An open file descriptor, likewise.", min=0)
 ]
 
 
@@ -83,37 +66,15 @@ def _everywhere(context: typer.Context, home: HomeOption = None, json: JsonOptio
     context.obj = Given(Home.choose(home), json)
 
 
-def _in_session(context: typer.Context, work: Work, wait_for_devices: bool = False) -> None:
-    given: Given = context.obj
-
-    async def whole() -> int:
-        _end_on_signals()
-        async with open_session(given.home, wait_for_devices) as session:
-            return await work(session) or exit_codes.DONE
-
-    raise typer.Exit(asyncio.run(whole()))
-
-
-def _end_on_signals() -> None:
-    """SIGTERM and SIGHUP end a command in order, as Ctrl+C does: what it hosts must not be left behind."""
-    this = asyncio.current_task()
-    loop = asyncio.get_running_loop()
-    for name in ("SIGTERM", "SIGHUP"):
-        # Windows has neither in its loop.
-        if this is not None and sys.platform != "win32":
-            loop.add_signal_handler(getattr(signal, name), this.cancel)
-
-
-@app.command(epilog=EVERYWHERE)
-def devices(context: typer.Context) -> None:
-    """List the devices and their health."""
-    _in_session(context, lambda session: show.devices(session, context.obj.json), wait_for_devices=True)
-
-
 @app.command(epilog=EVERYWHERE)
 def tools(context: typer.Context, device: Annotated[str | None, typer.Argument()] = None) -> None:
     """List the tools of one device, or of all, with risk and effect."""
-    _in_session(context, lambda session: show.tools(session, device, context.obj.json), wait_for_devices=True)
+    in_session(
+        context,
+        lambda session: show.tools(session, device, context.obj.json),
+        wait_for_devices=True,
+        device=device,
+    )
 
 
 @app.command(epilog=EVERYWHERE)
@@ -145,78 +106,7 @@ def call(
             unlocking=Unlocking(operator, passphrase_file, passphrase_fd),
         )
 
-    _in_session(context, work, wait_for_devices=True)
-
-
-@approvals_app.command("list", epilog=EVERYWHERE)
-def approvals_list(context: typer.Context) -> None:
-    """List what waits: highest risk first, then oldest."""
-    _in_session(context, lambda session: show.approvals(session, context.obj.json))
-
-
-@approvals_app.command("show", epilog=EVERYWHERE)
-def approvals_show(context: typer.Context, approval: Annotated[str, typer.Argument(metavar="ID")]) -> None:
-    """Show one request with everything that would be sent."""
-    _in_session(context, lambda session: show.approval(session, approval, context.obj.json))
-
-
-@approvals_app.command("approve", epilog=EVERYWHERE)
-def approvals_approve(
-    context: typer.Context,
-    approval: Annotated[str, typer.Argument(metavar="ID")],
-    reason: Annotated[str, typer.Option(help="Why, for the journal and the asker.")] = "",
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
-) -> None:
-    """Approve one request, once, with an operator's signature."""
-    _answer(context, approval, "approve", reason, Unlocking(operator, passphrase_file, passphrase_fd))
-
-
-@approvals_app.command("deny", epilog=EVERYWHERE)
-def approvals_deny(
-    context: typer.Context,
-    approval: Annotated[str, typer.Argument(metavar="ID")],
-    reason: Annotated[str, typer.Option(help="Why, for the journal and the asker.")] = "",
-    operator: OperatorOption = None,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
-) -> None:
-    """Deny one request, with an operator's signature; the asker receives the reason."""
-    _answer(context, approval, "deny", reason, Unlocking(operator, passphrase_file, passphrase_fd))
-
-
-def _answer(
-    context: typer.Context,
-    wanted: str,
-    verdict: Literal["approve", "deny"],
-    reason: str,
-    unlocking: Unlocking,
-) -> None:
-    async def work(session: Session) -> None:
-        approval = await session.console.approval(wanted)
-        key = await unlock(session, unlocking)
-        _say_answer(await decide(session, key, approval, verdict, reason), context.obj.json)
-
-    _in_session(context, work)
-
-
-def _say_answer(decided: Approval, json_wanted: bool) -> None:
-    if json_wanted:
-        say(as_json(decided.model_dump(mode="json")))
-        return
-    word = "Approved" if decided.state is ApprovalState.APPROVED else decided.state.value.capitalize()
-    say(
-        facts(
-            [
-                (word, decided.id),
-                ("Device", decided.request.device),
-                ("Tool", decided.request.tool_name),
-                ("By", decided.decided_by or ""),
-                ("Run", decided.run or ""),
-            ]
-        )
-    )
+    in_session(context, work, wait_for_devices=True, device=device)
 
 
 @audit_app.command("verify", epilog=EVERYWHERE)
@@ -234,25 +124,25 @@ def audit_find(
 ) -> None:
     """Find entries, newest first: tool:type_text status:failure device:lab-* dur:>2s since:1h text."""
     words = " ".join(query or [])
-    _in_session(context, lambda session: show.find(session, words, limit, before, context.obj.json))
+    in_session(context, lambda session: show.find(session, words, limit, before, context.obj.json))
 
 
 @audit_app.command("show", epilog=EVERYWHERE)
 def audit_show(context: typer.Context, seq: int) -> None:
     """Show one entry in full."""
-    _in_session(context, lambda session: show.entry(session, seq, context.obj.json))
+    in_session(context, lambda session: show.entry(session, seq, context.obj.json))
 
 
 @runs_app.command("list", epilog=EVERYWHERE)
 def runs_list(context: typer.Context, limit: Annotated[int, typer.Option(min=1, max=200)] = 50) -> None:
     """List the latest runs."""
-    _in_session(context, lambda session: show.runs(session, limit, context.obj.json))
+    in_session(context, lambda session: show.runs(session, limit, context.obj.json))
 
 
 @runs_app.command("show", epilog=EVERYWHERE)
 def runs_show(context: typer.Context, run: str) -> None:
     """Show one run with its results."""
-    _in_session(context, lambda session: show.run(session, run, context.obj.json))
+    in_session(context, lambda session: show.run(session, run, context.obj.json))
 
 
 @service_app.command("start", epilog=EVERYWHERE)
@@ -302,6 +192,7 @@ def service_status_command(context: typer.Context) -> None:
         ("Process", status.pid or ""),
         ("Version", status.version),
         ("Started", status.started_at),
+        ("Listens at", status.listening or status.listening_problem),
         ("Devices", status.devices if status.running else ""),
         ("Runs", status.running_runs if status.running else ""),
         ("Approvals", status.waiting_approvals if status.running else ""),

@@ -136,6 +136,7 @@ def result_text(result: CommandResult) -> str:
             ("Tool", result.tool_name),
             ("Status", f"{result.status.value} ({result.verdict.value})"),
             ("Took", f"{result.duration_ms:.0f} ms"),
+            ("Note", result.note),
             *[("Evidence", f"{one.media_type} {one.size} bytes {one.blob}") for one in result.evidence],
         ]
     )

@@ -39,25 +39,31 @@ def actor() -> str:
 
 
 @contextlib.asynccontextmanager
-async def open_session(home: Home, wait_for_devices: bool = False) -> AsyncIterator[Session]:
+async def open_session(
+    home: Home, wait_for_devices: bool = False, device: str | None = None
+) -> AsyncIterator[Session]:
     """Attach to the home's service, or host the core for as long as the context lasts.
+
+    Waited for is what runs on this computer and is starting, and `device`, wherever that is.
 
     Raises:
         ServiceError: somebody owns the home and cannot be talked to.
         QuarterdeckError: the home does not open.
     """
     async with contextlib.AsyncExitStack() as ends:
-        yield await _begin(ends, home, wait_for_devices)
+        yield await _begin(ends, home, wait_for_devices, device)
 
 
-async def _begin(ends: contextlib.AsyncExitStack, home: Home, wait_for_devices: bool) -> Session:
+async def _begin(
+    ends: contextlib.AsyncExitStack, home: Home, wait_for_devices: bool, device: str | None
+) -> Session:
     deadline = asyncio.get_running_loop().time() + BUSY_FOR
     while True:
         try:
             remote = await RemoteConsole.connect(home, "cli", actor())
             ends.push_async_callback(remote.close)
             if wait_for_devices:
-                await _until_devices_are_here(remote)
+                await _until_devices_are_here(remote, device)
             return Session(home, remote, hosted=False)
         except ServiceError as error:
             if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
@@ -71,7 +77,7 @@ async def _begin(ends: contextlib.AsyncExitStack, home: Home, wait_for_devices: 
             await asyncio.sleep(LOOK_AGAIN)
             continue
         if wait_for_devices:
-            await _until_devices_are_here(console)
+            await _until_devices_are_here(console, device)
         return Session(home, console, hosted=True)
 
 
@@ -88,12 +94,19 @@ async def _host(ends: contextlib.AsyncExitStack, home: Home) -> Console:
     return service.console(actor())
 
 
-async def _until_devices_are_here(console: Console) -> None:
+async def _until_devices_are_here(console: Console, wanted: str | None) -> None:
     """A core that has just been opened has no device yet: give those that are starting a moment."""
     events = console.events()
     state = await console.state()
     age = (datetime.now(UTC) - datetime.fromisoformat(state.service_started_at)).total_seconds()
-    missing = {device.name for device in state.devices if device.health not in _HERE}
+    # Remote devices are often away; nobody waits for those that were not asked for.
+    missing = {
+        device.name
+        for device in state.devices
+        if device.health not in _HERE
+        and device.paired
+        and (device.direction == "local" or device.name == wanted)
+    }
     try:
         if age >= DEVICES_WITHIN:
             # Long after the start, whoever is away is away.

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from core.audit.entries import Entry
+from core.audit.entries import Entry, Kind
 from core.batch.models import Run
 from core.cli.call import card
 from core.cli.output import as_json, facts, note, one_line, result_json, result_text, say, shown_json, table
@@ -15,6 +15,7 @@ from core.errors import DeviceError
 from core.fleet.models import Tool
 
 SECONDS = 19
+LATE_SHOWN = 200
 
 
 def _plain(models: list[Any]) -> list[dict[str, Any]]:
@@ -125,12 +126,23 @@ async def run(session: Session, wanted: str, json_wanted: bool) -> None:
     """One run with the result of each step on each device."""
     found = await session.console.run(wanted)
     results = [cell.result for cell in found.cells if cell.result is not None]
+    quoted = wanted.replace('"', "")
+    page = await session.console.entries(f'run:"{quoted}" kind:{Kind.LATE_ANSWER_RECEIVED}', None, LATE_SHOWN)
     if json_wanted:
-        say(as_json({"run": _dump(found.summary), "results": [result_json(result) for result in results]}))
+        told = [result_json(result) for result in results]
+        late = [_dump(one) for one in page.entries]
+        say(as_json({"run": _dump(found.summary), "results": told, "late_answers": late}))
         return
     say(_run_text(found))
     for result in results:
         say(f"\n{result_text(result)}")
+    if page.entries:
+        say("\nAnswers that came too late to count (`find seq:NUMBER` shows one):")
+        rows = [
+            (one.seq, _time(one.time), one.device or "", one.step or "", one.tool or "", one.status or "")
+            for one in page.entries
+        ]
+        say(table(("SEQ", "TIME (UTC)", "DEVICE", "STEP", "TOOL", "SAYS"), rows))
 
 
 def _run_text(found: Run) -> str:

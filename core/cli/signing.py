@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -10,7 +11,7 @@ from core.cli.output import note
 from core.cli.session import Session
 from core.cli.terminal import ask_line, is_terminal
 from core.errors import BadInput, ErrorCode, Refused
-from core.policy.models import Approval
+from core.policy.models import Approval, Operator
 from core.policy.operator_keys import (
     OperatorKey,
     create_operator_key,
@@ -19,6 +20,8 @@ from core.policy.operator_keys import (
     login_name,
     statement_for,
 )
+from core.policy.operators import endorsement_of
+from core.statements import SignedStatement
 
 LONGEST_PASSPHRASE = 4096
 
@@ -114,4 +117,10 @@ async def decide(
     return await session.console.decide(key.sign(statement_for(approval, verdict, key.name, reason)))
 
 
-__all__ = ["Unlocking", "decide", "unlock"]
+def endorse(key: OperatorKey, operator: Operator) -> SignedStatement:
+    """Vouch for another operator, with a signature that is good for a minute."""
+    expires = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
+    return key.sign(endorsement_of(operator, key.name, expires))
+
+
+__all__ = ["Unlocking", "decide", "endorse", "unlock"]

@@ -15,34 +15,67 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
 import platformdirs
 import structlog
 
+from core.aip.pairing import check_url, decode_pairing, encode_pairing
+from core.aip.tls import server_context
+from core.device.assembly import build_router
+from core.device.check import facts, report
 from core.device.client import DeviceClient, Ending
 from core.device.config import DeviceConfig, load_config
-from core.device.router import Router, build_router
-from core.errors import BadInput
+from core.device.desk import Desk
+from core.device.listener import DeviceListener, ListenAddress, read_address
+from core.device.router import Router
+from core.device.trust import TrustStore
+from core.errors import BadInput, DeviceError
 
 _LONGEST_TOKEN = 4096
+_LONGEST_PAIRING = 32_768
+# Servers that are fetched when they are first started take their time; a report does not wait for all of it.
+_MCP_STARTS_S = 20.0
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+Built = TypeVar("Built")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the device client; returns the exit code: 0 done, 1 no link, 2 bad input, 3 refused for good."""
+    """Run the device client; returns the exit code.
+
+    0 done, 1 it cannot listen now, 2 bad input, 3 refused for good (the token, or the name). With `--once`
+    also: 1 the link was lost, 4 the host's name is not known, 5 nothing answers, 6 the certificate is not
+    the right one, 7 what answers is no console.
+    """
     options = _parser().parse_args(arguments)
+    keep_memory_private()
     _log_to_stderr()
     try:
         config = load_config(options.config).closing(*options.closed)
+        trust = TrustStore(options.state)
+        if options.forget_pairing:
+            return _forget(trust)
+        if options.pair is not None:
+            return _pair(options, trust)
         token = _read_token() if options.token_stdin else None
-        return asyncio.run(_run(options, config, token))
-    except BadInput as error:
+        return asyncio.run(_run(options, config, trust, token))
+    except (BadInput, DeviceError) as error:
         sys.stderr.write(f"quarterdeck-device: {error.message}\n")
-        return int(Ending.BAD_INPUT)
+        # What a later attempt may mend has another code than what a person must.
+        return int(Ending.BAD_INPUT if isinstance(error, BadInput) else Ending.LOST)
     except KeyboardInterrupt:
         return int(Ending.DONE)
+
+
+def keep_memory_private() -> None:
+    """Have no core dump of this process, which has tokens and typed secrets in it, and no process look in.
+
+    Programs that it starts are not touched by this.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -50,7 +83,22 @@ def _parser() -> argparse.ArgumentParser:
         "quarterdeck-device", description="Offer this machine's tools to a console."
     )
     parser.add_argument("--connect", metavar="URL", help="the console's ws:// or wss:// address")
-    parser.add_argument("--name", default=socket.gethostname(), help="the name this device goes by")
+    parser.add_argument("--listen", metavar="HOST:PORT", help="let a console dial this device instead")
+    parser.add_argument(
+        "--pair",
+        metavar="STRING",
+        nargs="?",
+        const="",
+        help="remember the console whose pairing string this is (- reads it from standard input), and end; "
+        "with --listen, print the string for the console, remember where to listen, and end",
+    )
+    parser.add_argument(
+        "--forget-pairing",
+        action="store_true",
+        help="forget the console this device was paired with, or where it listens and its token, and end",
+    )
+    parser.add_argument("--advertise", metavar="HOST", help="with --listen: what consoles call this machine")
+    parser.add_argument("--name", help="the name this device goes by; otherwise the paired or the host's one")
     parser.add_argument("--config", type=Path, metavar="FILE", help="device.toml with this device's limits")
     parser.add_argument(
         "--token-stdin",
@@ -62,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="DIR",
         default=Path(platformdirs.user_data_dir("quarterdeck-device", appauthor=False)),
-        help="where content kept for undo lives",
+        help="where pairing, the record of actions and content kept for undo live",
     )
     parser.add_argument(
         "--closed",
@@ -74,37 +122,150 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--once", action="store_true", help="do not come back when the link ends")
     parser.add_argument("--check", action="store_true", help="say what would be offered, and end")
+    parser.add_argument("--json", action="store_true", help="with --check: as JSON")
     return parser
 
 
-async def _run(options: argparse.Namespace, config: DeviceConfig, token: str | None) -> int:
-    router = build_router(config, options.state, options.name)
-    if options.check:
-        sys.stdout.write(_report(options.name, config, router))
-        await router.close()
+def _pair(options: argparse.Namespace, trust: TrustStore) -> int:
+    """Remember a console, or make the string that one needs to dial us."""
+    if options.listen:
+        if options.pair:
+            raise BadInput("--listen makes a pairing string and --pair STRING takes one: not both")
+        address = read_address(options.listen)
+        name = options.name or socket.gethostname()
+        string = encode_pairing(trust.pairing_with_us(address, name, options.advertise))
+        trust.save_listening(address, options.advertise)
+        sys.stdout.write(string + "\n")
         return int(Ending.DONE)
-    if not options.connect:
-        await router.close()
-        raise BadInput("--connect URL is needed")
-    client = DeviceClient(options.connect, options.name, router, config, token)
+    if not options.pair:
+        raise BadInput("--pair takes the console's pairing string, or - to read it from standard input")
+    text = sys.stdin.read(_LONGEST_PAIRING) if options.pair == "-" else options.pair
+    pairing = decode_pairing(text)
+    trust.save_pairing(pairing)
+    sys.stdout.write(f"Paired as {pairing.name} with {pairing.url}; start quarterdeck-device to connect.\n")
+    return int(Ending.DONE)
+
+
+def _forget(trust: TrustStore) -> int:
+    """Know no console any more."""
+    if trust.forget():
+        sys.stdout.write(
+            "Forgotten: no console is dialled, and none that knew this device's token gets in.\n"
+        )
+    else:
+        sys.stdout.write("This device was not paired.\n")
+    return int(Ending.DONE)
+
+
+async def _run(
+    options: argparse.Namespace, config: DeviceConfig, trust: TrustStore, token: str | None
+) -> int:
+    if options.check:
+        return await _check(options, config, trust)
+    if options.connect and options.listen:
+        raise BadInput("--connect and --listen: not both")
+    link = await _link(options, config, trust, token)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError):
-            loop.add_signal_handler(number, client.stop)
+            loop.add_signal_handler(number, link.stop)
     if options.token_stdin:
-        _end_with_parent(lambda: loop.call_soon_threadsafe(client.stop))
-    return int(await client.run(once=options.once))
+        _end_with_parent(lambda: loop.call_soon_threadsafe(link.stop))
+    if isinstance(link, DeviceListener):
+        return int(await link.run())
+    return int(await link.run(once=options.once))
 
 
-def _report(name: str, config: DeviceConfig, router: Router) -> str:
-    found = {
-        "name": name,
-        "roots": [str(root) for root in config.roots],
-        "limits": config.limits.model_dump(),
-        "tools": sorted(info.tool_name for info in router.tools()),
-        "unavailable": [asdict(missing) for missing in router.unavailable],
-    }
-    return json.dumps(found, indent=2) + "\n"
+async def _link(
+    options: argparse.Namespace, config: DeviceConfig, trust: TrustStore, token: str | None
+) -> DeviceClient | DeviceListener:
+    """What the command line asks for, or what was set up with `--pair`."""
+    if options.listen:
+        return await _listener(options, config, trust, read_address(options.listen), options.name)
+    if options.connect:
+        name = options.name or socket.gethostname()
+        check_url(options.connect)
+        router = build_router(config, options.state, name)
+        return await _or_closed(
+            router,
+            lambda: DeviceClient(options.connect, name, router, config, token, state_dir=options.state),
+        )
+    paired, listening = trust.pairing(), trust.listening()
+    if paired is not None:
+        name = options.name or paired.name
+        router = build_router(config, options.state, name)
+        return await _or_closed(
+            router,
+            lambda: DeviceClient(
+                paired.url,
+                name,
+                router,
+                config,
+                paired.token,
+                fingerprint=paired.fingerprint,
+                state_dir=options.state,
+            ),
+        )
+    if listening is not None:
+        return await _listener(options, config, trust, listening[0], options.name)
+    raise BadInput("Which console? Pair first (--pair STRING), or use --connect URL or --listen HOST:PORT")
+
+
+async def _listener(
+    options: argparse.Namespace,
+    config: DeviceConfig,
+    trust: TrustStore,
+    address: ListenAddress,
+    name: str | None,
+) -> DeviceListener:
+    called = name or socket.gethostname()
+    token = trust.listening_token()
+    secure = None if address.loopback else server_context(trust.identity(called))
+    router = build_router(config, options.state, called)
+
+    def build() -> Desk:
+        try:
+            return Desk(called, router, config, options.state)
+        except DeviceError as error:
+            raise BadInput(error.message) from error
+
+    desk = await _or_closed(router, build)
+    try:
+        listener = DeviceListener(desk, address, token, secure)
+        await listener.start()
+    except (BadInput, DeviceError):
+        await desk.close()
+        raise
+    return listener
+
+
+async def _or_closed(router: Router, build: Callable[[], Built]) -> Built:
+    """What `build` makes; when it cannot, the router is closed."""
+    try:
+        return build()
+    except BadInput:
+        await router.close()
+        raise
+
+
+async def _check(options: argparse.Namespace, config: DeviceConfig, trust: TrustStore) -> int:
+    paired = None if options.name else _known_name(trust)
+    name = options.name or paired or socket.gethostname()
+    router = build_router(config, options.state, name)
+    if router.hosted is not None:
+        await router.hosted.settled(_MCP_STARTS_S)
+    found = facts(name, config, router, trust)
+    sys.stdout.write(json.dumps(found, indent=2) + "\n" if options.json else report(found))
+    await router.close()
+    return int(Ending.DONE)
+
+
+def _known_name(trust: TrustStore) -> str | None:
+    """The name this device was paired under; what is wrong with a pairing is a part of the report."""
+    with contextlib.suppress(BadInput):
+        pairing = trust.pairing()
+        return None if pairing is None else pairing.name
+    return None
 
 
 def _read_token() -> str:

@@ -5,39 +5,100 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
 
+from core.aip.extras import CANCEL_COMMAND, FEATURE_RECALL, RECALL_COMMAND
 from core.aip.messages import Command, Result, ResultStatus
 from core.device.config import Limits
+from core.device.delivery import MOST_RECALLED, Call, Deliveries, what_of
 from core.device.frames import Step
 from core.device.guard import result_size
+from core.device.progress import CallProgress
 from core.device.router import Router, failure
-from core.errors import DeviceError, ErrorCode
+from core.device.tool import NAMESPACE, tell_nobody
+from core.device.values import BinaryResult
+from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 
 SKIPPED = "Skipped due to previous failure (early_exit=True)."
 _SERVED_KEPT = 4096
 # A console takes 32 MiB in one frame; the results of one batch share what the rest of the frame leaves.
 _FRAME_ROOM = 30 * 1024 * 1024
 _SMALLEST_SHARE = 16 * 1024
+# A frame of a million commands would not be a batch but a flood.
+MOST_STEPS = 8192
+# What waits is held in memory, and each frame may be as large as the link allows.
+MOST_WAITING_BYTES = 128 * 1024 * 1024
+_CONTROL = (CANCEL_COMMAND, RECALL_COMMAND)
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """What the console behind a frame understands; `progress_of` makes a `Report` where it wants progress."""
+
+    features: frozenset[str] = frozenset()
+    progress_of: Callable[[str], CallProgress] | None = None
+
+
+STOCK = Asker()
+
+
+@dataclass(slots=True)
+class Frame:
+    """A frame at work or waiting for its turn; `begun` counts the steps that have had theirs."""
+
+    steps: Sequence[Step]
+    asker: Asker
+    arrived: float
+    size: int = 0
+    calls: list[Call | None] = field(default_factory=list)
+    withdrawn: set[str | None] = field(default_factory=set)
+    patience: asyncio.Timeout | None = None
+    begun: int = 0
+    repeats: bool = False
+
+    def ends_at(self, step: Step) -> float | None:
+        """When a step's own deadline passes, on the loop's clock."""
+        return None if step.terms is None else self.arrived + step.terms.deadline_s
+
+    def latest(self) -> float | None:
+        """When the last of all deadlines passes; None while a step has none."""
+        ends = [self.ends_at(step) for step in self.steps]
+        known = [end for end in ends if end is not None]
+        return max(known) if known and len(known) == len(ends) else None
 
 
 class BatchRunner:
     """Frames with an action run one after another; frames that only look run beside them."""
 
-    def __init__(self, router: Router, limits: Limits) -> None:
+    def __init__(self, router: Router, limits: Limits, deliveries: Deliveries | None = None) -> None:
         self._router = router
         self._limits = limits
+        self._deliveries = Deliveries() if deliveries is None else deliveries
         self._one_batch = asyncio.Lock()
         self._served: OrderedDict[str, None] = OrderedDict()
-        self._waiting = 0
+        self._frames: dict[int, Frame] = {}
 
-    def refusal(self, response_id: str | None) -> DeviceError | None:
-        """Why a frame may not run at all; None admits it, and remembers its id."""
-        if self._waiting >= self._limits.max_pending_frames:
+    def refusal(
+        self, response_id: str | None, steps: Sequence[Step] = (), asker: Asker = STOCK, size: int = 0
+    ) -> DeviceError | None:
+        """Why a frame of `size` bytes may not run at all; None admits it, and remembers its id."""
+        if all(_is_control(step) for step in steps) and steps:
+            # A console must be able to cancel while everything is full.
+            return None
+        if len(self._frames) >= self._limits.max_pending_frames:
             return DeviceError("This device has too many frames waiting", ErrorCode.TIMEOUT)
+        if len(steps) + sum(len(frame.steps) for frame in self._frames.values()) > MOST_STEPS:
+            return DeviceError("This device has too many commands waiting", ErrorCode.TIMEOUT)
+        waiting = sum(frame.size for frame in self._frames.values())
+        if waiting and waiting + size > MOST_WAITING_BYTES:
+            return DeviceError("This device has too many bytes of commands waiting", ErrorCode.TIMEOUT)
         if response_id is None:
             return None
         if response_id in self._served:
+            keyed = FEATURE_RECALL in asker.features and steps
+            if keyed and all(self._deliveries.find(step.call_id) is not None for step in steps):
+                return None
             return DeviceError(
                 "A frame with this response_id came before; nothing runs twice", ErrorCode.PROTOCOL_ERROR
             )
@@ -50,36 +111,224 @@ class BatchRunner:
         """Whether a frame is one command that waits for nothing."""
         if len(steps) != 1 or steps[0].command is None:
             return False
-        return self._router.is_instant(steps[0].command)
+        if _is_control(steps[0]):
+            return True
+        return self._router.is_instant(steps[0].command) and self._deliveries.find(steps[0].call_id) is None
 
-    async def run(self, steps: Sequence[Step]) -> list[Result]:
-        """One result for each step, in the order of the steps."""
-        commands = [step.command for step in steps if step.command is not None]
-        alone = any(not self._router.is_observation(command) for command in commands)
-        self._waiting += 1
+    def admit(self, steps: Sequence[Step], asker: Asker, arrived: float, size: int = 0) -> Frame:
+        """Note a frame's commands; from now on they can be cancelled and asked about. `serve` comes next.
+
+        `arrived` is when the frame came, on the loop's clock; deadlines count from then. `size`: its bytes.
+        """
+        frame = Frame(steps, asker, arrived, size)
+        self._frames[id(frame)] = frame
+        if FEATURE_RECALL in asker.features:
+            frame.repeats = bool(steps) and all(self._deliveries.find(step.call_id) for step in steps)
+            if not frame.repeats:
+                frame.calls = [self._accept(step) for step in steps]
+        return frame
+
+    async def run(self, steps: Sequence[Step], asker: Asker = STOCK) -> list[Result]:
+        """Admit and serve steps that come now."""
+        return await self.serve(self.admit(steps, asker, asyncio.get_running_loop().time()))
+
+    async def serve(self, frame: Frame) -> list[Result]:
+        """One result for each step of an admitted frame, in the order of the steps."""
         try:
-            async with self._one_batch if alone else contextlib.nullcontext():
-                return await self._in_order(steps)
+            if frame.repeats:
+                return [await self._again(frame, step) for step in frame.steps]
+            commands = [step.command for step in frame.steps if step.command is not None]
+            alone = any(not self._router.is_observation(command) for command in commands)
+            async with self._turn(frame) if alone else contextlib.nullcontext(True) as has_turn:
+                return await self._in_order(frame) if has_turn else self._not_started(frame)
         finally:
-            self._waiting -= 1
+            del self._frames[id(frame)]
+            self._end_calls(frame)
 
-    async def _in_order(self, steps: Sequence[Step]) -> list[Result]:
+    def cancel(self, call_id: str) -> bool:
+        """Stop a call that runs, or keep one that waits from starting; false where neither can be."""
+        if self._router.cancel(call_id):
+            return True
+        for frame in self._frames.values():
+            waiting = [step.call_id for step in frame.steps[frame.begun :]]
+            if call_id in waiting and not frame.repeats:
+                frame.withdrawn.add(call_id)
+                if frame.patience is not None and frame.withdrawn.issuperset(waiting):
+                    frame.patience.reschedule(asyncio.get_running_loop().time())
+                return True
+        return False
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, frame: Frame) -> AsyncIterator[bool]:
+        """Wait until no other frame with an action runs; false when that took too long or was called off."""
+        if frame.withdrawn.issuperset(step.call_id for step in frame.steps):
+            yield False
+            return
+        try:
+            async with asyncio.timeout_at(frame.latest()) as frame.patience:
+                await self._one_batch.acquire()
+        except TimeoutError:
+            yield False
+            return
+        finally:
+            frame.patience = None
+        try:
+            yield True
+        finally:
+            self._one_batch.release()
+
+    def _not_started(self, frame: Frame) -> list[Result]:
+        results = []
+        for index, step in enumerate(frame.steps):
+            results.append(failure(self._why_not_started(frame, step), step.call_id))
+            self._finish(frame, index, results[-1])
+        return results
+
+    def _why_not_started(self, frame: Frame, step: Step) -> DeviceError:
+        name = step.command.tool_name if step.command is not None else "It"
+        if step.call_id in frame.withdrawn:
+            return DeviceError(f"{name} was cancelled before it started", ErrorCode.CANCELLED)
+        seconds = step.terms.deadline_s if step.terms else 0.0
+        return DeviceError(f"{name} was not started within {seconds:g} s", ErrorCode.TIMEOUT)
+
+    async def _in_order(self, frame: Frame) -> list[Result]:
         results: list[Result] = []
         room, failed = _FRAME_ROOM, False
-        for step in steps:
+        for index, step in enumerate(frame.steps):
+            frame.begun = index + 1
             if failed and not (step.command is not None and step.command.tool_name == ""):
-                results.append(Result(status=ResultStatus.SKIPPED, error=SKIPPED, call_id=step.call_id))
-                continue
-            if step.command is None:
+                result = Result(status=ResultStatus.SKIPPED, error=SKIPPED, call_id=step.call_id)
+            elif step.command is None:
                 fault = step.fault or DeviceError("Not a command", ErrorCode.PROTOCOL_ERROR)
                 result = failure(fault, step.call_id)
+            elif step.call_id in frame.withdrawn:
+                result = failure(self._why_not_started(frame, step), step.call_id)
             else:
-                result = await self._one(step.command, room, alone=len(steps) == 1)
-                if len(steps) > 1:
-                    room = max(_SMALLEST_SHARE, room - result_size(result.result))
+                result = await self._one(frame, index, step.command, room)
+                if len(frame.steps) > 1:
+                    room = max(_SMALLEST_SHARE, room - _size(result))
             failed = failed or result.status is ResultStatus.FAILURE
+            self._finish(frame, index, result)
             results.append(result)
         return results
 
-    async def _one(self, command: Command, room: int, *, alone: bool) -> Result:
-        return await self._router.run(command, self._limits.tool_timeout_s, None if alone else room)
+    async def _one(self, frame: Frame, index: int, command: Command, room: int) -> Result:
+        step, call = frame.steps[index], frame.calls[index] if frame.calls else None
+        if command.tool_name in _CONTROL:
+            return self._control(command, frame.asker)
+        try:
+            if frame.calls and call is None and command.call_id is not None:
+                return self._known(step)
+            if call is not None:
+                self._deliveries.begin(call)
+        except QuarterdeckError as error:
+            return failure(error, command.call_id)
+        seconds = self._limits.tool_timeout_s
+        if (end := frame.ends_at(step)) is not None:
+            seconds = min(seconds, end - asyncio.get_running_loop().time())
+        most = room if len(frame.steps) > 1 else None
+        make = frame.asker.progress_of
+        if make is None or command.call_id is None or self._router.is_instant(command):
+            return await self._router.run(command, seconds, most, tell_nobody, step.terms, binary=True)
+        progress = make(command.call_id)
+        try:
+            return await self._router.run(command, seconds, most, progress, step.terms, binary=True)
+        finally:
+            await progress.close()
+
+    def _control(self, command: Command, asker: Asker) -> Result:
+        parameters = command.parameters or {}
+        try:
+            if command.tool_name == CANCEL_COMMAND:
+                wanted = parameters.get("call_id")
+                answer = {"cancelled": isinstance(wanted, str) and self.cancel(wanted)}
+                return _success(command, answer)
+            if FEATURE_RECALL not in asker.features:
+                raise BadInput("recall was not agreed on this link", ErrorCode.UNKNOWN_TOOL)
+            asked = parameters.get("call_ids")
+            if not isinstance(asked, list) or not all(
+                isinstance(one, str) and len(one) <= 200 for one in asked
+            ):
+                raise BadInput("call_ids must be a list of texts")
+            if len(asked) > MOST_RECALLED:
+                raise BadInput(f"At most {MOST_RECALLED} calls are recalled at once", ErrorCode.TOO_LARGE)
+            found, blobs = self._deliveries.recall(list(dict.fromkeys(asked)), _FRAME_ROOM)
+        except QuarterdeckError as error:
+            return failure(error, command.call_id)
+        return _success(command, found, BinaryResult(status=ResultStatus.SUCCESS, blobs=blobs))
+
+    def _accept(self, step: Step) -> Call | None:
+        """Note a command that has not been seen; None for one that has no id, or is known."""
+        command = step.command
+        if command is None or command.call_id is None or _is_control(step):
+            return None
+        if self._deliveries.find(command.call_id) is not None:
+            return None
+        try:
+            action = not self._router.is_observation(command)
+            return self._deliveries.accept(command, step.terms, action=action)
+        except DeviceError:
+            return None
+
+    async def _again(self, frame: Frame, step: Step) -> Result:
+        """Answer a command that came before with its first result, once there is one."""
+        try:
+            call = self._same(step)
+            seconds = self._limits.tool_timeout_s
+            if (end := frame.ends_at(step)) is not None:
+                seconds = min(seconds, end - asyncio.get_running_loop().time())
+            async with asyncio.timeout(max(seconds, 0.0)):
+                return await self._deliveries.wait(call)
+        except TimeoutError:
+            late = DeviceError("It is still running; ask again", ErrorCode.OUTCOME_UNKNOWN)
+            return failure(late, step.call_id)
+        except QuarterdeckError as error:
+            return failure(error, step.call_id)
+
+    def _known(self, step: Step) -> Result:
+        """A step that came before, inside a frame with others that did not: it cannot wait there."""
+        call = self._same(step)
+        if call.state in {"waiting", "running"}:
+            raise DeviceError(
+                "This call is known and has not ended; ask for it in a frame of its own",
+                ErrorCode.PROTOCOL_ERROR,
+            )
+        return self._deliveries.result_of(call)
+
+    def _same(self, step: Step) -> Call:
+        call = self._deliveries.find(step.call_id)
+        if call is None or step.command is None:
+            raise DeviceError("This call_id cannot be kept on this device", ErrorCode.PROTOCOL_ERROR)
+        if call.what and call.what != what_of(step.command, step.terms):
+            raise DeviceError(
+                "This call_id was that of another command; nothing was run", ErrorCode.PROTOCOL_ERROR
+            )
+        return call
+
+    def _finish(self, frame: Frame, index: int, result: Result) -> None:
+        call = frame.calls[index] if frame.calls else None
+        if call is not None and call.state != "done":
+            self._deliveries.finish(call, result, _size(result))
+
+    def _end_calls(self, frame: Frame) -> None:
+        """Nothing may wait for a frame that ended before all of it was answered."""
+        for index, step in enumerate(frame.steps if frame.calls else ()):
+            lost = DeviceError("The device client ended while it had this call", ErrorCode.OUTCOME_UNKNOWN)
+            self._finish(frame, index, failure(lost, step.call_id))
+
+
+def _is_control(step: Step) -> bool:
+    return step.command is not None and step.command.tool_name in _CONTROL
+
+
+def _success(command: Command, answer: object, base: Result | None = None) -> Result:
+    result = base or Result(status=ResultStatus.SUCCESS)
+    result.result, result.namespace, result.call_id = answer, NAMESPACE, command.call_id
+    return result
+
+
+def _size(result: Result) -> int:
+    size = result_size(result.result)
+    if isinstance(result, BinaryResult):
+        size += sum(len(frame) for frame in result.blobs.values()) * 4 // 3
+    return size

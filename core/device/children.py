@@ -1,4 +1,7 @@
-"""Child processes in process groups of their own, whose output is bounded while it is read."""
+"""Child processes in process groups of their own, whose output is bounded, and told, while it is read.
+
+On Linux a warden starts them, so that they end when the device client does, however it does.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,17 @@ from pathlib import Path
 
 import psutil
 
-_CHUNK = 65_536
+from core.device.child_output import Budget, Pipe, StreamReading, Teller
+from core.device.held_paths import HeldPath
+from core.device.tool import Report, tell_nobody
+from core.device.warden import Started, WardenLink
+from core.errors import DeviceError, ErrorCode
+
 # A background child may hold the pipes for ever; this long after the shell's end we stop reading.
 _AFTER_END_S = 0.2
 _POLITE_S = 0.5
+# The warden gives up on a process that even this signal does not end.
+_KILLED_S = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,116 +42,176 @@ class Finished:
     truncated: bool
 
 
-class Budget:
-    """How many bytes of output may still be kept, for both streams of one command together."""
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A program to run in `folder`. `more` are descriptors that it gets as 3 and on.
 
-    def __init__(self, most: int) -> None:
-        self.left = most
-        self.truncated = False
-
-    def take(self, data: bytes) -> bytes:
-        """The beginning of `data` that there is still room for."""
-        kept = data[: self.left]
-        self.left -= len(kept)
-        self.truncated = self.truncated or len(kept) < len(data)
-        return kept
-
-
-class _Pipe:
-    """One output stream: everything is read so that the writer never blocks; the budget says what is kept.
-
-    It is a pipe of our own rather than asyncio's, whose `wait()` does not return before every holder of the
-    other end, background children included, has let go of it.
+    `contained` and `group` are as `core.device.warden_process.Order` says.
     """
 
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
-        self._kept = bytearray()
-        self._end, self.for_child = os.pipe()
-        self.closed = asyncio.Event()
-        os.set_blocking(self._end, False)
-        asyncio.get_running_loop().add_reader(self._end, self._read)
-
-    def started(self) -> None:
-        """The child has its copy of the writing end; ours would keep the pipe open."""
-        os.close(self.for_child)
-        self.for_child = -1
-
-    def _read(self) -> None:
-        try:
-            data = os.read(self._end, _CHUNK)
-        except BlockingIOError:
-            return
-        if data:
-            self._kept += self._budget.take(data)
-        else:
-            self.finish()
-
-    def finish(self) -> bytes:
-        """Stop reading and return what was kept."""
-        if self._end >= 0:
-            asyncio.get_running_loop().remove_reader(self._end)
-            os.close(self._end)
-            self._end = -1
-        if self.for_child >= 0:
-            self.started()
-        self.closed.set()
-        return bytes(self._kept)
-
-
-class _Stream:
-    """The same over asyncio's own pipes, for Windows, where a loop cannot watch a plain pipe."""
-
-    def __init__(self, reader: asyncio.StreamReader, budget: Budget) -> None:
-        self._kept = bytearray()
-        self._budget = budget
-        self._reader = reader
-
-    async def read(self) -> None:
-        while data := await self._reader.read(_CHUNK):
-            self._kept += self._budget.take(data)
-
-    def finish(self) -> bytes:
-        return bytes(self._kept)
+    program: list[str]
+    folder: Path
+    timeout: float
+    environment: dict[str, str] | None = None
+    report: Report = tell_nobody
+    more: tuple[int, ...] = ()
+    contained: bool = False
+    group: str = ""
 
 
 class Children:
-    """Runs shell commands and knows how many are running."""
+    """Runs commands and knows how many are running."""
 
     def __init__(self, max_output_bytes: int) -> None:
         self._most = max_output_bytes
+        self._warden = WardenLink()
+        self._launched: list[psutil.Process] = []
         self.running = 0
 
-    async def run_shell(self, command: str, folder: Path, timeout: float) -> Finished:
+    def launched(self) -> int:
+        """How many of the programs that `launch` started still run."""
+        self._launched = [one for one in self._launched if _is_alive(one)]
+        return len(self._launched)
+
+    async def run_shell(
+        self, command: str, folder: HeldPath, timeout: float, report: Report = tell_nobody
+    ) -> Finished:
         """Run one line in the platform's shell until it ends or `timeout` seconds are over.
 
-        When the time is over, or the calling task is cancelled, the whole process group is killed. A
+        When the time is over, or the calling task is cancelled, everything that came of it is killed. A
         background child that the shell leaves behind is not waited for.
         """
+        if sys.platform == "win32":
+            self.running += 1
+            try:
+                return await run_windows(command, folder.path, timeout, Budget(self._most), report)
+            finally:
+                self.running -= 1
+        shell = shutil.which("bash") or "/bin/sh"
+        return await self.run(Job([shell, "-c", command], folder.path, timeout, report=report), folder)
+
+    async def run(self, job: Job, held: HeldPath | None = None) -> Finished:
+        """Run a program as `run_shell` does; it starts in `held`, which cannot be swapped meanwhile."""
         self.running += 1
         try:
-            run = run_windows if sys.platform == "win32" else run_posix
-            return await run(command, folder, timeout, Budget(self._most))
+            budget = Budget(self._most)
+            if sys.platform != "linux":
+                return await run_posix(job, budget)
+            with contextlib.ExitStack() as descriptors:
+                null = os.open(os.devnull, os.O_RDONLY)
+                descriptors.callback(os.close, null)
+                folder = held.open() if held else os.open(job.folder, os.O_RDONLY | os.O_DIRECTORY)
+                descriptors.callback(os.close, folder)
+                return await self._under_warden(job, budget, null, folder)
         finally:
             self.running -= 1
 
+    async def launch(self, program: list[str], environment: dict[str, str], folder: Path) -> int:
+        """Start a program that lives on without us, its output thrown away; returns its process id.
 
-async def run_posix(command: str, folder: Path, timeout: float, budget: Budget) -> Finished:
-    """Run a line in a process group of its own."""
+        Raises:
+            DeviceError: it cannot be started.
+        """
+        pid = await self._launch(program, environment, folder)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._launched.append(psutil.Process(pid))
+        return pid
+
+    async def _launch(self, program: list[str], environment: dict[str, str], folder: Path) -> int:
+        if sys.platform != "linux":
+            return launch_detached(program, environment, folder)
+        null = os.open(os.devnull, os.O_RDWR)
+        where = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            started = await self._warden.start(program, environment, where, (null, null, null), detached=True)
+        finally:
+            os.close(null)
+            os.close(where)
+        return started.pid
+
+    async def close(self) -> None:
+        """Kill what runs, and wait for the warden's end."""
+        await self._warden.close()
+
+    async def _under_warden(self, job: Job, budget: Budget, null: int, folder: int) -> Finished:
+        begun = time.monotonic()
+        pipes = _pipes(budget, job.report)
+        started: Started | None = None
+        ended = False
+        try:
+            started = await self._warden.start(
+                job.program,
+                dict(os.environ) if job.environment is None else job.environment,
+                folder,
+                (null, *(pipe.for_child for pipe in pipes), *job.more),
+                contained=job.contained,
+                group=job.group,
+            )
+            for pipe in pipes:
+                pipe.started()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(job.timeout):
+                    await asyncio.shield(started.ended)
+                    ended = True
+            if ended:
+                await _last_words(pipes)
+            else:
+                await self._end(started)
+        finally:
+            if started is not None and not started.ended.done():
+                self._warden.end(started.number, force=True)
+            stdout, stderr = (pipe.finish() for pipe in pipes)
+        code = _exit_code(started.ended.result()) if ended else None
+        return Finished(stdout, stderr, code, time.monotonic() - begun, budget.truncated)
+
+    async def _end(self, started: Started) -> None:
+        """Ask the group to end, and kill what is left, in the group or not, half a second later."""
+        self._warden.end(started.number, force=False)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_POLITE_S):
+                await asyncio.shield(started.ended)
+        self._warden.end(started.number, force=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_KILLED_S):
+                await asyncio.shield(started.ended)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _pipes(budget: Budget, report: Report) -> tuple[Pipe, Pipe]:
+    return Pipe(budget, Teller(report, "stdout")), Pipe(budget, Teller(report, "stderr"))
+
+
+async def _last_words(pipes: tuple[Pipe, ...]) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_AFTER_END_S):
+            await asyncio.gather(*(pipe.closed.wait() for pipe in pipes))
+
+
+def _exit_code(code: int) -> int:
+    return 128 - code if code < 0 else code
+
+
+async def run_posix(job: Job, budget: Budget) -> Finished:
+    """Run a program in a process group of its own, where there is no warden: macOS."""
     started = time.monotonic()
-    pipes = (_Pipe(budget), _Pipe(budget))
+    pipes = _pipes(budget, job.report)
     process: asyncio.subprocess.Process | None = None
     ended = False
     try:
         starting = asyncio.get_running_loop().create_task(
             asyncio.create_subprocess_exec(
-                shutil.which("bash") or "/bin/sh",
-                "-c",
-                command,
+                *job.program,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=pipes[0].for_child,
                 stderr=pipes[1].for_child,
-                cwd=folder,
+                cwd=job.folder,
+                env=job.environment,
                 start_new_session=True,
             )
         )
@@ -154,22 +224,18 @@ async def run_posix(command: str, folder: Path, timeout: float, budget: Budget) 
         for pipe in pipes:
             pipe.started()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(job.timeout):
                 await process.wait()
                 ended = True
         if ended:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_AFTER_END_S):
-                    await asyncio.gather(*(pipe.closed.wait() for pipe in pipes))
+            await _last_words(pipes)
         else:
             await _end_group(process)
     finally:
         if process is not None and not ended:
             _signal_group(process, signal.SIGKILL)
         stdout, stderr = (pipe.finish() for pipe in pipes)
-    code = process.returncode if ended else None
-    if code is not None and code < 0:
-        code = 128 - code
+    code = _exit_code(process.returncode) if ended and process.returncode is not None else None
     return Finished(stdout, stderr, code, time.monotonic() - started, budget.truncated)
 
 
@@ -190,7 +256,34 @@ def _signal_group(process: asyncio.subprocess.Process, number: int) -> None:
             os.killpg(process.pid, number)
 
 
-async def run_windows(command: str, folder: Path, timeout: float, budget: Budget) -> Finished:
+_launched: list[subprocess.Popen[bytes]] = []
+
+
+def launch_detached(program: list[str], environment: dict[str, str], folder: Path) -> int:
+    """Start a program in a session of its own, where there is no warden."""
+    _launched[:] = [one for one in _launched if one.poll() is None]
+    try:
+        process = subprocess.Popen(
+            program,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            cwd=folder,
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )
+    except OSError as error:
+        raise DeviceError(
+            f"{program[0]} cannot be started: {error.strerror}", ErrorCode.TOOL_FAILED
+        ) from error
+    _launched.append(process)
+    return process.pid
+
+
+async def run_windows(
+    command: str, folder: Path, timeout: float, budget: Budget, report: Report = tell_nobody
+) -> Finished:
     """Run a line where there are no process groups; a time-out kills every descendant instead."""
     started = time.monotonic()
     process = await asyncio.create_subprocess_shell(
@@ -203,7 +296,10 @@ async def run_windows(command: str, folder: Path, timeout: float, budget: Budget
     )
     assert process.stdout is not None
     assert process.stderr is not None
-    streams = (_Stream(process.stdout, budget), _Stream(process.stderr, budget))
+    streams = (
+        StreamReading(process.stdout, budget, Teller(report, "stdout")),
+        StreamReading(process.stderr, budget, Teller(report, "stderr")),
+    )
     ended = False
     try:
         async with asyncio.timeout(timeout), asyncio.TaskGroup() as reading:

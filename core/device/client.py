@@ -1,74 +1,62 @@
-"""A device's end of a link: registers, keeps the heartbeat, and answers every command frame once."""
+"""A device that dials its console: connects, registers, serves, and comes back when the link ends."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import platform
 import random
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 import structlog
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from core import __version__
-from core.aip.error_text import error_text, read_error_text
-from core.aip.extras import FEATURE_CANCEL
-from core.aip.messages import (
-    ClientMessage,
-    FrameStatus,
-    Result,
-    ServerMessage,
-    now_stamp,
-    read_server_frame,
-)
-from core.device.batches import BatchRunner
+from core.aip.pairing import check_url, is_loopback
+from core.aip.tls import pinned_client_context
 from core.device.config import DeviceConfig
-from core.device.frames import Received, read_frame
-from core.device.router import Router, failure
-from core.device.system_info import registration
-from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
-from core.tasks import TaskGroupOwner
+from core.device.desk import Desk
+from core.device.router import Router
+from core.device.session import Session, Timing
+from core.errors import BadInput, DeviceError, ErrorCode, Refused
+
+__all__ = ["DeviceClient", "Ending", "LinkEnd", "Timing"]
 
 log = structlog.get_logger(__name__)
 
-FEATURES = (FEATURE_CANCEL, "typed_errors", "parallel_observations", "observation_refs", "undo")
-_LAST_WORDS_S = 2.0
-_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
-
 
 class Ending(IntEnum):
-    """Why the client ended; the process's exit code."""
+    """Why the client, or one attempt of it, ended; the process's exit code."""
 
     DONE = 0
     LOST = 1
     BAD_INPUT = 2
     REFUSED = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Seconds. `back_off` is the range of the wait between two attempts."""
-
-    register: float = 10.0
-    heartbeat: float = 20.0
-    ping: float = 20.0
-    back_off: tuple[float, float] = (0.2, 10.0)
-    max_frame_bytes: int = 64 * 1024 * 1024
+    UNKNOWN_HOST = 4
+    UNREACHABLE = 5
+    UNTRUSTED = 6
+    PROTOCOL = 7
 
 
 @dataclass(frozen=True, slots=True)
 class LinkEnd:
-    """How one attempt ended: whether the console took us, and why it never will."""
+    """How one attempt ended, and why. `registered` says whether the console took us."""
 
     registered: bool
-    refused: str | None = None
+    ending: Ending
+    reason: str = ""
+
+
+class _Connect(connect):
+    """Follows no redirect: our token is for the address that was paired and for no other."""
+
+    def process_redirect(self, exc: Exception) -> Exception:
+        return exc
 
 
 class DeviceClient:
@@ -82,21 +70,31 @@ class DeviceClient:
         config: DeviceConfig,
         token: str | None = None,
         timing: Timing = Timing(),
+        *,
+        fingerprint: str = "",
+        state_dir: Path | None = None,
     ) -> None:
+        """`fingerprint`: the SHA-256 of the only certificate that is accepted; without it, the system's
+        authorities are believed. `state_dir`: where the record of actions is kept over restarts.
+
+        Raises:
+            BadInput: the address cannot be used, or the state folder cannot.
+        """
+        check_url(url)
         parts = urlsplit(url)
-        if parts.scheme not in {"ws", "wss"} or not parts.hostname:
-            raise BadInput("--connect takes a ws:// or wss:// address")
+        if fingerprint and parts.scheme != "wss":
+            raise BadInput("A certificate can only be pinned for a wss:// address")
         self._url = url
         # The query may hold a token, so it is never shown.
         self._shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-        self._loopback = parts.hostname in _LOOPBACK
-        self._name = name
-        self._router = router
+        self._host = parts.hostname or ""
+        self._secure = _trust(fingerprint) if parts.scheme == "wss" else None
         self._token = token
         self._timing = timing
-        self._tasks = TaskGroupOwner(f"device {name}")
-        self._batches = BatchRunner(router, config.limits)
-        self._serving: set[asyncio.Task[None]] = set()
+        try:
+            self._desk = Desk(name, router, config, state_dir)
+        except DeviceError as error:
+            raise BadInput(error.message) from error
         self._stopping = asyncio.Event()
         self.on_registered: Callable[[], None] | None = None
 
@@ -106,29 +104,29 @@ class DeviceClient:
 
     async def run(self, once: bool = False) -> Ending:
         """Keep a link until stopped; with `once`, for one registration at most."""
+        loop = asyncio.get_running_loop()
         attempt = 0
-        stopped = self._tasks.spawn("stop", self._stopping.wait())
+        stopped = self._desk.tasks.spawn("stop", self._stopping.wait())
         try:
             while not self._stopping.is_set():
-                link = self._tasks.spawn("link", self._one_link())
+                began = loop.time()
+                link = self._desk.tasks.spawn("link", self._one_link())
                 await asyncio.wait({link, stopped}, return_when=asyncio.FIRST_COMPLETED)
                 if self._stopping.is_set():
                     break
                 end = link.result()
-                if end.refused is not None:
-                    log.error("refused for good", console=self._shown, reason=end.refused)
+                if end.ending is Ending.REFUSED:
+                    log.error("refused for good", console=self._shown, reason=end.reason)
                     return Ending.REFUSED
                 if once:
-                    return Ending.DONE if end.registered else Ending.LOST
-                attempt = 0 if end.registered else attempt + 1
-                await self._wait_a_little(attempt)
+                    return Ending.DONE if end.registered else end.ending
+                # A console that takes us and drops us at once is not dialled at full speed either.
+                good = end.registered and loop.time() - began >= self._timing.good
+                attempt = 0 if good else attempt + 1
+                await self._wait_a_little(max(0, attempt - 1))
             return Ending.DONE
         finally:
-            await self._router.close()
-            if self._serving:
-                # What was just cancelled still has its answer to give; a dead link gives up at once.
-                await asyncio.wait(self._serving, timeout=_LAST_WORDS_S)
-            await self._tasks.close()
+            await self._desk.close()
 
     async def _wait_a_little(self, attempt: int) -> None:
         low, high = self._timing.back_off
@@ -144,39 +142,64 @@ class DeviceClient:
         registered = False
         try:
             async with self._connection() as connection:
-                refused = await self._register(connection)
-                if refused is not None:
-                    return LinkEnd(False, refused)
+                session = Session(connection, self._desk, self._timing)
+                await session.register()
                 registered = True
-                log.info("registered", console=self._shown, name=self._name)
+                log.info(
+                    "registered",
+                    console=self._shown,
+                    name=self._desk.name,
+                    features=sorted(session.features),
+                )
                 if self.on_registered is not None:
                     self.on_registered()
-                heartbeat = self._tasks.spawn("heartbeat", self._heartbeat(connection))
-                try:
-                    async for data in connection:
-                        await self._receive(connection, data)
-                finally:
-                    heartbeat.cancel()
-        except InvalidStatus as error:
+                await session.serve()
+                ended = LinkEnd(True, Ending.LOST, "the console closed it")
+        except (OSError, InvalidHandshake, ConnectionClosed, DeviceError, Refused) as error:
+            ended = LinkEnd(registered, *self._in_words(error))
+        if ended.ending is not Ending.REFUSED:
+            log.warning("no link", console=self._shown, fault=ended.ending.name.lower(), reason=ended.reason)
+        return ended
+
+    def _in_words(self, error: Exception) -> tuple[Ending, str]:
+        """What went wrong, so that a person knows where to look."""
+        if isinstance(error, Refused):
+            return Ending.REFUSED, error.message
+        if isinstance(error, InvalidStatus):
             status = error.response.status_code
             if status in {401, 403}:
-                return LinkEnd(False, f"HTTP {status}: the token is not accepted")
-            log.warning("no link", console=self._shown, reason=f"HTTP {status}")
-        except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed, DeviceError) as error:
-            log.warning("no link", console=self._shown, reason=str(error) or type(error).__name__)
-        return LinkEnd(registered)
+                return Ending.REFUSED, f"HTTP {status}: the token is not accepted"
+            return Ending.PROTOCOL, f"HTTP {status}: something answers there, but no console takes devices"
+        if isinstance(error, InvalidHandshake):
+            return Ending.PROTOCOL, f"What answers there speaks no WebSocket: {error}"
+        if isinstance(error, DeviceError):
+            protocol = error.code is ErrorCode.PROTOCOL_ERROR
+            return (Ending.PROTOCOL if protocol else Ending.LOST), error.message
+        if isinstance(error, socket.gaierror):
+            return Ending.UNKNOWN_HOST, f"The name {self._host} is not known (DNS): {error.strerror}"
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return Ending.UNTRUSTED, f"The certificate is not accepted: {_certificate_fault(error)}"
+        if isinstance(error, ssl.SSLError):
+            return Ending.UNTRUSTED, f"No encrypted link can be made: {error.reason or error}"
+        if isinstance(error, ConnectionRefusedError):
+            return Ending.UNREACHABLE, "The connection was refused: nothing listens there"
+        if isinstance(error, TimeoutError):
+            return Ending.UNREACHABLE, f"No answer came within {self._timing.register:g} s"
+        if isinstance(error, OSError):
+            return Ending.UNREACHABLE, f"It cannot be reached: {error.strerror or error}"
+        return Ending.LOST, str(error) or type(error).__name__
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[ClientConnection]:
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else None
-        secure = ssl.create_default_context() if self._url.startswith("wss:") else None
-        connection = await connect(
+        loopback = is_loopback(self._host)
+        connection = await _Connect(
             self._url,
             additional_headers=headers,
-            ssl=secure,
+            ssl=self._secure,
             # A proxy from the environment has no business between two ends on one machine.
-            proxy=None if self._loopback else True,
-            compression=None if self._loopback else "deflate",
+            proxy=None if loopback else True,
+            compression=None if loopback else "deflate",
             max_size=self._timing.max_frame_bytes,
             open_timeout=self._timing.register,
             ping_interval=self._timing.ping,
@@ -188,129 +211,10 @@ class DeviceClient:
         finally:
             await connection.close(1001 if self._stopping.is_set() else 1000)
 
-    async def _register(self, connection: ClientConnection) -> str | None:
-        """Introduce ourselves; returns why the console will never have us, or None when it has.
 
-        Raises:
-            DeviceError: not now, but perhaps later.
-        """
-        features = ["cli", "file_system"]
-        if any(info.tool_name == "screenshot" for info in self._router.tools()):
-            features.append("gui")
-        info = registration(self._name, features)
-        hello = ClientMessage(
-            type="register",
-            status=FrameStatus.OK,
-            client_id=self._name,
-            timestamp=now_stamp(),
-            metadata={
-                "system_info": info,
-                "registration_time": now_stamp(),
-                "platform": info["platform"],
-                "quarterdeck": {
-                    "version": __version__,
-                    "features": list(FEATURES),
-                    "unavailable": [asdict(missing) for missing in self._router.unavailable],
-                },
-            },
-        )
-        await connection.send(hello.model_dump_json())
-        try:
-            async with asyncio.timeout(self._timing.register):
-                answer = read_server_frame(await connection.recv())
-        except TimeoutError:
-            raise DeviceError("The console did not answer the registration") from None
-        if answer.status is not FrameStatus.OK:
-            said = read_error_text(answer.error or "no reason given", ErrorCode.DEVICE_OFFLINE)
-            if said.code is ErrorCode.INVALID_ARGUMENTS:
-                return said.message
-            raise DeviceError(f"The console refused the registration: {said.message}")
-        return None
+def _trust(fingerprint: str) -> ssl.SSLContext:
+    return pinned_client_context(fingerprint) if fingerprint else ssl.create_default_context()
 
-    async def _heartbeat(self, connection: ClientConnection) -> None:
-        while True:
-            await asyncio.sleep(self._timing.heartbeat)
-            beat = ClientMessage(
-                type="heartbeat", status=FrameStatus.OK, client_id=self._name, timestamp=now_stamp()
-            )
-            try:
-                await connection.send(beat.model_dump_json())
-            except ConnectionClosed:
-                return
 
-    async def _receive(self, connection: ClientConnection, data: str | bytes) -> None:
-        try:
-            received = read_frame(data)
-        except DeviceError as error:
-            await self._send_error(connection, error, None)
-            return
-        message = received.message
-        if message.type == "command":
-            refusal = self._batches.refusal(message.response_id)
-            if refusal is None and self._batches.is_instant(received.steps):
-                await self._serve(connection, received)
-            elif refusal is None:
-                serving = self._tasks.spawn("commands", self._serve(connection, received))
-                self._serving.add(serving)
-                serving.add_done_callback(self._serving.discard)
-            else:
-                results = [failure(refusal, step.call_id) for step in received.steps]
-                await self._answer(connection, message, results)
-        elif message.type == "task":
-            await self._ask_for_session(connection, message)
-        elif message.type in {"error", "task_end"}:
-            log.info("console says", type=message.type, status=message.status.value, error=message.error)
-        elif message.type != "heartbeat":
-            unserved = DeviceError(f"This device does not serve {message.type}", ErrorCode.PROTOCOL_ERROR)
-            await self._send_error(connection, unserved, message.response_id)
-
-    async def _serve(self, connection: ClientConnection, received: Received) -> None:
-        results = await self._batches.run(received.steps)
-        try:
-            await self._answer(connection, received.message, results)
-        except ConnectionClosed:
-            # The console holds these for unknown; sending them over the next link would confuse it.
-            log.warning("results lost with the link", results=len(results))
-
-    async def _answer(
-        self, connection: ClientConnection, message: ServerMessage, results: list[Result]
-    ) -> None:
-        answer = ClientMessage(
-            type="command_results",
-            status=message.status,
-            session_id=message.session_id,
-            client_id=self._name,
-            action_results=results,
-            timestamp=now_stamp(),
-            request_id=str(uuid4()),
-            prev_response_id=message.response_id,
-        )
-        await connection.send(answer.model_dump_json())
-
-    async def _ask_for_session(self, connection: ClientConnection, message: ServerMessage) -> None:
-        """Answer a task as stock devices do: send it back, which opens a session on a stock server."""
-        asked = ClientMessage(
-            type="task",
-            status=FrameStatus.CONTINUE,
-            client_id=self._name,
-            request=message.user_request,
-            task_name=message.task_name or str(uuid4()),
-            request_id=str(uuid4()),
-            timestamp=now_stamp(),
-            metadata={"platform": platform.system().lower()},
-        )
-        await connection.send(asked.model_dump_json())
-
-    async def _send_error(
-        self, connection: ClientConnection, error: QuarterdeckError, response_id: str | None
-    ) -> None:
-        log.warning("frame not served", reason=error.message)
-        told = ClientMessage(
-            type="error",
-            status=FrameStatus.ERROR,
-            client_id=self._name,
-            error=error_text(error),
-            prev_response_id=response_id,
-            timestamp=now_stamp(),
-        )
-        await connection.send(told.model_dump_json())
+def _certificate_fault(error: ssl.SSLCertVerificationError) -> str:
+    return str(getattr(error, "verify_message", "") or error.args[-1])

@@ -6,8 +6,9 @@ import os
 import tempfile
 import tomllib
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from core.errors import BadInput
 
@@ -27,6 +28,9 @@ class Limits(_Section):
     max_pending_frames: int = Field(default=256, ge=1, le=10_000)
     tool_timeout_s: float = Field(default=600.0, gt=0, le=86_400)
     shell_timeout_s: float = Field(default=600.0, gt=0, le=86_400)
+    # Of one command in the read-only shell: its processes, and the memory of each.
+    read_shell_processes: int = Field(default=128, ge=4, le=4096)
+    read_shell_memory_bytes: int = Field(default=2048 * MEBIBYTE, ge=64 * MEBIBYTE)
 
 
 class Undo(_Section):
@@ -34,6 +38,13 @@ class Undo(_Section):
 
     days: float = Field(default=7.0, gt=0, le=365)
     max_bytes: int = Field(default=512 * MEBIBYTE, ge=0)
+
+
+class PinnedOperator(_Section):
+    """Whose approvals this device believes. `public_key` is a raw Ed25519 key, 64 hexadecimal digits."""
+
+    name: str = Field(min_length=1, max_length=200)
+    public_key: str = Field(pattern="^[0-9a-f]{64}$")
 
 
 def _default_roots() -> tuple[Path, ...]:
@@ -49,9 +60,29 @@ class DeviceConfig(_Section):
 
     roots: tuple[Path, ...] = Field(default_factory=_default_roots, min_length=1)
     closed_paths: tuple[Path, ...] = ()
+    # With shell_execute goes EXEC_CLI, and likewise whatever does the same under another name. Whoever wants
+    # no command to run switches launch_application off as well: a shell is a program like any other.
     tools_off: frozenset[str] = frozenset()
     limits: Limits = Limits()
     undo: Undo = Undo()
+    # A file of `mcpServers`, or the servers themselves; see `core.device.mcp.config`.
+    mcp_servers: Path | dict[str, Any] | None = None
+    # Actions need an approval that was signed by one of these people; no console can switch it off.
+    require_signed_approval: bool = False
+    pinned_operators: tuple[PinnedOperator, ...] = ()
+    # How many of them must have signed, each with a key of their own.
+    approvers: int = Field(default=1, ge=1, le=16)
+
+    @model_validator(mode="after")
+    def _can_be_approved(self) -> DeviceConfig:
+        if self.require_signed_approval and not self.pinned_operators:
+            raise ValueError("require_signed_approval needs at least one of pinned_operators")
+        keys = [operator.public_key for operator in self.pinned_operators]
+        if len(set(keys)) != len(keys):
+            raise ValueError("pinned_operators has the same public_key twice")
+        if self.approvers > max(1, len({operator.name for operator in self.pinned_operators})):
+            raise ValueError("approvers is more than there are pinned_operators")
+        return self
 
     @field_validator("roots", "closed_paths")
     @classmethod
@@ -80,10 +111,14 @@ def load_config(path: Path | None) -> DeviceConfig:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadInput(f"{path} cannot be used: {error}") from error
     try:
-        return DeviceConfig.model_validate(data).closing(path)
+        config = DeviceConfig.model_validate(data).closing(path)
     except ValidationError as error:
         faults = "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
+            f"{'.'.join(str(part) for part in fault['loc']) or 'the file'}: {fault['msg']}"
             for fault in error.errors(include_url=False, include_context=False, include_input=False)
         )
         raise BadInput(f"{path} is not a valid device.toml: {faults}") from error
+    if isinstance(config.mcp_servers, Path):
+        servers = path.parent / config.mcp_servers.expanduser()
+        return config.model_copy(update={"mcp_servers": servers}).closing(servers)
+    return config

@@ -83,7 +83,7 @@ def write(held: HeldPath, data: bytes, mode: WriteMode, undo: UndoStore) -> dict
             raise BadInput(f"{held.path} exists; mode overwrite or append would change it")
         if facts is not None:
             undo.refuse_too_large(held.path, facts.st_size)
-        old = None if facts is None else _content(folder)
+        old = None if facts is None else _content(folder, undo)
         new = (old or b"") + data if mode == "append" else data
         digest = hashlib.sha256(new).hexdigest()
         permissions = 0 if facts is None else facts.st_mode & _PERMISSIONS
@@ -123,10 +123,13 @@ def restore(held: HeldPath, undo_id: str, undo: UndoStore) -> dict[str, Any]:
     return {"file_path": str(held.path), "existed": entry.existed, "sha256": entry.old_sha256}
 
 
-def _content(folder: Folder) -> bytes:
+def _content(folder: Folder, undo: UndoStore) -> bytes:
     descriptor, _ = folder.open_file()
     with os.fdopen(descriptor, "rb") as file:
-        return file.read()
+        # Somebody may make it larger while it is read.
+        data = file.read(undo.most_bytes + 1)
+    undo.refuse_too_large(folder.path / folder.name, len(data))
+    return data
 
 
 def _digest(folder: Folder) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from core.aip.extras import Terms
 from core.aip.messages import Command, FrameStatus, ServerMessage, read_server_frame
 from core.errors import DeviceError, ErrorCode
 
@@ -22,6 +23,7 @@ class Step:
     call_id: str | None
     command: Command | None
     fault: DeviceError | None = None
+    terms: Terms | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +34,8 @@ class Received:
     steps: list[Step]
 
 
-def read_frame(data: str | bytes) -> Received:
-    """Read one frame.
+def read_frame(data: str | bytes, with_terms: bool = False) -> Received:
+    """Read one frame; `with_terms` where the console was told that this device knows them.
 
     Raises:
         DeviceError: it is so malformed that no command in it could be answered (code `protocol_error`).
@@ -41,11 +43,20 @@ def read_frame(data: str | bytes) -> Received:
     try:
         message = read_server_frame(data)
     except DeviceError as error:
-        return _salvage(data, error)
-    return Received(message, [Step(command.call_id, command) for command in message.actions or []])
+        return _salvage(data, error, with_terms)
+    return Received(message, [_with_terms(command, with_terms) for command in message.actions or []])
 
 
-def _salvage(data: str | bytes, error: DeviceError) -> Received:
+def _with_terms(command: Command, wanted: bool) -> Step:
+    if not wanted or command.quarterdeck is None:
+        return Step(command.call_id, command)
+    try:
+        return Step(command.call_id, command, terms=Terms.model_validate(command.quarterdeck))
+    except ValidationError as error:
+        return Step(command.call_id, None, _not_a_command(error, "terms"))
+
+
+def _salvage(data: str | bytes, error: DeviceError, with_terms: bool) -> Received:
     try:
         frame = json.loads(data)
     except (ValueError, RecursionError):
@@ -62,7 +73,7 @@ def _salvage(data: str | bytes, error: DeviceError) -> Received:
     if not isinstance(actions, list):
         raise error
     sound = _is_sound_without_actions(frame)
-    return Received(message, [_step(action, None if sound else error) for action in actions])
+    return Received(message, [_step(action, None if sound else error, with_terms) for action in actions])
 
 
 def _is_sound_without_actions(frame: dict[str, Any]) -> bool:
@@ -73,18 +84,20 @@ def _is_sound_without_actions(frame: dict[str, Any]) -> bool:
     return True
 
 
-def _step(action: Any, frame_fault: DeviceError | None) -> Step:
+def _step(action: Any, frame_fault: DeviceError | None, with_terms: bool) -> Step:
     call_id = _text(action.get("call_id")) if isinstance(action, dict) else None
     if frame_fault is not None:
         return Step(call_id, None, frame_fault)
     try:
-        return Step(call_id, Command.model_validate(action))
+        return _with_terms(Command.model_validate(action), with_terms)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "action"
-        return Step(
-            call_id, None, DeviceError(f"Not a command: {place}: {first['msg']}", ErrorCode.PROTOCOL_ERROR)
-        )
+        return Step(call_id, None, _not_a_command(error, "action"))
+
+
+def _not_a_command(error: ValidationError, what: str) -> DeviceError:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"]) or what
+    return DeviceError(f"Not a command: {place}: {first['msg']}", ErrorCode.PROTOCOL_ERROR)
 
 
 def _text(value: Any) -> str | None:

@@ -5,20 +5,27 @@ Size, schema, NUL, roots, in that order; nothing of a tool runs before all four 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+import unicodedata
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
+from jsonschema.protocols import Validator
+from jsonschema.validators import Draft202012Validator, validator_for
 from pydantic_core import PydanticSerializationError, to_json
+from referencing import Registry
 
 from core.device.config import DeviceConfig
 from core.device.held_paths import HeldPath
-from core.device.tool import Tool, ToolCall
+from core.device.tool import NAMESPACE, Tool, ToolCall
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 
 _SHOWN = 120
+# In a property's schema: it is secret when its neighbour of that name says so.
+_SECRET_IF = "x-quarterdeck-secret-if"
 
 
 class Guard:
@@ -28,7 +35,7 @@ class Guard:
         self._limits = config.limits
         self._roots = config.roots
         self._closed = config.closed_paths
-        self._validators: dict[str, Draft202012Validator] = {}
+        self._validators: dict[str, Validator] = {}
 
     def check(self, tool: Tool, parameters: dict[str, Any] | None) -> dict[str, Any]:
         """Check everything but the paths, which may have to wait for a disk.
@@ -44,9 +51,21 @@ class Guard:
                 f"{self._limits.max_argument_bytes}",
                 ErrorCode.TOO_LARGE,
             )
+        if tool.namespace != NAMESPACE:
+            # A server's own schema could keep the plain checker busy for years; this one is bounded.
+            # It came with the first server, and a device without one does not load it.
+            from core.schema_forms.validate import validator_for as validator_within_bounds
+
+            faults = validator_within_bounds(tool.input_schema).errors(arguments)
+            if faults:
+                raise BadInput(f"{tool.name}: {_short(faults[0].message)}")
+            _refuse_nul(arguments, "")
+            return arguments
         validator = self._validators.get(tool.key)
-        if validator is None:
-            validator = self._validators[tool.key] = Draft202012Validator(tool.input_schema)
+        if validator is None or validator.schema is not tool.input_schema:
+            made = validator_for(tool.input_schema, default=Draft202012Validator)
+            # The empty registry: no schema makes this device fetch another one.
+            validator = self._validators[tool.key] = made(tool.input_schema, registry=Registry())
         fault = next(validator.iter_errors(arguments), None)
         if fault is not None:
             raise BadInput(_explain(fault, tool))
@@ -77,7 +96,7 @@ class Guard:
         except (OSError, ValueError) as error:
             raise BadInput(f"{argument} cannot be resolved: {error}", ErrorCode.PATH_NOT_ALLOWED) from error
         for closed in self._closed:
-            if _below(resolved, closed):
+            if _is_closed_by(resolved, closed):
                 raise BadInput(
                     f"{argument} {_short(given)} belongs to the device client itself",
                     ErrorCode.PATH_NOT_ALLOWED,
@@ -142,8 +161,24 @@ def _encoded_size(arguments: dict[str, Any]) -> int:
 def _below(path: Path, root: Path) -> bool:
     if path.is_relative_to(root):
         return True
-    # Windows and macOS file systems ignore case; there `normcase` says whether two names are one.
+    # Windows ignores case; there `normcase` says whether two names are one.
     return Path(os.path.normcase(path)).is_relative_to(os.path.normcase(root))
+
+
+def _is_closed_by(path: Path, closed: Path) -> bool:
+    if _below(path, closed):
+        return True
+    if sys.platform == "darwin" and Path(_folded(path)).is_relative_to(_folded(closed)):
+        # Most file systems there ignore case and Unicode forms; what only might be closed, is.
+        return True
+    with contextlib.suppress(OSError):
+        # A hard link is another name for the very same file.
+        return os.path.samefile(path, closed)
+    return False
+
+
+def _folded(path: Path) -> str:
+    return unicodedata.normalize("NFC", str(path)).casefold()
 
 
 def _short(value: Any) -> str:
@@ -170,6 +205,8 @@ def _explain(fault: ValidationError, tool: Tool) -> str:
     schema = fault.schema if isinstance(fault.schema, dict) else {}
     wanted: Any = fault.validator_value
     given: Any = fault.instance
+    if schema.get("writeOnly") is True or schema.get("format") == "password" or _SECRET_IF in schema:
+        return f"{name} is not as {tool.name} wants it ({fault.validator}: {wanted})"
     if fault.validator == "required":
         return f"{tool.name} needs the argument {', '.join(key for key in wanted if key not in given)}"
     if fault.validator == "additionalProperties":

@@ -56,6 +56,20 @@ class HeldPath:
         finally:
             os.close(descriptor)
 
+    def open(self) -> int:
+        """Hold the path itself, which is a folder; the caller closes the descriptor. Linux and macOS only.
+
+        Raises:
+            BadInput: it is missing, not a folder, or a component became a symlink since the check.
+        """
+        if self.path == self.root:
+            return self._open_folder(self.path)
+        with self.folder() as folder:
+            try:
+                return folder.open(folder.name, os.O_RDONLY | _FOLDER)
+            except OSError as error:
+                raise _not_opened(self.path, error) from error
+
     def _open_folder(self, parent: Path) -> int:
         flags = os.O_RDONLY | _FOLDER | _NO_FOLLOW | os.O_CLOEXEC
         descriptor = -1
@@ -67,18 +81,21 @@ class HeldPath:
                 below = os.open(part, flags, dir_fd=descriptor)
                 os.close(descriptor)
                 descriptor = below
-        except FileNotFoundError as error:
-            _close(descriptor)
-            raise BadInput(f"{parent} does not exist", ErrorCode.NOT_FOUND) from error
-        except PermissionError as error:
-            _close(descriptor)
-            raise BadInput(f"{parent}: {error.strerror}", ErrorCode.DENIED_BY_DEVICE) from error
         except OSError as error:
             _close(descriptor)
-            if error.errno in {errno.ELOOP, errno.ENOTDIR}:
-                raise _changed(self.path, error) from error
-            raise BadInput(f"{parent}: {error.strerror}") from error
+            raise _not_opened(parent, error) from error
         return descriptor
+
+
+def _not_opened(folder: Path, error: OSError) -> BadInput:
+    if isinstance(error, FileNotFoundError):
+        return BadInput(f"{folder} does not exist", ErrorCode.NOT_FOUND)
+    if isinstance(error, PermissionError):
+        return BadInput(f"{folder}: {error.strerror}", ErrorCode.DENIED_BY_DEVICE)
+    if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+        # It was a folder, and no symlink, when it was resolved.
+        return _changed(folder, error)
+    return BadInput(f"{folder}: {error.strerror}")
 
 
 def _close(descriptor: int) -> None:

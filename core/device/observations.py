@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from core.errors import DeviceError, ErrorCode
+from core.errors import BadInput, DeviceError, ErrorCode
 
 LIFETIME_S = 30.0
 _KEPT = 64
@@ -16,14 +16,35 @@ _KEPT = 64
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Where a picture came from. Lengths in screen pixels; `scale` is picture pixels per screen pixel."""
+    """Where a picture came from, in screen pixels, and the size it was sent in."""
 
     monitor: int
     left: int
     top: int
     width: int
     height: int
-    scale: float
+    picture_width: int
+    picture_height: int
+
+    @property
+    def scale(self) -> float:
+        """Picture pixels for each screen pixel."""
+        return self.picture_width / self.width
+
+    def on_screen(self, x: float, y: float) -> tuple[int, int]:
+        """The screen pixel under the middle of a pixel of the picture.
+
+        Raises:
+            BadInput: the pixel is outside the picture.
+        """
+        if not (0 <= x < self.picture_width and 0 <= y < self.picture_height):
+            raise BadInput(
+                f"({x:g}, {y:g}) is outside the picture, which is {self.picture_width} × "
+                f"{self.picture_height} pixels"
+            )
+        across = (int(x) + 0.5) * self.width / self.picture_width
+        down = (int(y) + 0.5) * self.height / self.picture_height
+        return self.left + min(int(across), self.width - 1), self.top + min(int(down), self.height - 1)
 
 
 class ObservationStore:

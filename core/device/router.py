@@ -6,27 +6,42 @@ import asyncio
 import concurrent.futures
 import contextlib
 import sys
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
 from core.aip.error_text import error_text
-from core.aip.extras import CANCEL_COMMAND
+from core.aip.extras import CANCEL_COMMAND, Terms
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
-from core.device.config import DeviceConfig
-from core.device.guard import Guard
+from core.device.approval import ApprovalCheck
+from core.device.late_tools import LateTools
+from core.device.mcp.host import McpHost
 from core.device.observations import ObservationStore
-from core.device.tool import NAMESPACE, FailedWithResult, Tool, ToolCall, Unavailable, Workshop
-from core.device.tools import files, listing, screen, shell, system
-from core.device.undo import UndoStore
+from core.device.tool import (
+    NAMESPACE,
+    FailedWithResult,
+    Report,
+    Tool,
+    ToolCall,
+    Unavailable,
+    Workshop,
+    tell_nobody,
+)
+from core.device.values import BinaryResult, Blobs, as_base64, base64_size, has_bytes, plain, take_out
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 
 log = structlog.get_logger(__name__)
 
-_THREADS = 4
 _CLOSE_S = 5.0
+# Tools that do under another name, or in another shape, what the second one does.
+_SAME_AS = {
+    "EXEC_CLI": "shell_execute",
+    "SYS_INFO": "get_system_info",
+    "get_accessibility_tree": "get_ui_tree",
+    "undo": "restore_file",
+}
 PLATFORM = {"linux": "linux", "win32": "windows", "darwin": "macos"}.get(sys.platform, sys.platform)
 
 
@@ -43,10 +58,18 @@ class _Run:
 class Router:
     """This device's tools by key. Actions run one at a time; observations may run beside them."""
 
-    def __init__(self, workshop: Workshop, threads: concurrent.futures.ThreadPoolExecutor) -> None:
+    def __init__(
+        self,
+        workshop: Workshop,
+        threads: concurrent.futures.ThreadPoolExecutor,
+        approvals: ApprovalCheck | None = None,
+    ) -> None:
+        """`approvals`: this device's own look at what operators have signed; None asks for nothing."""
         self.unavailable: list[Unavailable] = []
+        self.on_tools_changed: Callable[[], None] = lambda: None
         self._workshop = workshop
         self._guard = workshop.guard
+        self._approvals = approvals
         self._threads = threads
         self._tools: dict[str, Tool] = {}
         self._by_name: dict[str, Tool] = {}
@@ -54,20 +77,42 @@ class Router:
         self._running: dict[asyncio.Task[Any], _Run] = {}
         self._cancelled: set[asyncio.Task[Any]] = set()
         self._closed = False
+        # The MCP servers whose tools are offered beside our own, where device.toml names any.
+        self.hosted: McpHost | None = None
+        # What may be served later on; whoever has a loop watches it.
+        self.late: LateTools | None = None
 
-    def offer(self, tool: Tool) -> None:
-        """Add a tool, unless device.toml switches it off or it is not for this platform."""
-        if tool.name in self._workshop.config.tools_off:
+    def offer(self, tool: Tool) -> bool:
+        """Add a tool, unless device.toml switches it off or it is not for this platform; whether it was added."""
+        off = self._workshop.config.tools_off
+        if tool.name in off or (tool.namespace == NAMESPACE and _SAME_AS.get(tool.name) in off):
             self.unavailable.append(
                 Unavailable(tool.name, "It is switched off here", "Take it out of tools_off in device.toml")
             )
-        elif PLATFORM in tool.platforms:
-            self._tools[tool.key] = tool
-            self._by_name[tool.name] = tool
+            return False
+        if PLATFORM not in tool.platforms:
+            return False
+        self._tools[tool.key] = self._by_name[tool.name] = tool
+        return True
+
+    def withdraw(self, namespace: str) -> None:
+        """Stop offering what one hosted server offered; calls of it that run go on."""
+        self._tools = {key: tool for key, tool in self._tools.items() if tool.namespace != namespace}
+        self._by_name = {tool.name: tool for tool in self._tools.values()}
+
+    def announce(self) -> None:
+        """Say that what is offered is not what was listed before."""
+        self.on_tools_changed()
 
     def tools(self) -> list[ToolInfo]:
         """Every tool that is offered, the listing tools included."""
         return [tool.info() for tool in self._tools.values()]
+
+    @property
+    def approvers(self) -> int:
+        """How many operators must have signed for an action; 0 where no approval is asked for."""
+        config = self._workshop.config
+        return config.approvers if config.require_signed_approval else 0
 
     @property
     def observations(self) -> ObservationStore:
@@ -84,35 +129,41 @@ class Router:
         tool = self._tools.get(f"{command.tool_type}::{command.tool_name}")
         return tool is not None and tool.is_instant(command.parameters or {})
 
-    async def run(self, command: Command, deadline_s: float, max_result_bytes: int | None = None) -> Result:
+    async def run(
+        self,
+        command: Command,
+        deadline_s: float,
+        max_result_bytes: int | None = None,
+        report: Report = tell_nobody,
+        terms: Terms | None = None,
+        binary: bool = False,
+    ) -> Result:
         """Serve one command within `deadline_s` seconds from now.
 
         Every fault becomes a result with status `failure`, whose error begins with its code. Only
-        cancelling the task leaves without an answer.
+        cancelling the task leaves without an answer. Bytes in a result come as base64 or, with `binary`, as
+        the blobs of a `BinaryResult`.
         """
-        if not command.tool_name:
-            # Stock devices answer so, and agents written for them send empty names on purpose.
-            return Result(
-                status=ResultStatus.SUCCESS, error="", result="No action taken.", call_id=command.call_id
-            )
-        if command.tool_name == CANCEL_COMMAND:
-            wanted = (command.parameters or {}).get("call_id")
-            answer = {"cancelled": isinstance(wanted, str) and self.cancel(wanted)}
-            return Result(
-                status=ResultStatus.SUCCESS, result=answer, namespace=NAMESPACE, call_id=command.call_id
-            )
+        result = await self._answer(command, deadline_s, max_result_bytes, report, terms)
+        return result if binary else plain(result)
+
+    async def _answer(
+        self,
+        command: Command,
+        deadline_s: float,
+        max_result_bytes: int | None,
+        report: Report,
+        terms: Terms | None,
+    ) -> Result:
+        if (meta := self._meta(command)) is not None:
+            return meta
         try:
-            tool = self._find(command)
-            arguments = self._guard.check(tool, command.parameters)
-            if tool.is_instant(arguments):
-                value = await tool.run(ToolCall(arguments))
-            else:
-                value = await self._within(tool, command, arguments, min(deadline_s, self._longest))
-            value, _ = self._guard.bound(value, max_result_bytes)
+            return await self._serve(command, deadline_s, max_result_bytes, report, terms)
         except FailedWithResult as error:
-            value, _ = self._guard.bound(error.result, max_result_bytes)
-            return failure(error, command.call_id, value)
+            return failure(error, command.call_id, await self._shown(error.result, max_result_bytes))
         except QuarterdeckError as error:
+            # A tool that was told to stop may have its own word for what became of it.
+            self._cancelled.difference_update({asyncio.current_task()})
             return failure(error, command.call_id)
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -130,7 +181,77 @@ class Router:
                 f"{command.tool_name}: {type(error).__name__}: {error}", ErrorCode.TOOL_FAILED
             )
             return failure(fault, command.call_id)
-        return Result(status=ResultStatus.SUCCESS, result=value, namespace=NAMESPACE, call_id=command.call_id)
+
+    def _meta(self, command: Command) -> Result | None:
+        """The answer to what is no tool's: an empty name, as stock devices have it, or a wish to cancel."""
+        if not command.tool_name:
+            return Result(
+                status=ResultStatus.SUCCESS, error="", result="No action taken.", call_id=command.call_id
+            )
+        if command.tool_name != CANCEL_COMMAND:
+            return None
+        wanted = (command.parameters or {}).get("call_id")
+        answer = {"cancelled": isinstance(wanted, str) and self.cancel(wanted)}
+        return Result(
+            status=ResultStatus.SUCCESS, result=answer, namespace=NAMESPACE, call_id=command.call_id
+        )
+
+    async def _serve(
+        self,
+        command: Command,
+        deadline_s: float,
+        max_result_bytes: int | None,
+        report: Report,
+        terms: Terms | None,
+    ) -> Result:
+        tool = self._find(command)
+        leave = self._approvals.check(tool, command, terms) if self._approvals is not None else None
+        arguments = self._guard.check(tool, command.parameters)
+        if self._approvals is not None and leave is not None:
+            await self._workshop.in_thread(self._approvals.use, leave)
+        if tool.is_instant(arguments):
+            value = await tool.run(ToolCall(arguments, report=report))
+        else:
+            seconds = min(deadline_s, self._longest)
+            value = await self._within(tool, command, arguments, seconds, report)
+        value, blobs = await self._bound(value, max_result_bytes)
+        answer = {
+            "status": ResultStatus.SUCCESS,
+            "result": value,
+            "namespace": tool.namespace,
+            "call_id": command.call_id,
+        }
+        return BinaryResult(**answer, blobs=blobs) if blobs else Result(**answer)
+
+    async def _shown(self, value: Any, most: int | None) -> Any:
+        """What a failed tool has to show, as JSON; nothing where it is none."""
+        try:
+            return as_base64(*await self._bound(value, most))
+        except QuarterdeckError as error:
+            log.warning("nothing to show of a failure", reason=error.message)
+            return None
+
+    async def _bound(self, value: Any, most: int | None) -> tuple[Any, Blobs]:
+        """The value within this device's limits, and the bytes that were in it.
+
+        Raises:
+            DeviceError: it is not JSON but for bytes, or has more bytes than the limit.
+        """
+        if not has_bytes(value):
+            bounded, _ = self._guard.bound(value, most)
+            return bounded, {}
+        blobs: Blobs = {}
+        # Digests of megabytes are not for the loop.
+        skeleton = await self._workshop.in_thread(take_out, value, blobs)
+        allowed = min(self._workshop.config.limits.max_output_bytes, most or sys.maxsize)
+        size = base64_size(blobs)
+        if size > allowed:
+            raise DeviceError(
+                f"The result has {size} bytes of pictures or data; this device sends at most {allowed}",
+                ErrorCode.TOO_LARGE,
+            )
+        bounded, _ = self._guard.bound(skeleton, max(1024, allowed - size))
+        return bounded, blobs
 
     def cancel(self, call_id: str) -> bool:
         """Stop a running command, child processes included; it answers with the error `cancelled`.
@@ -156,6 +277,10 @@ class Router:
             task.cancel()
         if ends:
             await asyncio.wait(ends, timeout=_CLOSE_S)
+        if self.hosted is not None:
+            await self.hosted.close()
+        await self._workshop.children.close()
+        await self._workshop.desktop.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     @property
@@ -188,7 +313,9 @@ class Router:
             f"This device has no tool {command.tool_name[:120]!r}. It has: {offered}", ErrorCode.UNKNOWN_TOOL
         )
 
-    async def _within(self, tool: Tool, command: Command, arguments: dict[str, Any], seconds: float) -> Any:
+    async def _within(
+        self, tool: Tool, command: Command, arguments: dict[str, Any], seconds: float, report: Report
+    ) -> Any:
         task = asyncio.current_task()
         assert task is not None, "Router.run is awaited inside a task"
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -199,6 +326,7 @@ class Router:
                     call = ToolCall(arguments)
                     if tool.path_arguments:
                         call = await self._workshop.in_thread(self._guard.hold_paths, tool, arguments)
+                    call = replace(call, report=report)
                     run.started = True
                     return await tool.run(call)
         except TimeoutError:
@@ -229,31 +357,3 @@ def failure(error: QuarterdeckError, call_id: str | None, result: Any = None) ->
         namespace=NAMESPACE,
         call_id=call_id,
     )
-
-
-def build_router(config: DeviceConfig, state_dir: Path, name: str) -> Router:
-    """Put this machine's tools together; files that the device keeps live below `state_dir`.
-
-    Raises:
-        BadInput: `state_dir` cannot be used.
-    """
-    config = config.closing(state_dir)
-    threads = concurrent.futures.ThreadPoolExecutor(_THREADS, thread_name_prefix=f"device {name}")
-    guard = Guard(config)
-    workshop = Workshop(
-        device=name,
-        config=config,
-        guard=guard,
-        undo=UndoStore(state_dir / "undo", config.undo),
-        observations=ObservationStore(),
-        threads=threads,
-    )
-    router = Router(workshop, threads)
-    for group in (screen, system, files, shell):
-        offered, missing = group.offer(workshop)
-        router.unavailable.extend(missing)
-        for tool in offered:
-            router.offer(tool)
-    for tool in listing.offer(router.tools):
-        router.offer(tool)
-    return router

@@ -178,7 +178,10 @@ def registration(name: str, features: list[str]) -> dict[str, Any]:
         "supported_features": features,
         "platform_type": "computer",
         "schema_version": "1.0",
-        "custom_metadata": {},
+        # Where AIP has room for what it does not name; a kernel's build date tells an operator little.
+        "custom_metadata": {
+            "os_name": f"{_distribution() if _IS_LINUX else platform.platform()}, {platform.machine()}"
+        },
     }
 
 

@@ -6,14 +6,16 @@ import asyncio
 import concurrent.futures
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from core.aip.messages import ToolInfo, ToolType
+from core.device.desktop import Desktop, local_desktop
 from core.errors import DeviceError, ErrorCode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from core.device.children import Children
     from core.device.config import DeviceConfig
     from core.device.guard import Guard
     from core.device.held_paths import HeldPath
@@ -42,12 +44,38 @@ class FailedWithResult(DeviceError):
         self.result = result
 
 
+class Report(Protocol):
+    """Tells whoever asked how far a call has come; see `core.aip.extras.Progress`. It never blocks."""
+
+    def __call__(
+        self,
+        text: str = "",
+        *,
+        stream: Literal["stdout", "stderr", "note"] = "note",
+        done: float | None = None,
+        total: float | None = None,
+        unit: str = "",
+    ) -> None: ...
+
+
+def tell_nobody(
+    text: str = "",
+    *,
+    stream: Literal["stdout", "stderr", "note"] = "note",
+    done: float | None = None,
+    total: float | None = None,
+    unit: str = "",
+) -> None:
+    """A `Report` where nobody listens."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """Arguments that passed the guard; path arguments come resolved, by the argument's name."""
 
     arguments: dict[str, Any]
     paths: dict[str, HeldPath] = field(default_factory=dict)
+    report: Report = tell_nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +120,9 @@ class Tool:
     stops_with_task: bool = False
     is_instant: Callable[[dict[str, Any]], bool] = _never
     meta_tool: bool = False
+    namespace: str = NAMESPACE
+    # How a hosted server described the tool, where that is not ours to say.
+    declared: ToolInfo | None = None
 
     @property
     def key(self) -> str:
@@ -100,12 +131,14 @@ class Tool:
 
     def info(self) -> ToolInfo:
         """The tool as AIP lists it."""
+        if self.declared is not None:
+            return self.declared
         contract = self.contract
         return ToolInfo(
             tool_key=self.key,
             tool_name=self.name,
             title=self.title,
-            namespace=NAMESPACE,
+            namespace=self.namespace,
             tool_type=self.tool_type,
             description=self.description,
             input_schema=self.input_schema,
@@ -139,6 +172,8 @@ class Workshop:
     undo: UndoStore
     observations: ObservationStore
     threads: concurrent.futures.Executor
+    children: Children
+    desktop: Desktop = field(default_factory=local_desktop)
 
     async def in_thread(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
         """Run blocking work beside the loop."""

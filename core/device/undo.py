@@ -14,22 +14,29 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core.device.config import Undo
 from core.errors import BadInput, ErrorCode, Refused
 
+# Also files that were not there before cost a file each.
+MOST_ENTRIES = 10_000
 ID_PATTERN = "^[A-Za-z0-9_-]{16,64}$"
 _ID = re.compile(ID_PATTERN)
 
 
 class UndoEntry(BaseModel):
-    """One change of one file. `mode` is its permission bits; digests are SHA-256 in hexadecimal."""
+    """One change of one file. `mode` is its permission bits; digests are SHA-256 in hexadecimal.
+
+    `kind` names the tool that made the change, and so the inverse.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     undo_id: str
+    kind: Literal["write_file"] = "write_file"
     path: str
     existed: bool
     mode: int
@@ -46,7 +53,7 @@ class UndoStore:
         self._folder = folder
         self._limits = limits
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -55,6 +62,11 @@ class UndoStore:
         with self._lock:
             self._load()
             self._make_room(0)
+
+    @property
+    def most_bytes(self) -> int:
+        """The quota."""
+        return self._limits.max_bytes
 
     def refuse_too_large(self, path: Path, size: int) -> None:
         """Say no before a file is read that could not be kept.
@@ -87,21 +99,23 @@ class UndoStore:
             made_at=self._clock(),
         )
         with self._lock:
-            self._make_room(size)
+            self._make_room(size, MOST_ENTRIES - 1)
             if old is not None:
                 _write_private(self._old(entry.undo_id), old)
             _write_private(self._entry(entry.undo_id), entry.model_dump_json().encode())
+            _sync_folder(self._folder)
             self._index[entry.undo_id] = (entry.made_at, size)
         return entry.undo_id
 
     def forget(self, undo_id: str) -> None:
         """Drop an entry whose change did not happen after all, or has been undone."""
-        self._index.pop(undo_id, None)
-        for path in (self._entry(undo_id), self._claimed(undo_id), self._old(undo_id)):
-            path.unlink(missing_ok=True)
+        with self._lock:
+            self._index.pop(undo_id, None)
+            for path in (self._entry(undo_id), self._claimed(undo_id), self._old(undo_id)):
+                path.unlink(missing_ok=True)
 
-    def path_of(self, undo_id: str) -> str:
-        """The file that an entry is about.
+    def entry(self, undo_id: str) -> UndoEntry:
+        """What an entry is about, without taking it.
 
         Raises:
             BadInput: there is no such entry.
@@ -109,7 +123,7 @@ class UndoStore:
         if not _ID.match(undo_id):
             raise BadInput("undo_id is not an undo id")
         try:
-            return UndoEntry.model_validate_json(self._entry(undo_id).read_bytes()).path
+            return UndoEntry.model_validate_json(self._entry(undo_id).read_bytes())
         except (OSError, ValidationError) as error:
             raise _gone() from error
 
@@ -149,7 +163,14 @@ class UndoStore:
         return self._folder / f"{undo_id}.old"
 
     def _load(self) -> None:
-        """Learn what earlier processes kept, and remove parts that a crash left without their entry."""
+        """Learn what earlier processes kept, and remove parts that a crash left without their entry.
+
+        A claim that is still there belongs to a restore that a crash cut short: it becomes an entry again,
+        and whether the file is still what the write left decides the next attempt.
+        """
+        for path in self._folder.glob("*.claimed"):
+            if _ID.match(path.stem):
+                path.rename(self._entry(path.stem))
         for path in self._folder.glob("*.json"):
             try:
                 entry = UndoEntry.model_validate_json(path.read_bytes())
@@ -157,16 +178,17 @@ class UndoStore:
                 self.forget(path.stem)
                 continue
             self._index[entry.undo_id] = (entry.made_at, entry.old_size)
-        for path in (*self._folder.glob("*.old"), *self._folder.glob("*.claimed")):
+        for path in self._folder.glob("*.old"):
             if path.stem not in self._index:
                 path.unlink(missing_ok=True)
 
-    def _make_room(self, wanted: int) -> None:
-        """Drop expired entries, then the oldest, until `wanted` bytes fit into the quota."""
+    def _make_room(self, wanted: int, most: int = MOST_ENTRIES) -> None:
+        """Drop expired entries, then the oldest, until `wanted` bytes fit and at most `most` are left."""
         expired_before = self._clock() - self._limits.days * 86_400
         total = sum(size for _, size in self._index.values()) + wanted
         for undo_id, (made_at, size) in sorted(self._index.items(), key=lambda item: item[1][0]):
-            if made_at > expired_before and total <= self._limits.max_bytes:
+            fits = total <= self._limits.max_bytes and len(self._index) <= most
+            if made_at > expired_before and fits:
                 break
             self.forget(undo_id)
             total -= size
@@ -185,3 +207,13 @@ def _write_private(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make new names durable, where folders can be opened."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -6,9 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
+from core.aip.extras import Grounds, Terms
+from core.aip.listing import list_tools
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
-from core.dispatch.permit import Gate
-from core.errors import DeviceError, ErrorCode, QuarterdeckError
+from core.dispatch.permit import Gate, PermittedCommand
+from core.errors import QuarterdeckError
 
 
 class BasicCommandDispatcher(ABC):
@@ -50,14 +52,16 @@ class Tools(Protocol):
     """The device client's router, as far as the local channel needs it."""
 
     def tools(self) -> list[ToolInfo]: ...
-    async def run(self, command: Command, deadline_s: float) -> Result: ...
+    async def run(self, command: Command, deadline_s: float, *, terms: Terms | None = None) -> Result: ...
     def cancel(self, call_id: str) -> bool: ...
 
 
 class Link(Protocol):
-    """One device's AIP link, as far as the WebSocket channel needs it."""
+    """One device's AIP link, or its line over many links, as far as the WebSocket channel needs it."""
 
-    async def send_commands(self, commands: Sequence[Command], timeout: float) -> list[Result]: ...
+    async def send_commands(
+        self, commands: Sequence[Command], timeout: float, grounds: Sequence[Grounds] = ()
+    ) -> list[Result]: ...
     async def cancel(self, call_id: str) -> bool: ...
 
 
@@ -72,11 +76,16 @@ class LocalCommandDispatcher(BasicCommandDispatcher):
     async def execute_commands(self, commands: Sequence[Command], timeout: float) -> list[Result]:
         bare = [self._gate.redeem(self._device, command) for command in commands]
         results: list[Result] = []
-        for command in bare:
+        for command, given in zip(bare, commands, strict=True):
             if any(result.status is ResultStatus.FAILURE for result in results):
                 results.append(_skipped(command))
-            else:
+                continue
+            grounds = _grounds(given)
+            if grounds.approval is None:
                 results.append(await self._tools.run(command, timeout))
+                continue
+            terms = Terms(deadline_s=timeout, digest=grounds.digest, approval=grounds.approval)
+            results.append(await self._tools.run(command, timeout, terms=terms))
         return results
 
     async def list_tools(self, timeout: float) -> list[ToolInfo]:
@@ -96,22 +105,20 @@ class WebSocketCommandDispatcher(BasicCommandDispatcher):
 
     async def execute_commands(self, commands: Sequence[Command], timeout: float) -> list[Result]:
         bare = [self._gate.redeem(self._device, command) for command in commands]
-        return await self._link.send_commands(bare, timeout)
+        return await self._link.send_commands(bare, timeout, [_grounds(command) for command in commands])
 
     async def list_tools(self, timeout: float) -> list[ToolInfo]:
-        ask = Command(tool_name="list_tools", tool_type="action", parameters={"tool_type": None})
-        answers: list[ToolInfo] = []
-        [result] = await self._link.send_commands([ask], timeout)
-        if result.status is not ResultStatus.SUCCESS:
-            raise DeviceError(
-                f"{self._device} would not list its tools: {result.error}", ErrorCode.PROTOCOL_ERROR
-            )
-        for row in result.result or []:
-            answers.append(ToolInfo.model_validate(row))
-        return answers
+        return await list_tools(self._link, timeout)
 
     async def cancel(self, call_id: str) -> bool:
         return await self._link.cancel(call_id)
+
+
+def _grounds(command: Command) -> Grounds:
+    """What the device may check again; a redeemed permit was compared with this very digest."""
+    if not isinstance(command, PermittedCommand):
+        return Grounds()
+    return Grounds(command.digest, command.approval)
 
 
 def _skipped(command: Command) -> Result:

@@ -9,33 +9,38 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Any
 
+from core.aip.extras import FEATURE_BINARY
 from core.aip.messages import Result
 from core.audit.entries import Kind, NewEntry
+from core.dispatch.approving import MOST_EDITS, Approving, Edited, check_still_allowed
 from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.entries import (
     decided_entry,
     entry_of,
+    leave_of,
     outcome_entry,
     prepared_entry,
     refused_entry,
     unbound,
 )
+from core.dispatch.evidence import EvidenceTaker, Held
 from core.dispatch.harden import check_size, harden
 from core.dispatch.late import LateRecorder
-from core.dispatch.models import CommandResult
+from core.dispatch.models import Basis, CommandResult
 from core.dispatch.observe import UnusableAnswer, take_evidence
-from core.dispatch.order import Devices, OnStage, Order, Prepared, Recorder, Stage, Target
+from core.dispatch.order import Devices, OnStage, Order, Prepared, Recorder, Stage
 from core.dispatch.outcome import conclude, not_answered, not_sent, unusable
+from core.dispatch.own_screen import check_own_screen
 from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
-from core.dispatch.secrets import Masker
-from core.errors import BadInput, DeviceError, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
-from core.ids import new_id
+from core.dispatch.preparing import bind, check_bound, gone_offline
+from core.dispatch.secrets import Masker, fault_words
+from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.policy.approvals import ApprovalQueue
-from core.policy.models import Answer, ApprovalState, Decision
-from core.policy.policy import Policy
-from core.policy.requests import make_request
+from core.policy.models import Answer, Approval, Decision, Reason
+from core.policy.policy import Asked, Explanation, Policy
 from core.schema_forms.validate import validate_arguments
 from core.tasks import TaskGroupOwner
 
@@ -57,14 +62,18 @@ class Dispatcher:
         journal: Recorder,
         masker: Masker,
         tasks: TaskGroupOwner,
+        ui_on_own_computer: bool = False,
     ) -> None:
+        """`ui_on_own_computer`: software may click and type where the console's own window is; for tests."""
+        self._own_screen = ui_on_own_computer
         self._devices = devices
         self._policy = policy
-        self._approvals = approvals
         self._journal = journal
         self._masker = masker
         self._mint = PermitMint()
         self._stopped = ""
+        self._approving = Approving(approvals, policy.grants, journal, lambda: self._stopped)
+        self._evidence = EvidenceTaker(self.dispatch, journal)
         self._late = LateRecorder(journal, tasks)
         self._running: dict[str, BasicCommandDispatcher] = {}
 
@@ -106,16 +115,31 @@ class Dispatcher:
         channel = self._running.get(call_id)
         return await channel.cancel(call_id) if channel is not None else False
 
-    def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
+    def explain(
+        self, device: str, tool: str, parameters: dict[str, Any], actor: str = "operator:nobody"
+    ) -> Decision:
         """What stages 1 to 4 say of a call. Nothing is recorded and nothing is sent.
 
         Raises:
             BadInput: as the stages would refuse it.
         """
-        prepared = self._prepare(Order(device, tool, parameters, actor="nobody"))
+        return self._policy.decide(self._explained(device, tool, parameters, actor))
+
+    def explanation(
+        self, device: str, tool: str, parameters: dict[str, Any], actor: str = "operator:nobody"
+    ) -> Explanation:
+        """The same, with the rules and grants that nearly spoke of it.
+
+        Raises:
+            BadInput: as the stages would refuse it.
+        """
+        return self._policy.explain(self._explained(device, tool, parameters, actor))
+
+    def _explained(self, device: str, tool: str, parameters: dict[str, Any], actor: str) -> Asked:
+        prepared = self._prepare(Order(device, tool, parameters, actor))
         self._validate(prepared)
         self._harden(prepared)
-        return self._decide(prepared)
+        return self._asked(prepared)
 
     def masked(self, devices: list[str], tool: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Arguments as they may be written and shown: secret by name, or by any of the devices' schemas."""
@@ -129,6 +153,15 @@ class Dispatcher:
     async def dispatch(self, order: Order, on_stage: OnStage = lambda stage, approval: None) -> CommandResult:
         """Carry one command the whole way. Every end is a result, journalled; errors are in it."""
         started = time.perf_counter()
+        for _ in range(MOST_EDITS):
+            try:
+                return await self._once(order, on_stage, started)
+            except Edited as edited:
+                order = replace(order, parameters=edited.parameters, edited_from=edited.approval)
+        error = Refused(f"It was edited {MOST_EDITS} times; ask again.", ErrorCode.CANCELLED)
+        return self._refuse(order, None, None, error, started)
+
+    async def _once(self, order: Order, on_stage: OnStage, started: float) -> CommandResult:
         prepared: Prepared | None = None
         decision: Decision | None = None
         try:
@@ -139,97 +172,73 @@ class Dispatcher:
             prepared.held.append(prepared_entry(prepared))
             decision = self._decide(prepared)
             prepared.held.append(decided_entry(prepared, decision))
-            await self._approve(prepared, decision, on_stage)
-            permit = await self._record_intent(prepared)
+            card = self._evidence.on_card(prepared)
+            approval = await self._approving.approve(prepared, decision, on_stage)
+            await self._evidence.before(prepared, decision, approval, card)
+            self._check_still_allowed(prepared, decision, approval)
+            permit = await self._record_intent(prepared, decision)
         except QuarterdeckError as error:
             return self._refuse(order, prepared, decision, error, started)
         on_stage(Stage.RUNNING, "")
-        result = await self._send(prepared, decision, permit)
+        result = self._evidence.with_before(prepared, await self._send(prepared, decision, permit, approval))
         self._record_outcome(prepared, result)
+        self._evidence.pictures.note(order, result)
+        if result.basis is Basis.NOTHING_SENT:
+            return result
+        result = await self._evidence.after(prepared, decision, result)
+        self._write_late(prepared)
         return result
 
     # Stage 1
     def _prepare(self, order: Order) -> Prepared:
         check_size(order.parameters)
-        target = self._devices.target(order.device)
-        tool = target.tools.get(order.tool)
-        if tool is None and target.channel is None:
-            raise DeviceError(
-                f"{order.device} is {target.device.health.value}: {target.device.reason or 'not connected'}.",
-                ErrorCode.DEVICE_OFFLINE,
-            )
-        if tool is None:
-            raise BadInput(_unknown_tool(order, target), ErrorCode.UNKNOWN_TOOL)
-        if tool.changed:
-            raise Refused(
-                f"{tool.tool_name} on {order.device} changed its definition since it was trusted.",
-                ErrorCode.CONTRACT_CHANGED,
-            )
-        request = make_request(
-            device=order.device,
-            contract=tool.contract.digest,
-            tool_key=tool.tool_key,
-            tool_name=tool.tool_name,
-            tool_type=tool.tool_type,
-            namespace=tool.namespace,
-            parameters=order.parameters,
-            call_id=order.call_id,
-        )
-        masked = self._masker.mask(order.parameters, tool.input_schema)
-        shown = request.model_copy(update={"parameters": masked})
-        return Prepared(order, target, tool, request, shown)
+        return bind(order, self._devices.target(order.device), self._masker)
 
     # Stage 2
     def _validate(self, prepared: Prepared) -> None:
         errors = validate_arguments(prepared.tool.input_schema, prepared.order.parameters)
         if errors:
-            raise BadInput("; ".join(error.message for error in errors[:5]))
+            raise BadInput("; ".join(fault_words(error, prepared.shown.parameters) for error in errors[:5]))
 
     # Stage 3
     def _harden(self, prepared: Prepared) -> None:
+        check_own_screen(prepared, self._own_screen)
         harden(prepared.tool, prepared.order.parameters, prepared.target.roots)
 
     # Stage 4
     def _decide(self, prepared: Prepared) -> Decision:
-        shown_or_sent = prepared.shown.parameters
-        return self._policy.decide(prepared.target.device, prepared.tool, shown_or_sent)
-
-    # Stage 5
-    async def _approve(self, prepared: Prepared, decision: Decision, on_stage: OnStage) -> None:
-        if decision.answer is Answer.DENY:
-            raise Refused(decision.reasons[0].text + ".")
-        if decision.answer is Answer.ALLOW:
-            return
-        approval_id = f"a-{new_id()}"
-        body = {"approval": approval_id, "digest": prepared.request.digest}
-        self._hold(prepared, Kind.APPROVAL_REQUESTED, body, prepared.order.actor)
-        self._write(prepared)
-        on_stage(Stage.WAITING, approval_id)
+        decision = self._policy.decide(self._asked(prepared))
         order = prepared.order
-        answered = await self._approvals.ask(
-            approval_id,
-            prepared.shown,
-            decision,
-            actor=order.actor,
-            run=order.run,
-            step=order.step,
-            production=prepared.target.device.production,
-            said=order.said,
+        if order.evidence_for and decision.answer is Answer.ASK and prepared.tool.tool_type != "action":
+            # The command that it is for was allowed, and with it what its rules want to be seen.
+            reason = Reason(text="A picture for a command that was allowed", origin=order.evidence_for)
+            told = {"answer": Answer.ALLOW, "reasons": [reason, *decision.reasons]}
+            return decision.model_copy(update=told)
+        if prepared.order.edited_from and decision.answer is Answer.ALLOW:
+            # Whoever edits a request means to approve what came of it, not to let it go by itself.
+            reason = Reason(text="An operator changed the arguments", origin=prepared.order.edited_from)
+            told = {"answer": Answer.ASK, "reasons": [reason, *decision.reasons], "grant": ""}
+            return decision.model_copy(update=told)
+        return decision
+
+    def _asked(self, prepared: Prepared) -> Asked:
+        return Asked(
+            device=prepared.target.device,
+            tool=prepared.tool,
+            parameters=prepared.order.parameters,
+            shown=prepared.shown.parameters,
+            actor=prepared.order.actor,
+            run=prepared.order.run,
+            shares_disk=prepared.target.roots is not None,
         )
-        if answered.state is ApprovalState.APPROVED:
-            return
-        if answered.state is ApprovalState.DENIED:
-            why = f": {answered.reason}" if answered.reason else "."
-            raise Refused(f"{answered.decided_by} denied it{why}", ErrorCode.DENIED_BY_OPERATOR)
-        ended = {"approval": approval_id, "state": answered.state.value, "reason": answered.reason}
-        self._hold(prepared, Kind.APPROVAL_EXPIRED, ended, "service")
-        if answered.state is ApprovalState.EXPIRED:
-            raise Refused("Nobody answered in time; denied once.", ErrorCode.APPROVAL_EXPIRED)
-        code = ErrorCode.STOPPED if self._stopped else ErrorCode.CANCELLED
-        raise Refused(answered.reason or "The request was withdrawn.", code)
+
+    def _check_still_allowed(self, prepared: Prepared, decision: Decision, approval: Approval | None) -> None:
+        if approval is not None or prepared.before:
+            now = self._policy.decide(self._asked(prepared))
+            check_still_allowed(now, decision, approval, self._policy.problem)
 
     # Stage 6
-    async def _record_intent(self, prepared: Prepared) -> Permit:
+    async def _record_intent(self, prepared: Prepared, decision: Decision) -> Permit:
         self._check_wanted(prepared.order)
         self._check_still_bound(prepared)
         body = {"digest": prepared.request.digest, "contract": prepared.request.contract}
@@ -242,13 +251,22 @@ class Dispatcher:
 
         def leaves() -> None:
             self._check_wanted(prepared.order)
+            self._check_still_bound(prepared)
+            self._approving.check_still_granted(decision)
             self._hold(prepared, Kind.COMMAND_SENT, body, "service")
-            self._write(prepared)
+            try:
+                self._write(prepared)
+            except JournalUnavailable:
+                # It does not leave, so that it never did is what is written later.
+                prepared.held.pop()
+                raise
 
         return self._mint.mint(prepared.request, leaves)
 
     # Stages 7 and 8
-    async def _send(self, prepared: Prepared, decision: Decision, permit: Permit) -> CommandResult:
+    async def _send(
+        self, prepared: Prepared, decision: Decision, permit: Permit, approval: Approval | None
+    ) -> CommandResult:
         request = prepared.request
         # A device that reconnected while somebody thought is reached by its new link.
         channel = self._devices.target(request.device).channel
@@ -258,10 +276,13 @@ class Dispatcher:
             parameters=request.parameters,
             call_id=request.call_id,
             permit=permit,
+            digest=request.digest,
+            approval=leave_of(request, approval),
         )
         started = time.perf_counter()
         if channel is None:
-            return not_sent(request, decision, _offline(request.device), 0.0)
+            self._mint.revoke(permit)
+            return not_sent(request, decision, gone_offline(request.device), 0.0)
         self._devices.began(request.device, request.call_id, request.tool_name)
         self._running[request.call_id] = channel
         result: CommandResult | None = None
@@ -288,10 +309,13 @@ class Dispatcher:
         took = _ms(started)
         request = prepared.request
         try:
-            clean, evidence = await take_evidence(answer.result, self._journal)
+            device = prepared.target.device
+            sends_bytes = FEATURE_BINARY in device.features
+            clean, evidence = await take_evidence(answer.result, self._journal, sends_bytes=sends_bytes)
         except UnusableAnswer as error:
             return unusable(request, decision, error, error.evidence, took)
-        return conclude(request, decision, answer, clean, evidence, took)
+        stock = device.direction != "local" and not device.features
+        return conclude(request, decision, answer, clean, evidence, took, stock=stock)
 
     def _unanswered(
         self, prepared: Prepared, decision: Decision, error: QuarterdeckError, started: float
@@ -307,11 +331,16 @@ class Dispatcher:
     # Stage 9
     def _record_outcome(self, prepared: Prepared, result: CommandResult) -> None:
         prepared.held.append(outcome_entry(prepared, result))
+        self._write_late(prepared)
+
+    def _write_late(self, prepared: Prepared) -> None:
         try:
             self._write(prepared)
         except JournalUnavailable:
             # It happened, so it must be written: the outcome waits for the disk, and nothing new leaves.
             self._late.add(prepared.held)
+            # Who writes again, a picture taken afterwards for one, must not hand them over a second time.
+            prepared.held.clear()
 
     def _refuse(
         self,
@@ -323,6 +352,8 @@ class Dispatcher:
     ) -> CommandResult:
         request = prepared.shown if prepared else unbound(order)
         result = not_sent(request, decision, error, _ms(started))
+        if isinstance(error, Held):
+            result = result.model_copy(update={"evidence": error.evidence})
         entry = refused_entry(order, prepared, result)
         try:
             self._journal.note_all([*(prepared.held if prepared else []), entry])
@@ -338,15 +369,7 @@ class Dispatcher:
 
     def _check_still_bound(self, prepared: Prepared) -> None:
         """While people think, devices come and go: the tool must still be the one that was judged."""
-        now = self._devices.target(prepared.order.device)
-        tool = now.tools.get(prepared.order.tool)
-        if now.channel is None:
-            raise _offline(prepared.order.device)
-        if tool is None or tool.changed or tool.contract.digest != prepared.request.contract:
-            raise Refused(
-                f"{prepared.request.tool_name} changed between the decision and the sending.",
-                ErrorCode.CONTRACT_CHANGED,
-            )
+        check_bound(prepared, self._devices.target(prepared.order.device))
 
     def _deadline(self, order: Order) -> float:
         own = order.parameters.get("timeout")
@@ -365,17 +388,5 @@ class Dispatcher:
         prepared.held.clear()
 
 
-def _offline(device: str) -> DeviceError:
-    return DeviceError(f"{device} went offline before it was sent.", ErrorCode.DEVICE_OFFLINE)
-
-
 def _ms(started: float) -> float:
     return (time.perf_counter() - started) * 1000
-
-
-def _unknown_tool(order: Order, target: Target) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(order.tool, target.tools, n=3)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    return f"{order.device} has no tool {order.tool!r}.{hint}"

@@ -7,7 +7,8 @@ from typing import Any
 from core.audit.entries import Kind, NewEntry
 from core.dispatch.models import CommandResult, Verdict
 from core.dispatch.order import Order, Prepared
-from core.policy.models import Decision, Request
+from core.policy.models import Approval, Decision
+from core.statements import Request, SignedLeave
 
 
 def entry_of(order: Order, kind: Kind, body: dict[str, Any], actor: str, **more: Any) -> NewEntry:
@@ -37,12 +38,19 @@ def prepared_entry(prepared: Prepared) -> NewEntry:
         "parameters": request.parameters,
         "said": prepared.order.said,
     }
+    if prepared.order.evidence_for:
+        body["evidence_for"] = prepared.order.evidence_for
     return entry_of(prepared.order, Kind.COMMAND_PREPARED, body, prepared.order.actor)
 
 
 def decided_entry(prepared: Prepared, decision: Decision) -> NewEntry:
-    """What the policy says of it."""
-    body = {"decision": decision.model_dump(mode="json")}
+    """What the policy says of it, and what it knew of the device that is nowhere else."""
+    device = prepared.target.device
+    body = {
+        "decision": decision.model_dump(mode="json"),
+        "tags": device.tags,
+        "production": device.production,
+    }
     return entry_of(prepared.order, Kind.COMMAND_DECIDED, body, "policy")
 
 
@@ -58,7 +66,22 @@ def refused_entry(order: Order, prepared: Prepared | None, result: CommandResult
         order.actor if prepared is None else "policy",
         status=result.status.value,
         verdict=result.verdict.value,
+        blobs=[one.blob for one in result.evidence],
     )
+
+
+def leave_of(request: Request, approval: Approval | None) -> dict[str, Any] | None:
+    """What operators have signed for a command, for a device to check again; None where nobody was asked."""
+    if approval is None:
+        return None
+    signed = [one for one in approval.signed if one.statement.verdict == "approve"]
+    leave = SignedLeave(
+        statements=signed,
+        contract=request.contract,
+        tool_key=request.tool_key,
+        namespace=request.namespace,
+    )
+    return leave.model_dump(mode="json")
 
 
 def outcome_entry(prepared: Prepared, result: CommandResult) -> NewEntry:

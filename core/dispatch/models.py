@@ -68,7 +68,10 @@ class Evidence(Plain):
 
 
 class CommandResult(Plain):
-    """The outcome of one command: what `--json` prints and every screen shows."""
+    """The outcome of one command: what `--json` prints and every screen shows.
+
+    `note` is said beside the result where it needs a word: a successful read that brought no value.
+    """
 
     call_id: str
     device: str
@@ -82,3 +85,4 @@ class CommandResult(Plain):
     duration_ms: float = 0.0
     evidence: list[Evidence] = Field(default_factory=list)
     decision: Decision | None = None
+    note: str = ""

@@ -11,9 +11,11 @@ import base64
 import binascii
 import io
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from core.aip.blobs import BASE64_KEY, BYTES_KEY
 from core.dispatch.models import Evidence
 from core.errors import DeviceError, ErrorCode
 
@@ -21,6 +23,10 @@ LARGE_TEXT = 64 * 1024
 HEAD_OF_LARGE_TEXT = 2_000
 MOST_DEPTH = 100
 MOST_PIXELS = 100_000_000
+# None of these is ever shown as a text or a picture, so that a device's word for it is enough.
+_OTHER_MEDIA = re.compile(r"(audio|video|application)/[A-Za-z0-9][A-Za-z0-9.+-]{0,100}")
+_UNKNOWN_MEDIA = "application/octet-stream"
+_OURS = frozenset({"blob", "media_type", "size", "width", "height", "what", "head", BYTES_KEY, BASE64_KEY})
 PICTURE_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 
 
@@ -46,11 +52,19 @@ class _Found:
 
     pictures: list[tuple[str, dict[str, Any], Any]] = field(default_factory=list)
     texts: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
+    files: list[tuple[str, dict[str, Any], str, Any]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    # What base64 that turns out to be none is then: a tool's own data, by the object that stands for it.
+    own: dict[int, tuple[dict[str, Any], int]] = field(default_factory=dict)
 
 
-async def take_evidence(result: Any, blobs: Blobs) -> tuple[Any, list[Evidence]]:
+async def take_evidence(
+    result: Any, blobs: Blobs, *, sends_bytes: bool = False
+) -> tuple[Any, list[Evidence]]:
     """The result with pictures and large texts replaced by references, and those references.
+
+    `sends_bytes`: the device has another way to send bytes (`binary`). What it has under `data_base64` as a
+    text may then be a tool's own data, and is kept as that where it is neither base64 nor a picture.
 
     What comes back always has a canonical JSON form: whole numbers beyond 2^53 become `{"$number": "…"}`,
     broken Unicode is escaped.
@@ -60,7 +74,11 @@ async def take_evidence(result: Any, blobs: Blobs) -> tuple[Any, list[Evidence]]
     """
     found = _Found()
     clean = _walk(result, "", found, 0)
+    if sends_bytes:
+        await _tell_apart(found)
     evidence = [await _keep_text(place, into, text, blobs) for place, into, text in found.texts]
+    for place, into, media_type, content in found.files:
+        evidence.append(await _keep_file(place, into, media_type, content, blobs, found.problems))
     for place, into, data in found.pictures:
         evidence.append(await _keep_picture(place, into, data, blobs, found.problems))
     if found.problems:
@@ -87,17 +105,55 @@ def _walk(value: Any, place: str, found: _Found, depth: int) -> Any:
         return None
     if isinstance(value, list):
         return [_walk(one, f"{place}[{index}]", found, depth + 1) for index, one in enumerate(value)]
-    if isinstance(value, dict) and "data_base64" in value:
-        into: dict[str, Any] = {}
-        found.pictures.append((place or "the result", into, value["data_base64"]))
-        return into
+    if isinstance(value, dict) and isinstance(value.get(BYTES_KEY), bytes):
+        return _binary(value, value[BYTES_KEY], place or "the result", found, depth)
+    if isinstance(value, dict) and BASE64_KEY in value:
+        return _binary(value, value[BASE64_KEY], place or "the result", found, depth)
     if isinstance(value, dict):
-        return {
-            _whole(str(key)): _walk(one, f"{place}.{key}" if place else str(key), found, depth + 1)
-            for key, one in value.items()
-        }
+        return _members(value, place, found, depth)
     found.problems.append(f"{place or 'it'} is not JSON data")
     return None
+
+
+def _members(value: dict[str, Any], place: str, found: _Found, depth: int) -> dict[str, Any]:
+    return {
+        _whole(str(key)): _walk(one, f"{place}.{key}" if place else str(key), found, depth + 1)
+        for key, one in value.items()
+    }
+
+
+async def _tell_apart(found: _Found) -> None:
+    """Give back to tools what only has the name of bytes; what is inside of it has been walked already."""
+
+    async def is_own(into: dict[str, Any], given: Any, picture: bool) -> bool:
+        if id(into) not in found.own:
+            return False
+        data = _decoded(given)
+        own = data is None or (picture and await asyncio.to_thread(_look_at, data) is None)
+        if own:
+            value, depth = found.own[id(into)]
+            left = {key: one for key, one in value.items() if key in _OURS}
+            into.update(_members(left, "the result", found, depth))
+        return own
+
+    found.pictures = [one for one in found.pictures if not await is_own(one[1], one[2], True)]
+    found.files = [one for one in found.files if not await is_own(one[1], one[3], False)]
+
+
+def _binary(value: dict[str, Any], data: Any, place: str, found: _Found, depth: int) -> dict[str, Any]:
+    """Bytes, or base64 of some. What says that it is no picture is kept as it is, and never shown as one."""
+    # What stands beside the bytes (an uri, a title) is kept, but for what only we may say.
+    rest = {key: one for key, one in value.items() if key not in _OURS}
+    into: dict[str, Any] = _walk(rest, place, found, depth)
+    if not isinstance(data, bytes):
+        found.own[id(into)] = (value, depth)
+    media_type = value.get("media_type")
+    if not isinstance(media_type, str) or media_type.lower().startswith("image/"):
+        found.pictures.append((place, into, data))
+    else:
+        known = media_type if _OTHER_MEDIA.fullmatch(media_type) else _UNKNOWN_MEDIA
+        found.files.append((place, into, known, data))
+    return into
 
 
 def _text(value: str, place: str, found: _Found) -> Any:
@@ -120,10 +176,22 @@ async def _keep_text(place: str, into: dict[str, Any], text: str, blobs: Blobs) 
     return kept
 
 
+async def _keep_file(
+    place: str, into: dict[str, Any], media_type: str, given: Any, blobs: Blobs, problems: list[str]
+) -> Evidence:
+    data = given if isinstance(given, bytes) else _decoded(given)
+    if data is None:
+        problems.append(f"{place} is not base64")
+        media_type, data = _UNKNOWN_MEDIA, str(given).encode("utf-8", "backslashreplace")
+    kept = Evidence(blob=await blobs.put_blob(data), media_type=media_type, size=len(data), what=place)
+    into.update(blob=kept.blob, media_type=kept.media_type, size=kept.size)
+    return kept
+
+
 async def _keep_picture(
     place: str, into: dict[str, Any], encoded: Any, blobs: Blobs, problems: list[str]
 ) -> Evidence:
-    data = _decoded(encoded)
+    data = encoded if isinstance(encoded, bytes) else _decoded(encoded)
     if data is None:
         problems.append(f"{place} is not base64")
         data = str(encoded).encode("utf-8", "backslashreplace")
@@ -132,7 +200,7 @@ async def _keep_picture(
         looked = await asyncio.to_thread(_look_at, data)
         if looked is None:
             problems.append(f"{place} is not a picture")
-    media_type, width, height = looked or ("application/octet-stream", None, None)
+    media_type, width, height = looked or (_UNKNOWN_MEDIA, None, None)
     kept = Evidence(
         blob=await blobs.put_blob(data),
         media_type=media_type,

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from core.audit.entries import Entry, NewEntry
 from core.dispatch.channel import BasicCommandDispatcher
-from core.dispatch.models import CommandResult
+from core.dispatch.models import CommandResult, Evidence
 from core.fleet.models import Device, Tool
 from core.ids import new_id
-from core.policy.models import Request
+from core.statements import Request
 
 
 class Stage(StrEnum):
@@ -30,6 +30,12 @@ OnStage = Callable[[Stage, str], None]
 class Order:
     """A wish for one call. `said` is what the asker says about it: kept and quoted, never judged.
 
+    `edited_from` is the request for approval in which an operator put other arguments in place.
+
+    An `unasked` one waits for nobody: where the policy would ask, it is refused.
+
+    `evidence_for` is the call whose rules, or whose freshness, want this picture.
+
     `cancelled` is asked until the command has left: once it says yes, nothing of this order is sent.
     """
 
@@ -41,6 +47,9 @@ class Order:
     step: str | None = None
     timeout: float | None = None
     said: str = ""
+    edited_from: str = ""
+    unasked: bool = False
+    evidence_for: str = ""
     call_id: str = field(default_factory=new_id)
     cancelled: Callable[[], bool] = lambda: False
 
@@ -72,6 +81,7 @@ class Recorder(Protocol):
     async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
     def note_all(self, entries: list[NewEntry]) -> None: ...
     async def put_blob(self, data: bytes) -> str: ...
+    async def get_blob(self, sha: str) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +96,5 @@ class Prepared:
     # Entries of stages that have passed and may share one write with the next: at the latest they are
     # written when the command is asked about, refused, or leaves.
     held: list[NewEntry] = field(default_factory=list)
+    # Pictures that rules wanted before it left.
+    before: list[Evidence] = field(default_factory=list)

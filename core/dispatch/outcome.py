@@ -7,8 +7,13 @@ from typing import Any
 from core.aip.error_text import read_error_text
 from core.aip.messages import Result, ResultStatus
 from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, Evidence, Verdict
+from core.dispatch.payload import failure_in
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
-from core.policy.models import Decision, Request
+from core.policy.models import Decision
+from core.statements import Request
+
+NO_VALUE = "No value came back."
+STOCK_NULLS = "This device's client sends the same for an empty text, 0, false and an empty list."
 
 # With these a device's guard says that it did not even begin.
 GUARD_CODES = frozenset(
@@ -34,6 +39,7 @@ def make_result(
     result: Any = None,
     evidence: list[Evidence] | None = None,
     namespace: str | None = None,
+    note: str = "",
 ) -> CommandResult:
     """A result whose verdict and basis are one of the listed pairs; anything else is our own fault."""
     if (verdict, basis) not in LISTED_PAIRS:
@@ -51,6 +57,7 @@ def make_result(
         duration_ms=round(duration_ms, 3),
         evidence=evidence or [],
         decision=decision,
+        note=note,
     )
 
 
@@ -61,21 +68,26 @@ def conclude(
     clean: Any,
     evidence: list[Evidence],
     duration_ms: float,
+    *,
+    stock: bool = False,
 ) -> CommandResult:
     """Judge a device's answer. A read that answers is confirmed; an action is what the device claims.
 
-    `success` with a non-zero exit code, `success: false` or an error inside the payload is a failure.
+    `success` with a failure inside the payload (`core.dispatch.payload`) is a failure. `stock`: the device
+    has none of our extensions, so what is falsy may have become null on its way.
     """
+    if answer.status is ResultStatus.NONE:
+        said = f": {answer.error}" if answer.error else "."
+        nothing = QuarterdeckError(f"The device answered, but not whether it did it{said}")
+        return unusable(request, decision, nothing, evidence, duration_ms)
     reads = request.tool_type == "data_collection"
-    problem = _problem(answer, clean)
-    error: ErrorInfo | None = None
-    if problem is None:
+    error = _reported(answer, clean)
+    if error is None:
         verdict, basis = (
             (Verdict.CONFIRMED, Basis.READ_RESPONSE) if reads else (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM)
         )
         status = ResultStatus.SUCCESS
     else:
-        error = _reported(problem)
         status = ResultStatus.SKIPPED if answer.status is ResultStatus.SKIPPED else ResultStatus.FAILURE
         if error.code is ErrorCode.CANCELLED:
             verdict, basis = Verdict.CANCELLED, Basis.DEVICE_CONFIRMED_CANCEL
@@ -94,6 +106,7 @@ def conclude(
         result=clean,
         evidence=evidence,
         namespace=answer.namespace,
+        note=_note(stock) if reads and clean is None and error is None else "",
     )
 
 
@@ -155,28 +168,16 @@ def unusable(
     )
 
 
-def _problem(answer: Result, clean: Any) -> str | None:
-    if answer.status is not ResultStatus.SUCCESS:
-        return answer.error or f"The device says {answer.status.value} and gives no reason."
-    if not isinstance(clean, dict):
-        return None
-    exit_code = clean.get("exit_code")
-    if isinstance(exit_code, int) and not isinstance(exit_code, bool) and exit_code != 0:
-        return f"Exit code {exit_code}{_first_line(clean.get('stderr'))}"
-    if clean.get("success") is False:
-        return f"The tool says it did not succeed{_first_line(clean.get('error'))}"
-    if isinstance(clean.get("error"), str) and clean["error"] and "exit_code" not in clean:
-        return str(clean["error"])
-    return None
-
-
-def _reported(problem: str) -> ErrorInfo:
-    """What a device says went wrong; only codes that a device can know of count."""
-    error = read_error_text(problem)
+def _reported(answer: Result, clean: Any) -> ErrorInfo | None:
+    """What a device says went wrong; None when it says that all went well."""
+    if answer.status is ResultStatus.SUCCESS:
+        # A code at the beginning of a tool's own words means nothing: only the device's guard knows ours.
+        said = failure_in(clean)
+        return ErrorInfo.of(ErrorCode.TOOL_FAILED, said) if said is not None else None
+    error = read_error_text(answer.error or f"The device says {answer.status.value} and gives no reason.")
     known = error.code in GUARD_CODES or error.code in (ErrorCode.CANCELLED, ErrorCode.TIMEOUT)
     return error if known else ErrorInfo.of(ErrorCode.TOOL_FAILED, error.message)
 
 
-def _first_line(text: Any) -> str:
-    line = text.strip().splitlines()[0][:300] if isinstance(text, str) and text.strip() else ""
-    return f": {line}" if line else "."
+def _note(stock: bool) -> str:
+    return f"{NO_VALUE} {STOCK_NULLS}" if stock else NO_VALUE

@@ -10,12 +10,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from core.aip.messages import Command
 from core.errors import ErrorCode, Refused
-from core.policy.models import Request
-from core.policy.requests import request_digest
+from core.quick import changed
+from core.statements import Request, request_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,14 @@ class Permit:
 
 
 class PermittedCommand(Command):
-    """A command together with the permit to send it; the permit never goes on the wire."""
+    """A command together with the permit to send it; the permit never goes on the wire.
+
+    `digest` and `approval` go with it to a device that asks for them (`core.aip.extras.Terms`).
+    """
 
     permit: Permit
+    digest: str = ""
+    approval: dict[str, Any] | None = None
 
     def bare(self) -> Command:
         """The command as AIP sends it."""
@@ -86,16 +91,15 @@ class PermitMint:
         if terms is None or not isinstance(command, PermittedCommand):
             raise Refused("No command leaves without a permit of the dispatcher.")
         request = terms.request
-        sent = request.model_copy(
-            update={
-                "device": device,
-                "tool_name": command.tool_name,
-                "tool_type": command.tool_type,
-                "parameters": command.parameters or {},
-                "call_id": command.call_id,
-            }
+        sent = changed(
+            request,
+            device=device,
+            tool_name=command.tool_name,
+            tool_type=command.tool_type,
+            parameters=command.parameters or {},
+            call_id=command.call_id,
         )
-        if request_digest(sent) != request.digest:
+        if request_digest(sent) != request.digest or command.digest not in {"", request.digest}:
             raise Refused("The command is not the one that was permitted.")
         terms.on_leave()
         return command.bare()

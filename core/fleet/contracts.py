@@ -1,7 +1,8 @@
 """From a tool's definition to its contract: built-in knowledge first, a device's own claims only upwards.
 
 A device that calls its tool read-only does not make it so: annotations (MCP: "declared") may raise a risk and
-never lower it, and a tool nobody knows has the effect `unknown`, which counts as high risk.
+never lower it, and a tool nobody knows has the effect `unknown`, which counts as high risk. An operator's
+entry in policy.toml (`[[contract]]`) is the strongest source, and the only one that lowers.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ from typing import Any
 
 from core.aip.messages import ToolInfo, ToolType
 from core.canonical import digest_of
-from core.fleet.models import Contract, Effect, Fact, Risk, Source, Tool
+from core.fleet.models import BUILT_IN_NAMESPACE, NO_EVIDENCE, Contract, Effect, Fact, Risk, Source, Tool
+from core.policy.constraints import same
+from core.policy.policy_file import Override
 
-# Tools of our own device client carry this namespace; the same name elsewhere is a stranger's tool.
-BUILT_IN_NAMESPACE = "builtin"
+# By the digest of a tool's definition, the risk it claims, whether its client is ours, and what an operator
+# says of it: all that a contract is made of.
+_CONTRACTS: dict[tuple[str, str | None, bool, str], Contract] = {}
+_MOST_CONTRACTS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +33,22 @@ class Known:
     reversible: bool = False
     idempotent: bool = False
     open_world: bool = False
+    evidence: str = ""
+
+
+_NO_TRACE = "It leaves nothing behind to look at; a picture taken afterwards shows what came of it."
 
 
 def _reads(why: str) -> Known:
-    return Known("data_collection", Effect.OBSERVE, Risk.LOW, why, reversible=True, idempotent=True)
+    return Known(
+        "data_collection",
+        Effect.OBSERVE,
+        Risk.LOW,
+        why,
+        reversible=True,
+        idempotent=True,
+        evidence="What it read is the result itself.",
+    )
 
 
 _SHELL = Known(
@@ -40,7 +57,13 @@ _SHELL = Known(
     Risk.HIGH,
     "A shell line can do whatever its user can; only its text tells.",
     open_world=True,
+    evidence="The exit code and what it printed; of what it changed there is no other record.",
 )
+
+
+def _hand(why: str) -> Known:
+    return Known("action", Effect.UNKNOWN, Risk.HIGH, why, open_world=True, evidence=_NO_TRACE)
+
 
 KNOWN: dict[str, Known] = {
     "screenshot": _reads("Takes a picture of the screen and changes nothing."),
@@ -50,6 +73,7 @@ KNOWN: dict[str, Known] = {
     "list_directory": _reads("Lists names below the allowed roots."),
     "list_windows": _reads("Lists windows."),
     "list_processes": _reads("Lists processes."),
+    "shell_execute_read": _reads("The kernel forbids its command to change anything or use a network."),
     "list_tools": _reads("Lists what the device offers."),
     "get_mcp_tools": _reads("Lists what the device offers."),
     "write_file": Known(
@@ -58,15 +82,54 @@ KNOWN: dict[str, Known] = {
         Risk.MEDIUM,
         "Changes one file; the device keeps the old content for undo.",
         reversible=True,
+        evidence="The SHA-256 of the whole file afterwards is in the result.",
     ),
     "restore_file": Known(
         "action",
         Effect.CHANGE,
         Risk.MEDIUM,
         "Puts one file back as it was; refused when it changed since.",
+        evidence="The result names the file and what it contains again.",
+    ),
+    "undo": Known(
+        "action",
+        Effect.CHANGE,
+        Risk.MEDIUM,
+        "Runs the inverse that the device recorded; refused when the thing changed since.",
+        evidence="The result names what was undone, and what the inverse says it did.",
+    ),
+    "launch_application": Known(
+        "action",
+        Effect.CHANGE,
+        Risk.HIGH,
+        "Starts a program that does whatever its user can, and goes on.",
+        open_world=True,
+        evidence="The process number is in the result; the list of processes shows it.",
+    ),
+    "close_application": Known(
+        "action",
+        Effect.DESTROY,
+        Risk.HIGH,
+        "Ends programs; what they had not saved is lost.",
+        idempotent=True,
+        evidence="The process numbers that ended are in the result; the list of processes lacks them.",
     ),
     "shell_execute": _SHELL,
     "EXEC_CLI": _SHELL,
+    "get_ui_tree": _reads("Reads what programs show; password fields are left out."),
+    "get_accessibility_tree": _reads("Reads what programs show; password fields are left out."),
+    "click_element": _hand("What a press does is up to the program whose control it is."),
+    "click_point": _hand("Whatever is under that pixel is pressed, whether a program names it or not."),
+    "type_text": _hand("What typed text does is up to the program that gets it; in a terminal it runs."),
+    "press_key": _hand("What a key does is up to the program that has the focus."),
+    "scroll": Known(
+        "action",
+        Effect.CHANGE,
+        Risk.LOW,
+        "Moves what is shown; a wheel over a number or a choice may change it.",
+        reversible=True,
+        evidence=_NO_TRACE,
+    ),
 }
 
 
@@ -85,25 +148,64 @@ def definition_of(info: ToolInfo) -> dict[str, Any]:
     }
 
 
-def judge(info: ToolInfo) -> Contract:
+def changed_parts(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """The names of the parts in which two definitions differ."""
+    names = dict.fromkeys([*before, *after])
+    return [name for name in names if not same(before.get(name), after.get(name))]
+
+
+def judge(info: ToolInfo, ours: bool = True, override: Override | None = None) -> Contract:
     """Say what the console holds to be true of a tool, each fact with its source.
+
+    What we know of built-in tools only holds where `ours`, our own client, serves them: a stock client may
+    call its namespace and its tools what it likes. `override` is what an operator says of it.
 
     Raises:
         BadInput: the definition has no canonical form (numbers beyond 2^53, broken Unicode).
     """
     known = KNOWN.get(info.tool_name)
-    if known and info.namespace == BUILT_IN_NAMESPACE and info.tool_type == known.tool_type:
+    if ours and known and info.namespace == BUILT_IN_NAMESPACE and info.tool_type == known.tool_type:
         facts = _built_in(known)
     else:
         facts = _stranger()
     _raise_by_claims(facts, info)
+    if override is not None:
+        _overrule(facts, override)
     plain = {name: fact.model_dump(mode="json") for name, fact in facts.items()}
     digest = digest_of({"definition": definition_of(info), "facts": plain})
     return Contract.model_validate({**plain, "digest": digest})
 
 
-def tool_of(device: str, info: ToolInfo, *, changed: bool) -> Tool:
-    """A device's tool as the screens see it, with its contract."""
+def contract_of(
+    info: ToolInfo, definition: str = "", ours: bool = True, override: Override | None = None
+) -> Contract:
+    """`judge`, remembered: a thousand devices with the same tool share one contract.
+
+    `definition` is the digest of `definition_of(info)` where it is known.
+    """
+    key = (definition, _claimed_risk(info), ours, override.model_dump_json() if override else "")
+    contract = _CONTRACTS.get(key) if definition else None
+    if contract is None:
+        contract = judge(info, ours, override)
+        if definition and len(_CONTRACTS) < _MOST_CONTRACTS:
+            _CONTRACTS[key] = contract
+    return contract
+
+
+def tool_of(
+    device: str,
+    info: ToolInfo,
+    *,
+    changed: bool,
+    definition: str = "",
+    ours: bool = True,
+    override: Override | None = None,
+) -> Tool:
+    """A device's tool as the screens see it, with its contract.
+
+    `definition` is the digest of `definition_of(info)` where it is known. `ours`: our own device client
+    offers it. `override` is what an operator says of it.
+    """
     return Tool(
         device=device,
         tool_key=info.tool_key,
@@ -115,7 +217,7 @@ def tool_of(device: str, info: ToolInfo, *, changed: bool) -> Tool:
         input_schema=info.input_schema or {},
         output_schema=info.output_schema or {},
         annotations=info.annotations or {},
-        contract=judge(info),
+        contract=contract_of(info, definition, ours, override),
         changed=changed,
     )
 
@@ -135,6 +237,7 @@ def _built_in(known: Known) -> dict[str, Fact[Any]]:
         ),
         "idempotent": fact(known.idempotent, again),
         "open_world": fact(known.open_world, reach),
+        "evidence": fact(known.evidence, "How our own device client answers."),
     }
 
 
@@ -148,14 +251,24 @@ def _stranger() -> dict[str, Fact[Any]]:
         "reversible": fact(False, "Not known to be reversible."),
         "idempotent": fact(False, "Not known to be safe to run twice."),
         "open_world": fact(True, "Not known to stay on the device."),
+        "evidence": NO_EVIDENCE,
     }
+
+
+def _overrule(facts: dict[str, Fact[Any]], override: Override) -> None:
+    """Let an operator's words replace what was held to be true."""
+    for name, value in override.said.items():
+        facts[name] = Fact(value=value, source=Source.OPERATOR, why=override.why)
+    if override.effect is not None and facts["risk"].source is Source.DEFAULT:
+        facts["risk"] = Fact(
+            value=facts["risk"].value, source=Source.DEFAULT, why="Nobody has rated it: that counts as high."
+        )
 
 
 def _raise_by_claims(facts: dict[str, Fact[Any]], info: ToolInfo) -> None:
     """Let the device's own words make things worse, never better."""
     claims = info.annotations or {}
-    own = (info.meta or {}).get("quarterdeck")
-    claimed = own.get("risk") if isinstance(own, dict) else None
+    claimed = _claimed_risk(info)
     if claimed in list(Risk) and Risk(claimed).rank > facts["risk"].value.rank:
         facts["risk"] = Fact(value=Risk(claimed), source=Source.DECLARED, why="The device rates it higher.")
     if claims.get("destructiveHint") is True and claims.get("readOnlyHint") is not True:
@@ -163,10 +276,17 @@ def _raise_by_claims(facts: dict[str, Fact[Any]], info: ToolInfo) -> None:
             facts["effect"] = Fact(
                 value=Effect.DESTROY, source=Source.DECLARED, why="The device calls it destructive."
             )
-        if facts["effect"].value is Effect.OBSERVE:
+        if facts["effect"].value is Effect.OBSERVE and facts["risk"].value.rank < Risk.HIGH.rank:
             facts["risk"] = Fact(
                 value=Risk.HIGH, source=Source.DECLARED, why="The device calls it destructive."
             )
+
+
+def _claimed_risk(info: ToolInfo) -> str | None:
+    """The risk that the device itself says; the one thing of `meta` that a contract depends on."""
+    own = (info.meta or {}).get("quarterdeck")
+    claimed = own.get("risk") if isinstance(own, dict) else None
+    return claimed if isinstance(claimed, str) else None
 
 
 def _is_built_in(facts: dict[str, Fact[Any]]) -> bool:

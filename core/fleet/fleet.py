@@ -5,71 +5,33 @@ Links and processes report here; the dispatcher asks here for targets; screens h
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from core.aip.messages import ToolInfo
-from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.entries import Kind, NewEntry
 from core.canonical import digest_of
 from core.coalesce import Coalescer
 from core.dispatch.channel import BasicCommandDispatcher
-from core.dispatch.models import CommandResult
+from core.dispatch.models import CommandResult, Verdict
 from core.dispatch.order import Target
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
-from core.fleet.contracts import definition_of, tool_of
-from core.fleet.models import Device, Health, Tool, Unavailable
+from core.fleet.contracts import definition_of
+from core.fleet.models import Device, Health, HealthChange, Tool
+from core.fleet.offers import Offers, Recorder
 from core.fleet.pins import Pins
-from core.ids import new_id, now_utc
+from core.fleet.record import MOST_WORDS, Arrival, Identity, Record, Remembered
+from core.ids import now_utc
 from core.policy.policy import Policy
 
-PRODUCTION_TAGS = frozenset({"prod", "production"})
-LISTING_TIMEOUT = 15.0
-ROUND_TRIPS_KEPT = 40
+# What a device brings is made where devices come in.
+__all__ = ["Arrival", "Fleet", "Recorder"]
 
-
-class Recorder(Protocol):
-    """The journal, as far as the fleet needs it."""
-
-    async def append(self, entry: NewEntry) -> Entry: ...
-    def note(self, entry: NewEntry) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """What a device brings when it connects."""
-
-    channel: BasicCommandDispatcher
-    kind: str
-    platform: str
-    system: str
-    client: str
-    unavailable: list[Unavailable]
-    roots: list[Path] | None
-
-
-@dataclass(slots=True)
-class _Record:
-    name: str
-    tags: list[str]
-    health: Health = Health.OFFLINE
-    since: str = field(default_factory=now_utc)
-    reason: str = "not connected yet"
-    arrival: Arrival | None = None
-    infos: dict[str, ToolInfo] = field(default_factory=dict)
-    tools: dict[str, Tool] = field(default_factory=dict)
-    running: dict[str, str] = field(default_factory=dict)
-    round_trips: deque[float] = field(default_factory=lambda: deque(maxlen=ROUND_TRIPS_KEPT))
-    last_heard: str | None = None
-    restarts: int = 0
-    picture: str | None = None
-    picture_at: str | None = None
-    shown: Device | None = None
-    # What it does at the moment changed since `shown`; who it is has not.
-    stale: bool = False
+NAMES_IN_A_SENTENCE = 12
+FORGOTTEN_KEPT = 1000
+# Nothing came back from the device, so that its end says nothing of its life.
+_NOT_HEARD = frozenset({Verdict.UNKNOWN, Verdict.REFUSED})
 
 
 class Fleet:
@@ -81,13 +43,62 @@ class Fleet:
         self._journal = journal
         self._policy = policy
         self._pins = pins
-        self._records: dict[str, _Record] = {}
-        self._changes: Coalescer[str] = Coalescer(lambda name: publish(self.get(name)))
+        self._offers = Offers(journal, pins, lambda: policy.overrides)
+        self._publish = publish
+        self._records: dict[str, Record] = {}
+        # A command may be on its way to a device while it is forgotten: it finds nobody there, not nothing.
+        self._forgotten: OrderedDict[str, Record] = OrderedDict()
+        self._changes: Coalescer[str] = Coalescer(self._tell)
 
     def add(self, name: str, tags: list[str]) -> None:
-        """Make a device known before it has ever connected."""
-        self._records[name] = _Record(name, tags)
+        """Make a device of this computer known before it has ever connected."""
+        self.know(name, Identity(tags))
+
+    def know(self, name: str, identity: Identity, why_away: str = "") -> None:
+        """Make a device known, or take over what was changed of it. `why_away` holds while it is not here."""
+        record = self._records.get(name)
+        before = record.identity if record is not None else None
+        if record is None:
+            record = self._records[name] = Record(name, identity)
+        record.identity = identity
+        # Tags and colours say nothing of why it is away; trust and direction do.
+        same = before and (before.paired, before.direction) == (identity.paired, identity.direction)
+        if why_away and record.arrival is None and not (same and identity.paired):
+            record.set_health(Health.OFFLINE, why_away)
         self._changed(name)
+
+    async def forget(self, name: str) -> None:
+        """Know a device no more, nor what was trusted of it; its link must have ended.
+
+        Raises:
+            BadInput: there is none of that name, or what was trusted cannot be forgotten.
+        """
+        self._record(name)
+        await self._pins.forget(name)
+        record = self._records.pop(name, None)
+        if record is not None:
+            record.tools = {}
+            self._forgotten[name] = record
+            if len(self._forgotten) > FORGOTTEN_KEPT:
+                self._forgotten.popitem(last=False)
+
+    def remember(self, name: str, then: Remembered) -> None:
+        """Show of a device that has not connected yet what the journal says of it."""
+        record = self._records.get(name)
+        if record is None:
+            return
+        if record.picture is None:
+            record.picture, record.picture_at = then.picture, then.picture_at
+        record.remembered = then
+        if record.last is None and record.health is Health.OFFLINE and then.since:
+            record.since, record.last_heard = then.since, then.since
+            if record.identity.paired:
+                record.reason = then.reason or record.reason
+        self._changed(name)
+
+    def history(self, name: str) -> list[HealthChange]:
+        """How a device's health changed since the service started; oldest first."""
+        return list(self._record(name).history)
 
     def devices(self) -> list[Device]:
         """Every device, by name."""
@@ -103,11 +114,15 @@ class Fleet:
 
     def tools(self, name: str) -> list[Tool]:
         """What a device offers, by name; of a device that is away, what it offered last."""
-        return sorted(self._record(name).tools.values(), key=lambda tool: tool.tool_name)
+        record = self._record(name)
+        self._judge(record)
+        return sorted(record.tools.values(), key=lambda tool: tool.tool_name)
 
     def target(self, device: str) -> Target:
         """See `core.dispatch.order.Devices`."""
-        record = self._record(device)
+        record = self._forgotten.get(device) if device not in self._records else None
+        record = record or self._record(device)
+        self._judge(record)
         arrival = record.arrival
         return Target(
             # Judging asks who a device is, not what it does at the moment: this is asked at every command.
@@ -124,26 +139,60 @@ class Fleet:
             QuarterdeckError: its tools cannot be listed or are nonsense; it stays away.
         """
         record = self._record(name)
-        infos = await self._listed(name, arrival)
-        self._note(Kind.DEVICE_CONNECTED, name, {"channel": arrival.kind, "client": arrival.client})
-        await self._pin(name, infos)
-        record.infos = infos
-        record.arrival = arrival
-        record.tools = {info.tool_name: self._judged(name, info) for info in infos.values()}
+        overrides = self._policy.overrides
+        infos, tools = await self._offers.of(name, arrival.channel, arrival.ours)
+        body = {"channel": arrival.kind, "client": arrival.client}
+        body |= {"platform": arrival.platform, "system": arrival.system, "address": arrival.address}
+        self._note(Kind.DEVICE_CONNECTED, name, {key: value for key, value in body.items() if value})
+        record.infos, record.tools, record.overrides = infos, tools, overrides
+        record.arrival = record.last = arrival
+        record.clock_offset_ms = arrival.clock_offset_ms
         record.last_heard = now_utc()
-        self._set_health(record, Health.ONLINE, "")
+        self._set_health(record, record.here, "")
+
+    def addressed(self, name: str, agent: str) -> None:
+        """A stock client is addressed as this agent."""
+        if record := self._records.get(name):
+            record.agent = agent
+            self._touched(record)
+
+    async def relist(self, name: str) -> None:
+        """List a connected device's tools again; those that changed are blocked until reviewed.
+
+        Raises:
+            DeviceError: it is not connected.
+            QuarterdeckError: its tools cannot be listed or are nonsense; what was known of them stays.
+        """
+        record = self._record(name)
+        arrival = record.arrival
+        if arrival is None:
+            raise DeviceError(f"{name} is {record.health.value}: {record.reason or 'not connected'}.")
+        overrides = self._policy.overrides
+        infos, tools = await self._offers.of(name, arrival.channel, arrival.ours)
+        if record.arrival is arrival:
+            record.infos, record.tools, record.overrides = infos, tools, overrides
+            self._changed(name)
 
     def lost(self, name: str, channel: BasicCommandDispatcher | None, reason: str, health: Health) -> None:
         """A device has gone. `channel` says which link ended, so that an old one cannot end a newer one."""
-        record = self._record(name)
+        record = self._records.get(name)
+        if record is None:
+            return
         if channel is not None and record.arrival is not None and record.arrival.channel is not channel:
             return
         if record.arrival is not None:
             self._note(Kind.DEVICE_LOST, name, {"reason": reason})
         record.arrival = None
+        record.progress.clear()
         if record.health is Health.RECONNECTING and health is Health.RECONNECTING:
             reason = record.reason  # how its process ended says more than that its link did
         self._set_health(record, health, reason)
+
+    def away(self, name: str, health: Health, reason: str) -> None:
+        """A device that is not connected stands like this now."""
+        record = self._records.get(name)
+        if record is not None and record.arrival is None:
+            self._set_health(record, health, reason)
 
     def restarting(self, name: str, restarts: int, reason: str) -> None:
         """The process of a device of ours ended and is being started again."""
@@ -159,11 +208,57 @@ class Fleet:
         record.last_heard = now_utc()
         if round_trip_ms is not None:
             record.round_trips.append(round(round_trip_ms, 2))
-        self._changed(name)
+        if record.health is Health.STALE and record.arrival is not None:
+            record.set_health(record.here, "")
+        self._touched(record)
+
+    def is_stale(self, name: str) -> bool:
+        """Whether a connected device is silent for too long."""
+        record = self._records.get(name)
+        return record is not None and record.health is Health.STALE
+
+    def went_quiet(self, name: str, heard: str, reason: str) -> None:
+        """A connected device has not been heard since `heard` (UTC); it can still be asked."""
+        record = self._records.get(name)
+        if record is None or record.arrival is None or record.health is Health.STALE:
+            return
+        record.set_health(Health.STALE, reason)
+        record.since = heard
+        self._touched(record)
+
+    def measured(
+        self, name: str, cpu: float | None, memory: float | None, clock_offset_ms: float | None
+    ) -> None:
+        """How loaded a device says it is, in per cent, and how far its clock is ahead."""
+        record = self._records.get(name)
+        if record is None:
+            return
+        if cpu is not None and memory is not None:
+            record.cpu.append(round(cpu, 1))
+            record.memory.append(round(memory, 1))
+        if clock_offset_ms is not None:
+            record.clock_offset_ms = round(clock_offset_ms, 1)
+        self._touched(record)
+
+    def progressed(self, name: str, call_id: str, words: str) -> None:
+        """How far a running command has come, in words."""
+        record = self._records.get(name)
+        if record is not None and call_id in record.running:
+            record.progress[call_id] = words[:MOST_WORDS]
+            self._touched(record)
+
+    def refused(self, name: str, count: int) -> None:
+        """So many attempts have been refused in this device's name."""
+        record = self._records.get(name)
+        if record is not None:
+            record.refused = count
+            self._touched(record)
 
     def began(self, device: str, call_id: str, what: str) -> None:
         """A command is on its way to a device."""
-        record = self._record(device)
+        record = self._records.get(device)
+        if record is None:
+            return
         record.running[call_id] = what
         if record.health is Health.ONLINE:
             record.health, record.since = Health.BUSY, now_utc()
@@ -171,9 +266,13 @@ class Fleet:
 
     def ended(self, device: str, call_id: str, result: CommandResult) -> None:
         """A command has come back, or will not."""
-        record = self._record(device)
+        record = self._records.get(device)
+        if record is None:
+            return
         record.running.pop(call_id, None)
-        record.last_heard = now_utc()
+        record.progress.pop(call_id, None)
+        if result.verdict not in _NOT_HEARD:
+            record.last_heard = now_utc()
         for evidence in result.evidence:
             if evidence.what == "picture" and result.tool_name == "screenshot":
                 record.picture, record.picture_at = evidence.blob, record.last_heard
@@ -187,29 +286,29 @@ class Fleet:
         Raises:
             BadInput: no such tool, or its definition is not the reviewed one any more.
         """
-        record = self._record(name)
-        info = record.infos.get(tool_key)
-        if info is None:
-            raise BadInput(f"{name} has no tool {tool_key}.", ErrorCode.UNKNOWN_TOOL)
+        record, info = self._defined(name, tool_key)
+        self._judge(record)
         tool = record.tools[info.tool_name]
         if tool.contract.digest != contract_digest:
             raise BadInput(
                 f"{info.tool_name} changed again since you looked at it.", ErrorCode.CONTRACT_CHANGED
             )
         digest = digest_of(definition_of(info))
-        await self._journal.append(
-            NewEntry(
-                kind=Kind.CONTRACT_PINNED,
-                actor=actor,
-                device=name,
-                tool=info.tool_name,
-                body={"tools": {tool_key: digest}, "reviewed": True},
-            )
+        await self._offers.trust(name, {tool_key: info}, {tool_key: digest}, reviewed_by=actor)
+        record.tools[info.tool_name] = self._offers.judged(
+            name, info, record.last is None or record.last.ours
         )
-        self._pins.pin(name, {tool_key: digest})
-        record.tools[info.tool_name] = self._judged(name, info)
         self._changed(name)
         return record.tools[info.tool_name]
+
+    async def definitions(self, name: str, tool_key: str) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+        """A tool's definition as it was trusted, None where that was not kept, and as it is now.
+
+        Raises:
+            BadInput: no such device or tool.
+        """
+        _, info = self._defined(name, tool_key)
+        return await self._offers.trusted(name, tool_key), definition_of(info)
 
     def refresh(self) -> None:
         """Tell the screens again, as when the policy changed."""
@@ -220,66 +319,41 @@ class Fleet:
         """Stop telling anybody."""
         self._changes.close()
 
-    async def _listed(self, name: str, arrival: Arrival) -> dict[str, ToolInfo]:
-        call_id = new_id()
-        # The listing reaches the device too, so the journal has it, although no contract can exist yet.
-        self._journal.note(_listing(Kind.COMMAND_SENT, name, call_id, {}))
-        started = time.perf_counter()
-        try:
-            infos = await arrival.channel.list_tools(LISTING_TIMEOUT)
-        except QuarterdeckError as error:
-            self._journal.note(_listing(Kind.RESULT_RECORDED, name, call_id, {"problem": error.message}))
-            raise
-        took = (time.perf_counter() - started) * 1000
-        self._journal.note(
-            _listing(Kind.RESULT_RECORDED, name, call_id, {"tools": len(infos)}).model_copy(
-                update={"status": "success", "verdict": "confirmed", "duration_ms": round(took, 3)}
-            )
-        )
-        by_key: dict[str, ToolInfo] = {}
-        names: set[str] = set()
-        for info in infos:
-            if info.tool_key in by_key or info.tool_name in names:
-                raise DeviceError(f"{name} lists the tool {info.tool_name} twice.", ErrorCode.PROTOCOL_ERROR)
-            by_key[info.tool_key] = info
-            names.add(info.tool_name)
-        return by_key
-
-    async def _pin(self, name: str, infos: dict[str, ToolInfo]) -> None:
-        fresh: dict[str, str] = {}
-        changed: dict[str, str] = {}
-        for key, info in infos.items():
-            digest = digest_of(definition_of(info))
-            pinned = self._pins.get(name, key)
-            if pinned is None:
-                fresh[key] = digest
-            elif pinned != digest:
-                changed[key] = digest
-        if fresh:
-            await self._journal.append(
-                NewEntry(kind=Kind.CONTRACT_PINNED, actor="service", device=name, body={"tools": fresh})
-            )
-            self._pins.pin(name, fresh)
-        if changed:
-            await self._journal.append(
-                NewEntry(kind=Kind.CONTRACT_CHANGED, actor="service", device=name, body={"tools": changed})
-            )
-
-    def _judged(self, name: str, info: ToolInfo) -> Tool:
-        pinned = self._pins.get(name, info.tool_key)
-        return tool_of(name, info, changed=pinned != digest_of(definition_of(info)))
-
-    def _record(self, name: str) -> _Record:
+    def _record(self, name: str) -> Record:
         record = self._records.get(name)
         if record is None:
-            known = ", ".join(sorted(self._records)) or "none"
-            raise BadInput(f"No device is called {name!r}. Devices: {known}.", ErrorCode.UNKNOWN_DEVICE)
+            raise BadInput(
+                f"No device is called {name!r}. Devices: {_some(self._records)}.", ErrorCode.UNKNOWN_DEVICE
+            )
         return record
 
-    def _set_health(self, record: _Record, health: Health, reason: str) -> None:
-        if record.health is not health:
-            record.health, record.since = health, now_utc()
-        record.reason = reason
+    def _defined(self, name: str, tool_key: str) -> tuple[Record, ToolInfo]:
+        record = self._record(name)
+        info = record.infos.get(tool_key)
+        if info is None:
+            raise BadInput(f"{name} has no tool {tool_key}.", ErrorCode.UNKNOWN_TOOL)
+        return record, info
+
+    def _judge(self, record: Record) -> None:
+        """Hold a device's tools against what operators say of them now: an edit counts from the next look on.
+
+        What is shown and what is enforced both come this way, so they are one object.
+        """
+        self._policy.refresh()
+        if record.overrides is self._policy.overrides:
+            return
+        ours = record.last is None or record.last.ours
+        record.tools = {
+            info.tool_name: self._offers.judged(record.name, info, ours) for info in record.infos.values()
+        }
+        record.overrides = self._policy.overrides
+
+    def _tell(self, name: str) -> None:
+        if name in self._records:
+            self._publish(self.get(name))
+
+    def _set_health(self, record: Record, health: Health, reason: str) -> None:
+        record.set_health(health, reason)
         self._changed(record.name)
 
     def _note(self, kind: Kind, device: str, body: dict[str, Any]) -> None:
@@ -290,45 +364,26 @@ class Fleet:
             self._changed(device)
 
     def _changed(self, name: str) -> None:
-        self._records[name].shown = None
-        self._changes.mark(name)
+        if record := self._records.get(name):
+            record.shown = record.profile = None
+            self._changes.mark(name)
 
-    def _touched(self, record: _Record) -> None:
+    def _touched(self, record: Record) -> None:
         record.stale = True
         self._changes.mark(record.name)
 
-    def _shown(self, record: _Record) -> Device:
+    def _shown(self, record: Record) -> Device:
         if record.shown is None or record.stale:
-            record.shown = self._picture_of(record)
-            record.stale = False
+            shown = record.picture_of()
+            if record.profile is None:
+                record.profile = self._policy.profile_of(shown).value
+                shown = shown.model_copy(update={"profile": record.profile})
+            record.shown, record.stale = shown, False
         return record.shown
 
-    def _picture_of(self, record: _Record) -> Device:
-        arrival = record.arrival
-        device = Device(
-            name=record.name,
-            health=record.health,
-            since=record.since,
-            reason=record.reason,
-            tags=record.tags,
-            production=bool(PRODUCTION_TAGS.intersection(record.tags)),
-            platform=arrival.platform if arrival else "",
-            system=arrival.system if arrival else "",
-            client=arrival.client if arrival else "",
-            channel=arrival.kind if arrival else "",
-            tool_count=len(record.tools),
-            unavailable=arrival.unavailable if arrival else [],
-            changed_tools=sorted(tool.tool_key for tool in record.tools.values() if tool.changed),
-            round_trip_ms=record.round_trips[-1] if record.round_trips else None,
-            round_trips_ms=list(record.round_trips),
-            last_heard=record.last_heard,
-            doing=", ".join(list(record.running.values())[:3]),
-            restarts=record.restarts,
-            picture=record.picture,
-            picture_at=record.picture_at,
-        )
-        return device.model_copy(update={"profile": self._policy.profile_of(device).value})
 
-
-def _listing(kind: Kind, device: str, call_id: str, body: dict[str, Any]) -> NewEntry:
-    return NewEntry(kind=kind, actor="service", device=device, call_id=call_id, tool="list_tools", body=body)
+def _some(names: Iterable[str]) -> str:
+    """Some names, for a sentence."""
+    known = sorted(names)
+    more = f" and {len(known) - NAMES_IN_A_SENTENCE} more" if len(known) > NAMES_IN_A_SENTENCE else ""
+    return (", ".join(known[:NAMES_IN_A_SENTENCE]) or "none") + more

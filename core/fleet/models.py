@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.aip.messages import ToolType
+
+# Tools of our own device client carry this namespace; the same name elsewhere is a stranger's tool.
+BUILT_IN_NAMESPACE = "builtin"
 
 
 class Plain(BaseModel):
@@ -63,8 +66,13 @@ class Fact(Plain, Generic[Value]):
     why: str
 
 
+NO_EVIDENCE = Fact[str](
+    value="Nothing but the tool's own word.", source=Source.DEFAULT, why="Nobody has said what would show it."
+)
+
+
 class Contract(Plain):
-    """What the console holds to be true of one tool.
+    """What the console holds to be true of one tool. `evidence` is what shows that a call has worked.
 
     `digest` covers the device's definition of the tool and every fact below, so that an approval which
     names it means exactly this tool, judged exactly this way.
@@ -75,6 +83,7 @@ class Contract(Plain):
     reversible: Fact[bool]
     idempotent: Fact[bool]
     open_world: Fact[bool]
+    evidence: Fact[str] = NO_EVIDENCE
     digest: str
 
 
@@ -117,7 +126,14 @@ class Health(StrEnum):
 
 
 class Device(Plain):
-    """A device as the fleet shows it. Times are UTC, ISO 8601; durations in milliseconds."""
+    """A device as the fleet shows it. Times are UTC, ISO 8601; durations in milliseconds.
+
+    `direction` says who dials: the device (`in`), the console (`out`), or nobody (`local`).
+    `clock_offset_ms` is how far the device's clock is ahead of the console's. The last of `cpu_percents` and
+    `memory_percents` is the newest. `refused` counts attempts refused in this device's name. `features` are
+    the extensions agreed with it; none for a stock client. `requires_approval`: the device itself refuses
+    an action without the signatures of `approvers` operators. `own_computer`: the console runs on it.
+    """
 
     name: str
     health: Health
@@ -140,3 +156,98 @@ class Device(Plain):
     restarts: int = 0
     picture: str | None = None
     picture_at: str | None = None
+    direction: Literal["in", "out", "local"] = "local"
+    address: str = ""
+    secure: bool = False
+    agent: str = ""
+    features: list[str] = Field(default_factory=list)
+    clock_offset_ms: float | None = None
+    cpu_percents: list[float] = Field(default_factory=list)
+    memory_percents: list[float] = Field(default_factory=list)
+    refused: int = 0
+    paired: bool = True
+    progress: str = ""
+    requires_approval: bool = False
+    approvers: int = 1
+    own_computer: bool = False
+
+
+class Pairing(Plain):
+    """What a device needs to find and trust this console: shown once, kept nowhere in this form.
+
+    `string` is the one line to paste on the device; `command` is the whole command line there.
+    `stock_url` is the address for a client that can set no header. `fingerprint` is the SHA-256 of the
+    console's certificate (hexadecimal), empty where the link stays on this computer without TLS.
+    """
+
+    name: str
+    string: str
+    url: str
+    stock_url: str
+    command: str
+    fingerprint: str = ""
+
+
+class DeviceSettings(Plain):
+    """What an operator can set of a device. None leaves a thing as it is; `agent` is for stock clients."""
+
+    tags: list[str] | None = None
+    production: bool | None = None
+    agent: str | None = None
+
+
+class Refusal(Plain):
+    """One attempt that was refused. `name` is whose token or name it used, as far as that is known."""
+
+    at: str
+    peer: str
+    name: str = ""
+    reason: str
+    count: int = 1
+
+
+class HealthChange(Plain):
+    """When a device's health changed, to what, and why."""
+
+    at: str
+    health: Health
+    reason: str = ""
+
+
+class DeviceDetails(Plain):
+    """What the device page shows beside the device itself; oldest first."""
+
+    device: Device
+    history: list[HealthChange] = Field(default_factory=list)
+    refusals: list[Refusal] = Field(default_factory=list)
+    fingerprint: str = ""
+    paired_at: str | None = None
+
+
+class CheckState(StrEnum):
+    """How one check of the doctor ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Check(Plain):
+    """One thing that the doctor looked at: `dns`, `reach`, `tls`, `token`, `version`, `protocol`, …"""
+
+    name: str
+    state: CheckState
+    found: str
+    next: str = ""
+    took_ms: float = 0.0
+
+
+class Listening(Plain):
+    """Where this console listens for devices; `problem` says why it does not."""
+
+    address: str
+    url: str = ""
+    secure: bool = False
+    fingerprint: str = ""
+    problem: str = ""
+    refused: int = 0

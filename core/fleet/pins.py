@@ -5,11 +5,14 @@ Kept in `contracts.json` of the home and written before it counts. The journal h
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 from core.errors import BadInput, JournalCorrupt
 from core.home import write_private
+
+_Staged = tuple[str, dict[str, str]]
 
 
 class Pins:
@@ -18,6 +21,8 @@ class Pins:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._pins: dict[str, dict[str, str]] = {}
+        self._staged: dict[object, _Staged] = {}
+        self._writing = asyncio.Lock()
 
     def load(self) -> Pins:
         """Read the file; without it nothing is pinned yet.
@@ -42,15 +47,50 @@ class Pins:
         """The trusted definition's digest, or None when this tool was never seen."""
         return self._pins.get(device, {}).get(tool_key)
 
-    def pin(self, device: str, digests: dict[str, str]) -> None:
+    async def pin(self, device: str, digests: dict[str, str]) -> None:
         """Trust these definitions, keyed by tool key, from now on.
+
+        A thousand devices that arrive together are a few writes: whoever writes takes along all that wait.
+
+        Raises:
+            BadInput: the file cannot be written; nothing is trusted.
+        """
+        ticket = object()
+        self._staged[ticket] = (device, digests)
+        try:
+            async with self._writing:
+                if ticket in self._staged:
+                    await self._write(dict(self._staged))
+        finally:
+            self._staged.pop(ticket, None)
+
+    async def forget(self, device: str) -> None:
+        """Trust nothing of a device any more: the next of that name is a stranger.
 
         Raises:
             BadInput: the file cannot be written.
         """
-        changed = {**self._pins, device: {**self._pins.get(device, {}), **digests}}
+        async with self._writing:
+            if device in self._pins:
+                await self._replace({name: tools for name, tools in self._pins.items() if name != device})
+
+    async def _write(self, staged: dict[object, _Staged]) -> None:
+        changed = dict(self._pins)
+        for device, digests in staged.values():
+            changed[device] = {**changed.get(device, {}), **digests}
+        await self._replace(changed)
+        for ticket in staged:
+            self._staged.pop(ticket, None)
+
+    async def _replace(self, pins: dict[str, dict[str, str]]) -> None:
         try:
-            write_private(self._path, json.dumps(changed, indent=1, sort_keys=True))
+            await asyncio.to_thread(write_private, self._path, _text(pins))
         except OSError as error:
             raise BadInput(f"{self._path} cannot be written: {error.strerror}.") from error
-        self._pins = changed
+        self._pins = pins
+
+
+def _text(pins: dict[str, dict[str, str]]) -> str:
+    """A device a line: readable, and quick to make however many there are."""
+    lines = (f"{json.dumps(name)}: {json.dumps(pins[name], sort_keys=True)}" for name in sorted(pins))
+    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -15,20 +15,24 @@ import secrets
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from core.aip.console_end import DeviceLinkServer, LinkEvents
+from core.aip.console_end import DeviceLinkServer
+from core.aip.events import Heartbeat, LateAnswer, LinkEvents, RefusedAttempt
+from core.aip.extras import Progress
 from core.aip.link import DeviceLink
-from core.audit.entries import Kind, NewEntry
 from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
 from core.errors import BadInput, QuarterdeckError
-from core.fleet.fleet import Arrival, Fleet, Recorder
+from core.fleet.fleet import Fleet
+from core.fleet.introduce import approvers_of
 from core.fleet.models import Health, Unavailable
+from core.fleet.record import Arrival
 from core.tasks import TaskGroupOwner
 
 log = structlog.get_logger(__name__)
@@ -56,15 +60,19 @@ class ThisComputer:
         self,
         fleet: Fleet,
         gate: Gate,
-        journal: Recorder,
         state_dir: Path,
         closed_paths: list[Path],
         tasks: TaskGroupOwner,
+        on_progress: Callable[[str, Progress], None],
+        on_refused: Callable[[RefusedAttempt], None],
+        on_late: Callable[[str, LateAnswer], None],
     ) -> None:
         """`closed_paths`: what the device's file tools may never touch, such as the home itself."""
+        self._tell_progress = on_progress
+        self._on_refused = on_refused
+        self._on_late = on_late
         self._fleet = fleet
         self._gate = gate
-        self._journal = journal
         self._state_dir = state_dir
         self._closed_paths = closed_paths
         self._tasks = tasks
@@ -104,8 +112,8 @@ class ThisComputer:
     async def _offer(self) -> bool:
         """Bring the tools online; False when device.toml is broken."""
         # Only this way of running needs the device's own code in the service.
+        from core.device.assembly import build_router_aside
         from core.device.config import load_config
-        from core.device.router import build_router
 
         try:
             config = load_config(self._config_file()).closing(*self._closed_paths)
@@ -114,7 +122,7 @@ class ThisComputer:
             return False
         if self._router is not None:
             await self._router.close()
-        self._router = build_router(config, self._state_dir, NAME)
+        self._router = await build_router_aside(config, self._state_dir, NAME)
         arrival = Arrival(
             channel=LocalCommandDispatcher(NAME, self._router, self._gate),
             kind="in-process",
@@ -123,6 +131,8 @@ class ThisComputer:
             client="in this process",
             unavailable=[Unavailable(**asdict(one)) for one in self._router.unavailable],
             roots=list(config.roots),
+            approvers=self._router.approvers,
+            own_computer=True,
         )
         await self._fleet.arrived(NAME, arrival)
         return True
@@ -131,7 +141,15 @@ class ThisComputer:
         """Listen on loopback and start the device client's process; it comes online by itself."""
         self._server = DeviceLinkServer(
             self._authorise,
-            LinkEvents(on_connected=self._connected, on_lost=self._lost, on_refused=self._refused),
+            LinkEvents(
+                on_connected=self._connected,
+                on_lost=self._lost,
+                on_refused=self._on_refused,
+                on_late=lambda link, late: self._on_late(NAME, late),
+                on_progress=lambda link, progress: self._tell_progress(NAME, progress),
+                on_heartbeat=self._heartbeat,
+                on_tools_changed=self._tools_changed,
+            ),
         )
         await self._server.start()
         self._tasks.spawn("keep this computer's device client alive", self._keep_alive())
@@ -262,17 +280,24 @@ class ThisComputer:
                 return  # the link says itself when it is lost
             await asyncio.sleep(PING_EVERY)
 
+    def _heartbeat(self, link: DeviceLink, beat: Heartbeat) -> None:
+        if beat.metrics is not None and link in self._channels:
+            self._fleet.measured(NAME, beat.metrics.cpu_percent, beat.metrics.memory_percent, None)
+
+    def _tools_changed(self, link: DeviceLink) -> None:
+        if link in self._channels:
+            self._tasks.spawn("list this computer's tools again", self._list_again())
+
+    async def _list_again(self) -> None:
+        try:
+            await self._fleet.relist(NAME)
+        except QuarterdeckError as error:
+            log.warning("the tools could not be listed again", problem=error.message)
+
     def _lost(self, link: DeviceLink, reason: str) -> None:
         channel = self._channels.pop(link, None)
         health = Health.OFFLINE if self._ending.is_set() else Health.RECONNECTING
         self._fleet.lost(NAME, channel, reason, health)
-
-    def _refused(self, reason: str, peer: str) -> None:
-        try:
-            body = {"reason": reason, "peer": peer}
-            self._journal.note(NewEntry(kind=Kind.DEVICE_REFUSED, actor="service", body=body))
-        except QuarterdeckError as error:
-            log.error("a refused device could not be recorded", reason=reason, problem=error.message)
 
 
 def _arrival_of(link: DeviceLink, channel: WebSocketCommandDispatcher) -> Arrival:
@@ -297,6 +322,9 @@ def _arrival_of(link: DeviceLink, channel: WebSocketCommandDispatcher) -> Arriva
             if isinstance(one, dict)
         ],
         roots=[Path(root) for root in roots] if isinstance(roots, list) and roots else None,
+        features=sorted(link.features),
+        approvers=approvers_of(ours),
+        own_computer=True,
     )
 
 

@@ -1,45 +1,53 @@
-"""The queue of requests that wait for an operator.
+"""The queue of requests that wait for operators.
 
-A request is answered once, by a signed statement over its digest, or it expires and is denied once; nothing
-is remembered from either. The answer is durable in the journal before whoever waits hears of it.
+A request is answered once: by as many distinct operators' signed statements over its digest as it wants, by
+one denial, by an edit that makes another request of it, or it expires and is denied once. The answer is
+durable in the journal before whoever waits hears of it. Nothing is remembered but what an operator grants.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from core.audit.entries import Entry, Kind, NewEntry
-from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
-from core.policy.models import Approval, ApprovalState, Decision, Request, SignedStatement
+from core.audit.entries import Entry, NewEntry
+from core.errors import BadInput, ErrorCode, JournalUnavailable, Refused
+from core.policy.answers import (
+    answer_entries,
+    check_grant,
+    check_may_approve,
+    edited_entry,
+    fatigue_entry,
+    put_back_all,
+    rejected_entry,
+)
+from core.policy.fatigue import FatigueMeter
+from core.policy.grants import GrantBook, SignedGrant
+from core.policy.models import Approval, ApprovalState, Decision
 from core.policy.operators import Operators
+from core.policy.waiting import Answered, Waiting
+from core.statements import Request, SignedStatement, check_speaks_of
+from core.tasks import TaskGroupOwner
 
-MOST_STATEMENT_SECONDS = 600.0
 MOST_PAUSE_SECONDS = 300.0
 DECIDED_KEPT = 500
+MOST_WAITING = 20_000
+MOST_WAITING_OF_AGENT = 50
+MOST_WAITING_OF_AGENTS = 1_000
+AGENT = "agent:"
 
 
 class Recorder(Protocol):
     """The journal, as far as the queue needs it."""
 
     async def append(self, entry: NewEntry) -> Entry: ...
-
-
-@dataclass(slots=True)
-class _Waiting:
-    approval: Approval
-    answer: asyncio.Future[Approval]
-    ends_at: float
-    pause_left: float
-    readers: set[str] = field(default_factory=set)
-    paused_at: float | None = None
-    timer: asyncio.TimerHandle | None = None
-    deciding: bool = False
+    async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
+    def note(self, entry: NewEntry) -> None: ...
 
 
 class ApprovalQueue:
@@ -52,13 +60,22 @@ class ApprovalQueue:
         expiry_s: float,
         publish: Callable[[Approval], None],
         most_pause_s: float = MOST_PAUSE_SECONDS,
+        grants: GrantBook | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`clock` counts seconds and never jumps."""
         self._operators = operators
         self._journal = journal
         self._expiry_s = expiry_s
         self._publish = publish
+        self._clock = clock
         self._most_pause_s = most_pause_s
-        self._waiting: dict[str, _Waiting] = {}
+        self._grants = grants or GrantBook()
+        self.fatigue = FatigueMeter(clock)
+        # Errors reach whoever answers; there is nothing to report besides.
+        self._answers = TaskGroupOwner("approvals", lambda name, error: None)
+        self._waiting: dict[str, Waiting] = {}
+        self._by_actor: Counter[str] = Counter()
         self._decided: OrderedDict[str, Approval] = OrderedDict()
 
     async def ask(
@@ -72,9 +89,18 @@ class ApprovalQueue:
         step: str | None,
         production: bool,
         said: str,
-    ) -> Approval:
-        """Queue a request and wait until it is answered, has expired, or is withdrawn."""
-        loop = asyncio.get_running_loop()
+        edited_from: str = "",
+        sent: dict[str, Any] | None = None,
+    ) -> Answered:
+        """Queue a request and wait until it is answered, edited, has expired, or is withdrawn.
+
+        `sent` are the arguments with their secrets, where `request` has them masked.
+
+        Raises:
+            Refused: this asker has too many requests waiting already (code `queue_full`).
+        """
+        self._check_room(actor)
+        expiry_s = decision.expires_s or self._expiry_s
         asked = datetime.now(UTC)
         approval = Approval(
             id=approval_id,
@@ -85,24 +111,46 @@ class ApprovalQueue:
             step=step,
             production=production,
             asked_at=asked.isoformat(),
-            expires_at=(asked + timedelta(seconds=self._expiry_s)).isoformat(),
-            remaining_s=self._expiry_s,
+            expires_at=(asked + timedelta(seconds=expiry_s)).isoformat(),
+            remaining_s=expiry_s,
             said=said,
+            approvers=decision.approvers,
+            edited_from=edited_from,
         )
-        ends_at = time.monotonic() + self._expiry_s
-        waiting = _Waiting(approval, loop.create_future(), ends_at, self._most_pause_s)
+        now = self._clock()
+        waiting = Waiting(
+            approval,
+            asyncio.get_running_loop().create_future(),
+            self._clock,
+            ends_at=now + expiry_s,
+            pause_left=self._most_pause_s,
+            asked_at=now,
+            sent=sent,
+        )
         self._waiting[approval_id] = waiting
+        self._by_actor[actor] += 1
         self._arm(waiting)
         self._publish(approval)
+        self._link(edited_from, approval_id)
         try:
             return await waiting.answer
         finally:
             if approval_id in self._waiting:
-                self._drop(waiting)
+                self._take_back(waiting, "Whoever asked has gone; nothing was sent.")
+
+    def _check_room(self, actor: str) -> None:
+        own, full = self._by_actor[actor], len(self._waiting) >= MOST_WAITING
+        if actor.startswith(AGENT):
+            # A name is what an agent says it is, so that all of them together have a limit too.
+            agents = sum(count for name, count in self._by_actor.items() if name.startswith(AGENT))
+            full = full or own >= MOST_WAITING_OF_AGENT or agents >= MOST_WAITING_OF_AGENTS
+        if full:
+            words = f"{actor} has {own} requests waiting for an operator already, of {len(self._waiting)}."
+            raise Refused(words, ErrorCode.QUEUE_FULL)
 
     def list(self) -> list[Approval]:
         """What waits: highest risk first, then oldest."""
-        shown = [self._shown(one) for one in self._waiting.values()]
+        shown = [one.shown() for one in self._waiting.values()]
         return sorted(shown, key=lambda one: (-one.decision.risk.rank, one.asked_at))
 
     def get(self, approval_id: str) -> Approval:
@@ -112,60 +160,143 @@ class ApprovalQueue:
             BadInput: there is no such request (code `not_found`).
         """
         if waiting := self._waiting.get(approval_id):
-            return self._shown(waiting)
+            return waiting.shown()
         if decided := self._decided.get(approval_id):
             return decided
         raise BadInput(f"No request for approval has the id {approval_id}.", ErrorCode.NOT_FOUND)
 
-    async def decide(self, signed: SignedStatement) -> Approval:
-        """Answer one request.
+    async def decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
+        """Answer one request; with `grant`, let what its terms say run without asking from now on.
+
+        Where several operators must approve, the request still waits until the last of them has.
 
         Raises:
-            Refused: the statement is not a valid one for this request, or it was answered already.
+            Refused: the statement or grant is not a valid one for this request, its operator cannot count
+                here, or it was answered already.
             JournalUnavailable: the answer could not be recorded; the request still waits.
         """
         statement = signed.statement
-        waiting = self._waiting.get(statement.approval)
-        if waiting is None:
-            known = self.get(statement.approval)
-            raise Refused(f"This request is {known.state.value} already.", ErrorCode.APPROVAL_INVALID)
+        waiting = self._still(statement.approval)
         try:
-            self._check(signed, waiting.approval)
+            self._check(signed, waiting.approval, grant)
         except Refused as error:
-            await self._journal.append(_rejected(signed, waiting.approval, error))
+            await self._journal.append(rejected_entry(signed, waiting.approval, error))
             raise
+        # Whoever answers may go away while it is recorded: what is recorded must count all the same.
+        self._begin(waiting)
+        answering = self._answer(waiting, signed, grant)
+        return await asyncio.shield(self._answers.spawn("record an answer", answering))
+
+    async def _answer(self, waiting: Waiting, signed: SignedStatement, grant: SignedGrant | None) -> Approval:
+        statement = signed.statement
+        took_s = waiting.took_s()
+        await self._recorded(waiting, answer_entries(signed, waiting.approval, grant, took_s))
+        if grant is not None:
+            self._grants.add(grant.terms)
+        counted = self._count(waiting, signed)
+        self._measure(statement.approver, took_s, statement.verdict == "approve")
+        return counted
+
+    def _begin(self, waiting: Waiting) -> None:
+        """From here on until it is recorded there is no other answer."""
         if waiting.deciding:
             raise Refused("This request is being answered already.", ErrorCode.APPROVAL_INVALID)
         waiting.deciding = True
-        approved = statement.verdict == "approve"
+
+    async def _recorded(self, waiting: Waiting, entries: Sequence[NewEntry]) -> None:
+        """Write an answer down; one that cannot be never was, and the request waits again."""
         try:
-            await self._journal.append(
-                NewEntry(
-                    kind=Kind.APPROVAL_GIVEN if approved else Kind.APPROVAL_DENIED,
-                    actor=f"operator:{statement.approver}",
-                    body={"approval": statement.approval, "signed": signed.model_dump(mode="json")},
-                    **_place(waiting.approval),
-                )
-            )
-        except QuarterdeckError:
-            waiting.deciding = False
-            self._arm(waiting)
+            if len(entries) == 1:
+                await self._journal.append(entries[0])
+            else:
+                await self._journal.append_many([*entries])
+        except BaseException:
+            self._goes_on(waiting)
             raise
-        state = ApprovalState.APPROVED if approved else ApprovalState.DENIED
-        return self._finish(waiting, state, statement.approver, statement.reason)
+
+    def _goes_on(self, waiting: Waiting) -> None:
+        """It waits again, unless it was taken back meanwhile or nobody waits for it any more."""
+        waiting.deciding = False
+        if waiting.taken_back:
+            self._finish(waiting, ApprovalState.WITHDRAWN, None, waiting.taken_back)
+        else:
+            self._arm(waiting)
+
+    def _count(self, waiting: Waiting, signed: SignedStatement) -> Approval:
+        """Take a recorded answer into account: the last one that was wanted ends the request."""
+        statement, approval = signed.statement, waiting.approval
+        waiting.approval = approval.model_copy(update={"signed": [*approval.signed, signed]})
+        if statement.verdict == "deny":
+            return self._finish(waiting, ApprovalState.DENIED, statement.approver, statement.reason)
+        given = [*approval.approved_by, statement.approver]
+        waiting.approval = waiting.approval.model_copy(update={"approved_by": given})
+        if len(given) >= approval.approvers and not waiting.taken_back:
+            return self._finish(waiting, ApprovalState.APPROVED, " and ".join(given), statement.reason)
+        # What was taken back meanwhile stays taken back, whoever approves it.
+        self._goes_on(waiting)
+        if waiting.approval.id in self._waiting:
+            self._publish(waiting.shown())
+        return self.get(waiting.approval.id)
+
+    def restored(self, approval_id: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Edited arguments with the secrets put back that were left as they were shown.
+
+        Raises:
+            BadInput: there is no such request, or a secret's stand-in is where no such secret was.
+            Refused: it was answered already.
+        """
+        waiting = self._still(approval_id)
+        sent = waiting.sent if waiting.sent is not None else waiting.approval.request.parameters
+        return put_back_all(parameters, waiting.approval.request.parameters, sent)
+
+    def _still(self, approval_id: str) -> Waiting:
+        waiting = self._waiting.get(approval_id)
+        if waiting is None:
+            known = self.get(approval_id)
+            raise Refused(f"This request is {known.state.value} already.", ErrorCode.APPROVAL_INVALID)
+        return waiting
+
+    async def edit(
+        self, approval_id: str, parameters: dict[str, Any], masked: dict[str, Any], by: str
+    ) -> None:
+        """Put other arguments in place of those asked for: this request ends, another one is asked.
+
+        `masked` is what may be written of them.
+
+        Raises:
+            BadInput, Refused: there is no such request, or it was answered already.
+            JournalUnavailable: it could not be recorded; the request still waits.
+        """
+        waiting = self._still(approval_id)
+        self._begin(waiting)
+        await self._recorded(waiting, [edited_entry(waiting.approval, masked, by)])
+        if waiting.taken_back:
+            self._goes_on(waiting)
+            raise Refused("This request was taken back meanwhile.", ErrorCode.APPROVAL_INVALID)
+        waiting.edited = parameters
+        self._finish(waiting, ApprovalState.EDITED, by.partition(":")[2], "Its arguments were changed.")
+
+    def _link(self, edited: str, now: str) -> None:
+        """Let an edited request name the one that it became."""
+        if (before := self._decided.get(edited)) is not None:
+            self._decided[edited] = before.model_copy(update={"edited_to": now})
+            self._publish(self._decided[edited])
+
+    def _measure(self, operator: str, took_s: float, approved: bool) -> None:
+        tired = self.fatigue.note(operator, took_s, approved)
+        if tired is not None:
+            # The answer counts already; that somebody is tired must not undo it.
+            with suppress(JournalUnavailable):
+                self._journal.note(fatigue_entry(tired))
 
     def hold(self, approval_id: str, reader: str, reading: bool) -> Approval:
         """Pause or resume the expiry while `reader` has the card open; five minutes in all at most."""
         waiting = self._waiting.get(approval_id)
         if waiting is None:
             return self.get(approval_id)
-        (waiting.readers.add if reading else waiting.readers.discard)(reader)
-        if waiting.readers and waiting.paused_at is None and waiting.pause_left > 0:
-            waiting.paused_at = time.monotonic()
-        elif not waiting.readers and waiting.paused_at is not None:
-            self._unpause(waiting)
+        waiting.read(reader, reading)
         self._arm(waiting)
-        shown = self._shown(waiting)
+        shown = waiting.shown()
         self._publish(shown)
         return shown
 
@@ -179,51 +310,45 @@ class ApprovalQueue:
         """Take back what waits (of one run, or all): denied once, nothing sent. How many were taken back."""
         chosen = [one for one in self._waiting.values() if run is None or one.approval.run == run]
         for waiting in chosen:
-            if not waiting.deciding:
-                self._finish(waiting, ApprovalState.WITHDRAWN, None, reason)
+            self._take_back(waiting, reason)
         return len(chosen)
 
-    def _check(self, signed: SignedStatement, approval: Approval) -> None:
-        statement, request = signed.statement, approval.request
-        self._operators.check_signature(signed)
-        for name, signed_value, value in (
-            ("request", statement.request_digest, request.digest),
-            ("contract", statement.contract, request.contract),
-            ("device", statement.device, request.device),
-            ("call", statement.call_id, request.call_id),
-        ):
-            if signed_value != value:
-                raise Refused(f"The signature is for another {name}.", ErrorCode.APPROVAL_INVALID)
-        try:
-            left = (datetime.fromisoformat(statement.expires) - datetime.now(UTC)).total_seconds()
-        except (ValueError, TypeError) as error:
-            raise Refused("The signature has no valid expiry.", ErrorCode.APPROVAL_INVALID) from error
-        if not 0 < left <= MOST_STATEMENT_SECONDS:
-            raise Refused("The signature has expired, or is valid for too long.", ErrorCode.APPROVAL_INVALID)
+    def _take_back(self, waiting: Waiting, reason: str) -> None:
+        if waiting.deciding:
+            waiting.taken_back = reason
+        else:
+            self._finish(waiting, ApprovalState.WITHDRAWN, None, reason)
 
-    def _arm(self, waiting: _Waiting) -> None:
+    def _check(self, signed: SignedStatement, approval: Approval, grant: SignedGrant | None) -> None:
+        operator = self._operators.check_signature(signed)
+        check_speaks_of(signed.statement, approval.request)
+        if signed.statement.verdict == "approve":
+            check_may_approve(operator.name, approval)
+        if grant is not None:
+            check_grant(grant, signed.statement, approval, operator)
+            self._grants.check_new(grant.terms)
+
+    def _arm(self, waiting: Waiting) -> None:
         if waiting.timer is not None:
             waiting.timer.cancel()
-        now = time.monotonic()
-        ends = waiting.ends_at
-        if waiting.paused_at is not None:
-            ends += waiting.pause_left
-        delay = max(0.0, ends - now)
-        waiting.timer = asyncio.get_running_loop().call_later(delay, self._expire, waiting.approval.id)
-
-    def _unpause(self, waiting: _Waiting) -> None:
-        assert waiting.paused_at is not None
-        paused = min(time.monotonic() - waiting.paused_at, waiting.pause_left)
-        waiting.pause_left -= paused
-        waiting.ends_at += paused
-        waiting.paused_at = None
+        loop = asyncio.get_running_loop()
+        waiting.timer = loop.call_later(waiting.due_in(), self._expire, waiting.approval.id)
 
     def _expire(self, approval_id: str) -> None:
         waiting = self._waiting.get(approval_id)
-        if waiting is not None and not waiting.deciding:
+        if waiting is None or waiting.deciding:
+            return
+        if waiting.left() > 0:
+            self._arm(waiting)
+        else:
             self._finish(waiting, ApprovalState.EXPIRED, None, "Nobody answered in time.")
 
-    def _finish(self, waiting: _Waiting, state: ApprovalState, by: str | None, reason: str) -> Approval:
+    def expire_due(self) -> None:
+        """Let what is over by the clock expire now; timers do the same by themselves."""
+        for approval_id in list(self._waiting):
+            self._expire(approval_id)
+
+    def _finish(self, waiting: Waiting, state: ApprovalState, by: str | None, reason: str) -> Approval:
         decided = waiting.approval.model_copy(
             update={
                 "state": state,
@@ -238,50 +363,14 @@ class ApprovalQueue:
         while len(self._decided) > DECIDED_KEPT:
             self._decided.popitem(last=False)
         if not waiting.answer.done():
-            waiting.answer.set_result(decided)
+            waiting.answer.set_result(Answered(decided, waiting.edited))
         self._publish(decided)
         return decided
 
-    def _drop(self, waiting: _Waiting) -> None:
+    def _drop(self, waiting: Waiting) -> None:
         if waiting.timer is not None:
             waiting.timer.cancel()
-        self._waiting.pop(waiting.approval.id, None)
-
-    def _shown(self, waiting: _Waiting) -> Approval:
-        now, stood_still, paused = time.monotonic(), 0.0, False
-        if waiting.paused_at is not None:
-            stood_still = min(now - waiting.paused_at, waiting.pause_left)
-            # A reader who stays for ever does not hold it for ever.
-            paused = stood_still < waiting.pause_left
-        left = max(0.0, waiting.ends_at + stood_still - now)
-        expires = datetime.now(UTC) + timedelta(seconds=left)
-        return waiting.approval.model_copy(
-            update={
-                "remaining_s": left,
-                "expires_at": expires.isoformat(),
-                "paused": paused,
-            }
-        )
-
-
-def _place(approval: Approval) -> dict[str, Any]:
-    return {
-        "run": approval.run,
-        "step": approval.step,
-        "device": approval.request.device,
-        "call_id": approval.request.call_id,
-        "tool": approval.request.tool_name,
-    }
-
-
-def _rejected(signed: SignedStatement, approval: Approval, error: Refused) -> NewEntry:
-    return NewEntry(
-        kind=Kind.APPROVAL_REJECTED,
-        actor="service",
-        body={
-            "approval": approval.id,
-            "problem": error.message,
-            "signed": signed.model_dump(mode="json"),
-        },
-        **_place(approval),
-    )
+        if self._waiting.pop(waiting.approval.id, None) is not None:
+            self._by_actor[waiting.approval.actor] -= 1
+            if not self._by_actor[waiting.approval.actor]:
+                del self._by_actor[waiting.approval.actor]

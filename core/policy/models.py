@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Literal
 
 from pydantic import Field
 
-from core.aip.messages import ToolType
 from core.fleet.models import Effect, Plain, Risk
+from core.statements import Request, SignedStatement
 
 
 class Profile(StrEnum):
@@ -26,6 +25,26 @@ class Answer(StrEnum):
     ALLOW = "allow"
     ASK = "ask"
     DENY = "deny"
+
+
+class Moment(StrEnum):
+    """When evidence is taken."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+class RuleHit(Plain):
+    """A rule that spoke of this call. `line` is where it begins in policy.toml; 0 when that is not known.
+
+    `evidence` is what it wants taken.
+    """
+
+    id: str
+    decision: Answer
+    reason: str = ""
+    line: int = 0
+    evidence: list[Moment] = Field(default_factory=list)
 
 
 class Reason(Plain):
@@ -50,7 +69,12 @@ class Finding(Plain):
 
 
 class Decision(Plain):
-    """The policy's answer. What a screen shows is this very object, as it was enforced and journalled."""
+    """The policy's answer. What a screen shows is this very object, as it was enforced and journalled.
+
+    `rules` are those that matched, the deciding one first; `grant` is the id of the grant that allowed it.
+    `approvers` distinct operators must approve; `evidence` is taken before or after; `expires_s` is how long
+    the request waits, None for the usual time.
+    """
 
     answer: Answer
     risk: Risk
@@ -61,26 +85,11 @@ class Decision(Plain):
     findings: list[Finding] = Field(default_factory=list)
     reversible: bool = False
     undo: str = ""
-
-
-class Request(Plain):
-    """One command bound to one device and one contract. `digest` is SHA-256 over its canonical bytes.
-
-    The canonical bytes are RFC 8785 JSON of every field but `digest`, plus `"format": REQUEST_FORMAT`.
-    """
-
-    device: str
-    contract: str
-    tool_key: str
-    tool_name: str
-    tool_type: ToolType
-    namespace: str | None = None
-    parameters: dict[str, Any]
-    call_id: str
-    digest: str
-
-
-REQUEST_FORMAT = "quarterdeck.request/1"
+    rules: list[RuleHit] = Field(default_factory=list)
+    grant: str = ""
+    approvers: int = 1
+    evidence: list[Moment] = Field(default_factory=list)
+    expires_s: float | None = None
 
 
 class ApprovalState(StrEnum):
@@ -90,6 +99,7 @@ class ApprovalState(StrEnum):
     APPROVED = "approved"
     DENIED = "denied"
     EXPIRED = "expired"
+    EDITED = "edited"
     WITHDRAWN = "withdrawn"
 
 
@@ -97,6 +107,8 @@ class Approval(Plain):
     """A request for approval, as the queue and the card show it.
 
     `asked_at` and `expires_at` are UTC, ISO 8601. `remaining_s` counts only while nobody reads the card.
+    `approvers` distinct operators must approve it; `signed` are the statements so far, denials included.
+    `edited_from` is the request that an operator changed into this one, `edited_to` the other way round.
     """
 
     id: str
@@ -115,31 +127,26 @@ class Approval(Plain):
     decided_at: str | None = None
     reason: str = ""
     said: str = ""
+    approvers: int = 1
+    approved_by: list[str] = Field(default_factory=list)
+    signed: list[SignedStatement] = Field(default_factory=list)
+    edited_from: str = ""
+    edited_to: str = ""
 
 
-class Statement(Plain):
-    """What an operator signs: Ed25519 over the canonical bytes of this model (RFC 8785 JSON).
+class Fatigue(Plain):
+    """How an operator has been deciding of late: the last `decided` answers, at most the last hour's.
 
-    `expires` is UTC, ISO 8601: the signature is worth nothing afterwards.
+    `median_s` is the time from first seeing a card to the answer; `hasty` counts approvals given in under a
+    second. `warning` is a sentence when the numbers say that nobody is reading; else "".
     """
 
-    format: Literal["quarterdeck.approval/1"] = "quarterdeck.approval/1"
-    verdict: Literal["approve", "deny"]
-    approval: str
-    request_digest: str
-    contract: str
-    device: str
-    call_id: str
-    approver: str
-    expires: str
-    reason: str = ""
-
-
-class SignedStatement(Plain):
-    """A statement with its signature: 128 hexadecimal digits."""
-
-    statement: Statement
-    signature: str
+    operator: str
+    decided: int
+    approved: int
+    median_s: float
+    hasty: int
+    warning: str = ""
 
 
 class Operator(Plain):

@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -26,17 +26,21 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from core.canonical import canonical_bytes
 from core.errors import BadInput, ErrorCode
 from core.home import OPERATOR_NAME, Home
-from core.policy.models import Approval, Operator, SignedStatement, Statement
+from core.policy.models import Approval, Operator
+from core.statements import SignedStatement, Statement, signed_bytes, verify_signature
+
+if TYPE_CHECKING:
+    from core.policy.grants import GrantTerms, SignedGrant
 
 SHORTEST_PASSPHRASE = 10
 STATEMENT_VALID_S = 60.0
+# Where several operators must sign, the first signature has to last until the others have looked as well.
+SHARED_VALID_S = 540.0
 
 _ENCRYPTED = b"-----BEGIN ENCRYPTED PRIVATE KEY-----"
 _KEY = re.compile(r"[0-9a-f]{64}")
-_SIGNATURE = re.compile(r"[0-9a-f]{128}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,20 @@ class OperatorKey:
         if statement.approver != self.name:
             raise BadInput(f"{self.name} cannot sign for {statement.approver}.")
         return SignedStatement(
-            statement=statement, signature=self._private.sign(_signed_bytes(statement)).hex()
+            statement=statement, signature=self._private.sign(signed_bytes(statement)).hex()
         )
+
+    def sign_grant(self, terms: GrantTerms) -> SignedGrant:
+        """Sign what like requests may do without asking, as terms of this operator's own.
+
+        Raises:
+            BadInput: they name somebody else as their author.
+        """
+        from core.policy.grants import SignedGrant
+
+        if terms.author != self.name:
+            raise BadInput(f"{self.name} cannot sign for {terms.author}.")
+        return SignedGrant(terms=terms, signature=self._private.sign(signed_bytes(terms)).hex())
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +93,6 @@ class KeyFile:
     name: str
     has_passphrase: bool
     public_key: str
-
-
-def _signed_bytes(statement: Statement) -> bytes:
-    return canonical_bytes(statement.model_dump(mode="json"))
 
 
 def _path(home: Home, name: str) -> Path:
@@ -197,14 +209,24 @@ def load_operator_key(home: Home, name: str, passphrase: str | None) -> Operator
     return OperatorKey(name, encrypted, private)
 
 
+def valid_seconds(approval: Approval) -> float:
+    """How long an answer to this request is worth anything, unless its signer says otherwise."""
+    return STATEMENT_VALID_S if approval.approvers == 1 else SHARED_VALID_S
+
+
 def statement_for(
     approval: Approval,
     verdict: Literal["approve", "deny"],
     approver: str,
     reason: str = "",
-    valid_s: float = STATEMENT_VALID_S,
+    valid_s: float | None = None,
 ) -> Statement:
-    """What an operator would sign to answer this request; worth nothing after `valid_s` seconds."""
+    """What an operator would sign to answer this request; worth nothing after `valid_s` seconds.
+
+    Unless said otherwise that is a minute, and longer where other operators must sign as well.
+    """
+    if valid_s is None:
+        valid_s = valid_seconds(approval)
     request = approval.request
     return Statement(
         verdict=verdict,
@@ -220,15 +242,5 @@ def statement_for(
 
 
 def verify_statement(signed: SignedStatement, public_key_hex: str) -> bool:
-    """Whether this key signed exactly this statement.
-
-    Digits are lower case and nothing else: one signature has one spelling, so that it can be compared.
-    """
-    if not _SIGNATURE.fullmatch(signed.signature) or not _KEY.fullmatch(public_key_hex):
-        return False
-    try:
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key_hex))
-        key.verify(bytes.fromhex(signed.signature), _signed_bytes(signed.statement))
-    except (InvalidSignature, ValueError, BadInput):
-        return False
-    return True
+    """Whether this key signed exactly this statement."""
+    return verify_signature(signed.statement, signed.signature, public_key_hex)

@@ -9,10 +9,29 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import ValidationError
 
+from core.canonical import digest_of
 from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused
 from core.home import OPERATOR_NAME, write_private
-from core.policy.models import Operator, SignedStatement
+from core.policy.grants import SignedGrant
+from core.policy.models import Operator
 from core.policy.operator_keys import verify_statement
+from core.statements import SignedStatement, Statement, check_time, verify_signature
+
+MOST_OPERATORS = 100
+
+
+def endorsement_of(operator: Operator, by: str, expires: str) -> Statement:
+    """What an operator signs to vouch for another one: name and key, as a statement about no command."""
+    return Statement(
+        verdict="approve",
+        approval=f"operator:{operator.name}",
+        request_digest=digest_of({"name": operator.name, "public_key": operator.public_key}),
+        contract="",
+        device="",
+        call_id="",
+        approver=by,
+        expires=expires,
+    )
 
 
 class Operators:
@@ -41,32 +60,51 @@ class Operators:
         """All operators, in the order they were registered."""
         return list(self._operators.values())
 
-    def check_new(self, operator: Operator) -> None:
-        """Whether this operator could be registered.
+    def check_new(self, operator: Operator, endorsed: SignedStatement | None = None) -> None:
+        """Whether this operator could be registered. The first needs nobody's leave, every later one has an
+        operator's signature under its name and key (`endorsement_of`).
 
         Raises:
             BadInput: the name or key is not usable.
-            Refused: there is a first operator already, and this is another one.
+            Refused: the name or key is taken, or no operator vouches for it.
         """
-        if not OPERATOR_NAME.match(operator.name):
+        if not OPERATOR_NAME.fullmatch(operator.name):
             raise BadInput("An operator's name has letters, digits, '.', '_' and '-', at most 64.")
         try:
             Ed25519PublicKey.from_public_bytes(bytes.fromhex(operator.public_key))
         except ValueError as error:
             raise BadInput("This is not an Ed25519 public key.") from error
-        if self._operators and self._known(operator) is None:
+        if not self._operators or self._known(operator) is not None:
+            return
+        if operator.name in self._operators:
+            raise Refused(f"{operator.name} is registered with another key.", ErrorCode.DENIED_BY_POLICY)
+        if any(one.public_key == operator.public_key for one in self._operators.values()):
+            # Two names for one key would be two approvals by one person.
+            raise Refused("This key belongs to another operator already.", ErrorCode.DENIED_BY_POLICY)
+        if len(self._operators) >= MOST_OPERATORS:
+            raise Refused(f"There are {MOST_OPERATORS} operators already.", ErrorCode.DENIED_BY_POLICY)
+        self._check_endorsed(operator, endorsed)
+
+    def _check_endorsed(self, operator: Operator, endorsed: SignedStatement | None) -> None:
+        if endorsed is None:
             raise Refused(
-                "This home has an operator already; more than one comes with a later version.",
+                "This home has an operator already; one of them has to sign for another one.",
                 ErrorCode.DENIED_BY_POLICY,
             )
+        self.check_signature(endorsed)
+        statement = endorsed.statement
+        wanted = endorsement_of(operator, statement.approver, statement.expires)
+        if statement != wanted:
+            raise Refused("The signature is not for this operator and key.", ErrorCode.APPROVAL_INVALID)
+        check_time(statement.expires)
 
-    def add(self, operator: Operator) -> Operator:
+    def add(self, operator: Operator, endorsed: SignedStatement | None = None) -> Operator:
         """Register an operator; one that is registered with the same key is returned as it stands.
 
         Raises:
             BadInput, Refused: as `check_new`; or the file cannot be written.
         """
-        self.check_new(operator)
+        self.check_new(operator, endorsed)
         known = self._known(operator)
         if known is not None:
             return known
@@ -94,6 +132,11 @@ class Operators:
         if not verify_statement(signed, operator.public_key):
             raise Refused(f"The signature is not {statement.approver}'s.", ErrorCode.APPROVAL_INVALID)
         return operator
+
+    def signed_grant(self, signed: SignedGrant) -> bool:
+        """Whether one of the operators signed exactly these terms."""
+        author = self._operators.get(signed.terms.author)
+        return author is not None and verify_signature(signed.terms, signed.signature, author.public_key)
 
     def _known(self, operator: Operator) -> Operator | None:
         known = self._operators.get(operator.name)

@@ -1,4 +1,4 @@
-"""policy.toml: which profile holds where.
+"""policy.toml: which profile holds where, and the operator's rules.
 
 Missing: the built-in default. Broken: everything asks; it is never open.
 """
@@ -9,13 +9,19 @@ import fnmatch
 import re
 import tomllib
 from pathlib import Path
+from typing import Any, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from core.errors import BadInput
-from core.fleet.models import Device, Plain
+from core.fleet.models import Device, Effect, Plain, Risk
 from core.home import write_private
 from core.policy.models import Profile
+from core.policy.rules import Patterns, Rule, fits
+
+MOST_RULES = 20_000
+LARGEST_FILE = 8 * 1024 * 1024
+FACTS = ("effect", "risk", "reversible", "idempotent", "open_world", "evidence")
 
 
 class ProfileFor(Plain):
@@ -32,11 +38,61 @@ class ProfileFor(Plain):
         return by_name or by_tag
 
 
+class Override(Plain):
+    """What an operator holds to be true of a tool, whatever anybody else says; the strongest source.
+
+    The first entry that names a tool holds, and no later one adds to it. `why` is shown wherever the contract
+    is. Nothing else can lower a contract.
+    """
+
+    tool: Patterns
+    device: Patterns = Field(default_factory=lambda: ["*"])
+    namespace: Patterns | None = None
+    effect: Effect | None = None
+    risk: Risk | None = None
+    reversible: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+    evidence: str | None = Field(default=None, min_length=3, max_length=300)
+    why: str = Field(min_length=3, max_length=300)
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.said:
+            raise ValueError(f"says nothing of the tool: {', '.join(FACTS[:-1])} or {FACTS[-1]}")
+        return self
+
+    @property
+    def said(self) -> dict[str, Effect | Risk | bool | str]:
+        """The facts that it states, by their name in a contract."""
+        return {name: value for name in FACTS if (value := getattr(self, name)) is not None}
+
+    def covers(self, device: str, tool_name: str, namespace: str | None) -> bool:
+        """Whether it speaks of this tool of this device; of a hosted tool, its full name counts."""
+        return (
+            fits(tool_name, self.tool)
+            and fits(device, self.device)
+            and (self.namespace is None or fits(namespace or "", self.namespace))
+        )
+
+
 class PolicyFile(Plain):
-    """The file as a whole; unknown keys are errors."""
+    """The file as a whole; unknown keys are errors. `line_numbers` are where each rule begins."""
 
     profile: Profile = Profile.GUARDED
     profiles: list[ProfileFor] = Field(default_factory=list)
+    rules: list[Rule] = Field(default_factory=list, alias="rule", max_length=MOST_RULES)
+    contracts: list[Override] = Field(default_factory=list, alias="contract", max_length=MOST_RULES)
+    line_numbers: list[int] = Field(default_factory=list, exclude=True)
+
+    @model_validator(mode="after")
+    def _ids_once(self) -> Self:
+        seen: set[str] = set()
+        for rule in self.rules:
+            if rule.id in seen:
+                raise ValueError(f"two rules have the id {rule.id}")
+            seen.add(rule.id)
+        return self
 
     def profile_for(self, device: Device) -> tuple[Profile, str]:
         """The profile that holds for a device, and where it comes from."""
@@ -53,21 +109,72 @@ def read_policy(path: Path) -> PolicyFile:
         BadInput: the file is there but cannot be read or understood; says where.
     """
     try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise BadInput(f"policy.toml is larger than {LARGEST_FILE // 1024**2} MiB.")
         text = path.read_text("utf-8")
     except FileNotFoundError:
         return PolicyFile()
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"policy.toml cannot be read: {error}") from error
+    return parse_policy(text)
+
+
+def parse_policy(text: str) -> PolicyFile:
+    """Understand the text of a policy.toml. Its examples are not run here: see `core.policy.examples`.
+
+    Raises:
+        BadInput: not TOML, an unknown key, a wrong value; says where.
+    """
     try:
-        return PolicyFile.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadInput(f"policy.toml is not TOML: {error}") from error
+    if "line_numbers" in data:
+        raise BadInput("policy.toml: line_numbers: there is no such key")
+    lines = table_lines(text)
+    try:
+        return PolicyFile.model_validate({**data, "line_numbers": lines.get("rule", [])})
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise BadInput(f"policy.toml: {key}: {first['msg']}") from error
+        raise BadInput(f"policy.toml{_where(error, data, lines)}") from error
 
 
+def rule_lines(text: str) -> list[int]:
+    """The line (from 1) at which each `[[rule]]` begins."""
+    return table_lines(text).get("rule", [])
+
+
+def table_lines(text: str) -> dict[str, list[int]]:
+    """The lines (from 1) at which the entries of each `[[…]]` begin, whatever texts and comments contain."""
+    found: dict[str, list[int]] = {}
+    bare = _TOML_TEXT.sub(lambda match: "\n" * match.group().count("\n"), text)
+    for number, line in enumerate(bare.split("\n"), 1):
+        if table := _TABLE_LINE.match(line):
+            found.setdefault(table[1], []).append(number)
+    return found
+
+
+def _where(error: ValidationError, data: dict[str, Any], lines: dict[str, list[int]]) -> str:
+    first = error.errors(include_url=False)[0]
+    place = [str(part) for part in first["loc"]]
+    unknown = first["type"] == "extra_forbidden"
+    message = "there is no such key" if unknown else str(first["msg"]).removeprefix("Value error, ")
+    if len(first["loc"]) > 1 and isinstance(first["loc"][1], int) and isinstance(data.get(place[0]), list):
+        table, number = place[0], first["loc"][1]
+        entry = data[table][number]
+        name = entry.get("id") if table == "rule" and isinstance(entry, dict) else None
+        known = lines.get(table, [])
+        line = f" line {known[number]}" if len(known) == len(data[table]) else ""
+        inside = ".".join(place[2:])
+        shown = name if isinstance(name, str) else number + 1
+        return f"{line}: {table} {shown}: {f'{inside}: ' if inside else ''}{message}"
+    return f": {'.'.join(place)}: {message}" if place else f": {message}"
+
+
+_TABLE_LINE = re.compile(r"^\s*\[\[\s*([A-Za-z]+)\s*\]\]")
+# Texts of TOML, of one line and of many, and comments: what is in them is no table.
+_TOML_TEXT = re.compile(
+    r'''"""(?:\\.|[^\\])*?"{3,5}|\'{3}.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*''', re.DOTALL
+)
 _PROFILE_LINE = re.compile(r"^profile\s*=.*$", re.MULTILINE)
 
 
@@ -80,9 +187,11 @@ def write_profile(path: Path, profile: Profile) -> None:
     read_policy(path)
     text = path.read_text("utf-8") if path.exists() else ""
     line = f'profile = "{profile.value}"'
-    head, bracket, tables = text.partition("[[")
+    # The first table ends what stands at the top of the file.
+    start = re.search(r"^\s*\[", text, re.MULTILINE)
+    head, tables = (text[: start.start()], text[start.start() :]) if start else (text, "")
     head = _PROFILE_LINE.sub(line, head, count=1) if _PROFILE_LINE.search(head) else f"{line}\n{head}"
     try:
-        write_private(path, head + bracket + tables)
+        write_private(path, head + tables)
     except OSError as error:
         raise BadInput(f"policy.toml cannot be written: {error.strerror}.") from error

@@ -130,6 +130,8 @@ class _Reader:
         match node.type:
             case "command":
                 self._line.calls.append(self._call(node))
+            case "declaration_command" | "unset_command":
+                self._line.calls.append(self._declaration(node))
             case "file_redirect":
                 self._redirect(node)
             case "pipeline":
@@ -158,6 +160,15 @@ class _Reader:
         if above is not None and above.type == "redirected_statement":
             here = here or any(child.type.startswith("here") for child in above.named_children)
         return Call(tuple(words), *self._span(node), tuple(assigned), here)
+
+    def _declaration(self, node: Node) -> Call:
+        """`export`, `declare`, `unset` and the like, which the grammar keeps apart from commands."""
+        words = [
+            Word(source, "$" not in source and "`" not in source, source, *self._span(child))
+            for child in node.children
+            if (source := self._source(child)) and not child.type.startswith(("here", "file_redirect"))
+        ]
+        return Call(tuple(words), *self._span(node))
 
     def _redirect(self, node: Node) -> None:
         target = node.child_by_field_name("destination")

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from core.fleet.models import Risk
 from core.policy.shell import Call, Redirect, Word
+from core.policy.shell_reach import deletes_below, reaches, starts_by_itself, written_path
 from core.policy.shell_words import (
     ACCOUNTS,
     CONTAINERS,
@@ -22,6 +23,7 @@ from core.policy.shell_words import (
     KILLS,
     OFF,
     PACKAGES,
+    PRIVATE,
     ROOT,
     SHELLS,
     WRAPPERS,
@@ -50,6 +52,7 @@ def judged(call: Call) -> Iterator[Said]:
     if "/" in first.text and not re.match(r"/(?:usr/(?:local/)?)?s?bin/", first.text):
         yield "Runs a program by its path; what it does is not in the line", Risk.MEDIUM, first
     yield from _written(call)
+    yield from reaches(call)
 
 
 def _deletes(call: Call) -> Iterator[Said]:
@@ -66,6 +69,8 @@ def _deletes(call: Call) -> Iterator[Said]:
     for word in targets:
         if not word.known:
             yield "What is deleted is only known when it runs", Risk.HIGH, word
+            if recursive:
+                yield from deletes_below(word)
             if re.fullmatch(r'"?\$\{?HOME\}?"?/?\*?', word.source):
                 yield "Deletes the whole home folder", Risk.CRITICAL, word
         elif _is_everything(word):
@@ -244,7 +249,7 @@ _JUDGES: tuple[tuple[frozenset[str], Callable[[Call], Iterator[Said]]], ...] = (
     (FIREWALL, _plain("Changes the firewall or network settings", Risk.HIGH)),
     (PACKAGES, _plain("May install or remove programs", Risk.MEDIUM)),
     (frozenset({"mount", "umount", "swapoff", "swapon"}), _plain("Mounts or unmounts disks", Risk.HIGH)),
-    (frozenset({"crontab", "at", "schtasks"}), _plain("Changes what runs by itself", Risk.HIGH)),
+    (frozenset({"crontab", "at", "batch", "schtasks"}), _plain("Changes what runs by itself", Risk.HIGH)),
     (frozenset({"truncate"}), _plain("Cuts a file's content", Risk.MEDIUM)),
     (frozenset({"eval", "iex", "invoke-expression", "trap"}), _plain("Runs text as a shell line", Risk.HIGH)),
     (frozenset({"alias"}), _plain("Gives a command another meaning", Risk.MEDIUM)),
@@ -264,6 +269,7 @@ def _written(call: Call) -> Iterator[Said]:
             yield "Writes straight to a device", Risk.CRITICAL, word
         elif folder:
             yield f"Writes under {folder}", Risk.HIGH, word
+        yield from starts_by_itself(word)
 
 
 def _targets(call: Call) -> list[Word]:
@@ -288,6 +294,9 @@ def redirected(redirect: Redirect) -> Iterator[Said]:
     if word.known and HARMLESS_DEVICES.match(word.text):
         return
     folder = system_folder(word.text)
+    yield from starts_by_itself(word)
+    if PRIVATE.search(written_path(word)):
+        yield "Names where keys or passwords are", Risk.HIGH, word
     if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
         yield "Sends its output to another computer", Risk.CRITICAL, word
         return

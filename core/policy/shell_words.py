@@ -23,9 +23,11 @@ OFF = _names("shutdown reboot halt poweroff restart-computer stop-computer")
 KILLS = _names("kill pkill killall xkill skill taskkill stop-process")
 DISKS = _names("wipefs fdisk sfdisk sgdisk gdisk parted blkdiscard diskpart format cryptsetup lvremove")
 CONTAINERS = _names("docker podman nerdctl kubectl helm terraform tofu lxc virsh")
-ACCOUNTS = _names("useradd userdel usermod groupadd groupdel adduser deluser passwd chpasswd visudo")
+ACCOUNTS = _names("useradd userdel usermod groupadd groupdel adduser deluser passwd chpasswd visudo chsh")
 FIREWALL = _names("iptables ip6tables nft ufw firewall-cmd pfctl netsh")
 PACKAGES = _names("apt apt-get dpkg dnf yum rpm zypper pacman apk brew snap flatpak winget choco")
+LIBRARIES = _names("pip pip3 pipx uv npm pnpm yarn cargo gem conda mamba composer")
+DATABASES = _names("mysql mariadb psql sqlite3 sqlcmd sqlplus clickhouse-client duckdb cockroach")
 WRITES_ALL = _names("tee touch mkdir truncate chmod chown chgrp chattr setfacl mv") | DELETES
 WRITES_LAST = _names("cp install ln rsync scp copy move xcopy")
 LOADED_FIRST = _names("PATH LD_PRELOAD LD_LIBRARY_PATH BASH_ENV ENV IFS PROMPT_COMMAND PYTHONPATH")
@@ -34,6 +36,21 @@ SYSTEM = re.compile(
     r"^(?:/(etc|usr|bin|sbin|lib\w*|boot|dev|sys|proc|root|opt|system|library|applications)(?:/|$)"
     r"|/var/(?:lib|spool|log)(?:/|$)|/private/etc(?:/|$)"
     r"|[a-z]:[\\/]*(?:windows|program files|programdata))",
+    re.IGNORECASE,
+)
+# Where keys and passwords are, whoever reads or writes them.
+PRIVATE = re.compile(
+    r"(?:^|[/\\])(?:\.(?:ssh|gnupg|aws|kube|azure|netrc|pgpass|git-credentials|password-store|mozilla|docker)"
+    r"(?:$|[/\\])|\.(?:npmrc|pypirc|env)$|id_(?:rsa|ed25519|ecdsa|dsa)$|login data$|key3?4?\.db$)"
+    r"|^/+(?:private/+)?etc/+(?:shadow|gshadow|sudoers)|[/\\]system32[/\\]config[/\\]sam"
+    r"|/keychains/|/gcloud/|\.(?:pem|p12|pfx|kdbx)$",
+    re.IGNORECASE,
+)
+# What a shell or a desktop runs by itself.
+STARTUP = re.compile(
+    r"(?:^|[/\\])(?:\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile|"
+    r"zlogin|kshrc|cshrc|tcshrc|inputrc|vimrc|gitconfig|xinitrc|xprofile|xsession|pam_environment|config)"
+    r"(?:$|[/\\])|(?:autostart|launchagents|launchdaemons|startup)[/\\]|cron\.\w+[/\\]|\.git[/\\]hooks[/\\])",
     re.IGNORECASE,
 )
 HARMLESS_DEVICES = re.compile(r"^/dev/(?:null|zero|stdin|stdout|stderr|tty|fd/\d+|shm(?:/.*)?)$")

@@ -6,56 +6,63 @@ arguments, and one that is not known only by how many arguments it gets.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from core.fleet.models import Effect, Risk, Tool
+from core.policy.argument_words import Said, ends_things, is_path, judge_value, snake
+from core.policy.hand_words import judge_hand
 from core.policy.models import Finding
-from core.policy.shell_findings import judge_line
+from core.policy.shell_findings import MOST_FINDINGS, judge_line
 from core.policy.shell_words import system_folder
-from core.text import escape_hidden, hidden_characters, shorten_middle
+from core.policy.summaries import SUMMARIES, short
+from core.text import hidden_characters
 
 SHELL_ARGUMENTS = {"shell_execute": "command", "EXEC_CLI": "command", "shell_execute_read": "command"}
 """The tools that run a shell line, and the argument that holds it."""
 
 _WRITES_FILES = frozenset({"write_file", "restore_file", "create_file", "delete_file", "move_file"})
-_PATH_NAME = re.compile(r"(?:^|_)(?:path|file|folder|directory|dir|destination|target)(?:$|_)", re.IGNORECASE)
 _MOST_HIDDEN = 8
+_MOST_MEMBERS = 5_000
 
 Parameters = Mapping[str, Any]
 
 
 def summary_of(tool: Tool, parameters: Parameters) -> str:
     """The effect of a call in one sentence of one line, for the head of a card."""
-    words = _SUMMARIES.get(tool.tool_name)
+    words = SUMMARIES.get(tool.tool_name)
     said = words(parameters) if words else ""
     if said:
         return said
     count = len(parameters)
     amount = "no arguments" if count == 0 else "1 argument" if count == 1 else f"{count} arguments"
-    return f"Calls {_short(tool.tool_name)} with {amount}"
+    return f"Calls {short(tool.tool_name)} with {amount}"
 
 
-def findings_of(tool: Tool, parameters: Parameters) -> list[Finding]:
+def findings_of(tool: Tool, parameters: Parameters, home: str = "") -> list[Finding]:
     """What the arguments would do that raises the risk; never anything that lowers it.
 
-    Shell lines are parsed, paths of tools that change something are looked at, and every text is searched for
-    characters that are not seen, also inside lists and objects. The time is proportional to the arguments:
-    a line over the parser's limits (`core.policy.shell`) is a finding instead of being parsed.
+    Shell lines are parsed; paths, addresses, queries, processes, recipients and amounts are found by the
+    names and values of arguments, whoever offers the tool, and every text is searched for characters that are
+    not seen, also inside lists and objects. `home` is the home folder of the device's user, where known. The
+    time is proportional to the arguments: a line over the parser's limits (`core.policy.shell`) is a finding
+    instead of being parsed. At most `MOST_FINDINGS`, the gravest.
     """
     found: list[Finding] = []
     line_name = SHELL_ARGUMENTS.get(tool.tool_name)
+    for name, said in judge_hand(tool.tool_name, parameters):
+        found.append(_said(said, name, parameters[name], inside=False))
     for name, value in parameters.items():
         if name == line_name and isinstance(value, str):
             found.extend(judge_line(value, name))
-        elif isinstance(value, str) and _is_path(tool, name):
-            found.extend(_path_findings(tool, name, value))
+        elif name != line_name:
+            found.extend(_value_findings(tool, name, value, home))
         for text in _texts(value):
             found.extend(_hidden_findings(name, text, inside=text is not value))
     if line_name and not isinstance(parameters.get(line_name), str):
         found.append(Finding(text="There is no shell line to judge", risk=Risk.HIGH, argument=line_name))
-    return found
+    return _gravest(list(dict.fromkeys(found)))
 
 
 def undo_words(tool: Tool, parameters: Parameters) -> tuple[bool, str]:
@@ -70,8 +77,8 @@ def undo_words(tool: Tool, parameters: Parameters) -> tuple[bool, str]:
             return False, "Cannot be undone: what a shell line changes is not recorded."
         return False, "Cannot be undone by the console."
     if tool.tool_name == "write_file":
-        path = _short(parameters.get("file_path"))
-        if parameters.get("mode", "create") == "create":
+        path = short(parameters.get("file_path"))
+        if parameters.get("mode") == "create":
             return True, f"Can be undone: {path} is removed again."
         return True, f"Can be undone: the device keeps what {path} contains now."
     if tool.tool_name == "restore_file":
@@ -79,111 +86,51 @@ def undo_words(tool: Tool, parameters: Parameters) -> tuple[bool, str]:
     return True, "Can be undone: the device records the inverse."
 
 
-def size_words(count: int) -> str:
-    """A number of bytes as people read it: `812 bytes`, `1.2 kB`, `3.4 MB` (powers of 1000)."""
-    if count == 1:
-        return "1 byte"
-    if count < 1000:
-        return f"{count} bytes"
-    size = float(count)
-    for unit in ("kB", "MB", "GB"):
-        size /= 1000
-        if size < 999.95 or unit == "GB":
-            return f"{size:.1f} {unit}"
-    raise AssertionError("unreachable")
+def _value_findings(tool: Tool, name: str, value: object, home: str) -> Iterator[Finding]:
+    """What one argument says, and what the members of an object in it say by their own names."""
+    acts, ends = tool.tool_type == "action", ends_things(tool.tool_name)
+    for looked, (inner, one) in enumerate(_members(name, value)):
+        if looked >= _MOST_MEMBERS:
+            said = "Holds more than can be judged member by member"
+            yield Finding(text=said, risk=Risk.MEDIUM, argument=name)
+            return
+        inside = one is not value
+        if acts and isinstance(one, str) and is_path(snake(inner), one) and (folder := system_folder(one)):
+            verb = "Writes under" if tool.tool_name in _WRITES_FILES else "Works under"
+            yield _said((f"{verb} {folder}", Risk.HIGH, None), name, one, inside)
+        for said_of_it in judge_value(inner, one, acts=acts, ends=ends, home=home):
+            yield _said(said_of_it, name, one, inside)
 
 
-def _short(value: object, limit: int = 80) -> str:
-    return escape_hidden(shorten_middle(str(value), limit), keep_lines=False)
+def _members(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """An argument by its name, then what is inside: members by theirs, elements by their list's."""
+    waiting: deque[tuple[str, object]] = deque([(name, value)])
+    while waiting:
+        called, one = waiting.popleft()
+        yield called, one
+        if isinstance(one, dict):
+            waiting.extend((str(key), inner) for key, inner in one.items())
+        elif isinstance(one, list | tuple):
+            waiting.extend((called, inner) for inner in one if isinstance(inner, str | dict | list | tuple))
 
 
-def _write_file(parameters: Parameters) -> str:
-    path, content = parameters.get("file_path"), parameters.get("content")
-    if not isinstance(path, str) or not isinstance(content, str):
-        return ""
-    size = size_words(len(content.encode("utf-8", "replace")))
-    match parameters.get("mode", "create"):
-        case "create":
-            return f"Creates {_short(path)}, {size}"
-        case "overwrite":
-            return f"Replaces the content of {_short(path)} with {size}"
-        case "append":
-            return f"Appends {size} to {_short(path)}"
-    return ""
+def _said(said: Said, name: str, value: object, inside: bool) -> Finding:
+    text, risk, span = said
+    if inside or not isinstance(value, str):
+        # Offsets mean the argument's own text; inside a list or object there is no such text.
+        return Finding(text=text, risk=risk, detail=short(value), argument=name)
+    start, end = span if span is not None else (0, len(value))
+    return Finding(text=text, risk=risk, detail=short(value[start:end]), argument=name, start=start, end=end)
 
 
-def _shell(parameters: Parameters) -> str:
-    line = parameters.get("command")
-    if not isinstance(line, str):
-        return ""
-    lines = [one for one in line.splitlines() if one.strip()]
-    if not lines:
-        return "Runs an empty shell line"
-    more = f" and {len(lines) - 1} more {'line' if len(lines) == 2 else 'lines'}" if len(lines) > 1 else ""
-    folder = parameters.get("working_directory")
-    where = f" in {_short(folder, 40)}" if isinstance(folder, str) and folder else ""
-    return f"Runs a shell line: “{_short(lines[0].strip(), 100)}”{more}{where}"
-
-
-def _read_file(parameters: Parameters) -> str:
-    return f"Reads {_short(parameters['file_path'])}" if "file_path" in parameters else ""
-
-
-def _restore_file(parameters: Parameters) -> str:
-    mark = parameters.get("undo_id")
-    return f"Puts a file back as it was before change {_short(mark, 40)}" if mark else ""
-
-
-def _screenshot(parameters: Parameters) -> str:
-    region = parameters.get("region", "fullscreen")
-    if isinstance(region, dict):
-        width, height = region.get("width"), region.get("height")
-        return f"Takes a picture of {_short(width, 10)} × {_short(height, 10)} pixels of the screen"
-    if isinstance(region, str) and region.startswith("window:"):
-        return f"Takes a picture of the window {_short(region[7:], 40)}"
-    return "Takes a picture of the screen" if region == "fullscreen" else ""
-
-
-def _system_info(parameters: Parameters) -> str:
-    kind = parameters.get("info_type")
-    return (
-        f"Reads the machine's {_short(kind, 20)} information" if kind else "Reads information on the machine"
-    )
-
-
-_SUMMARIES: dict[str, Callable[[Parameters], str]] = {
-    "write_file": _write_file,
-    "shell_execute": _shell,
-    "EXEC_CLI": _shell,
-    "shell_execute_read": _shell,
-    "read_file": _read_file,
-    "restore_file": _restore_file,
-    "screenshot": _screenshot,
-    "get_system_info": _system_info,
-    "SYS_INFO": _system_info,
-    "list_tools": lambda _: "Lists the device's tools",
-    "get_mcp_tools": lambda _: "Lists the device's tools",
-}
-
-
-def _is_path(tool: Tool, name: str) -> bool:
-    return tool.tool_type == "action" and bool(_PATH_NAME.search(name))
-
-
-def _path_findings(tool: Tool, name: str, path: str) -> Iterator[Finding]:
-    def finding(text: str, risk: Risk) -> Finding:
-        return Finding(text=text, risk=risk, detail=_short(path), argument=name, start=0, end=len(path))
-
-    folder = system_folder(path)
-    if folder:
-        verb = "Writes under" if tool.tool_name in _WRITES_FILES else "Works under"
-        yield finding(f"{verb} {folder}", Risk.HIGH)
-    if ".." in re.split(r"[/\\]", path):
-        yield finding("Goes up out of a folder with “..”", Risk.MEDIUM)
-    if re.search(
-        r"(?:^|[/\\])\.(?:ssh|gnupg|aws|kube|bashrc|profile|bash_profile|zshrc|config)(?:$|[/\\])", path
-    ):
-        yield finding("Touches settings or keys of a person", Risk.HIGH)
+def _gravest(found: list[Finding]) -> list[Finding]:
+    if len(found) <= MOST_FINDINGS:
+        return found
+    rest = len(found) - MOST_FINDINGS + 1
+    kept = set(sorted(range(len(found)), key=lambda at: (-found[at].risk.rank, at))[: MOST_FINDINGS - 1])
+    worst = max((one.risk for at, one in enumerate(found) if at not in kept), key=lambda risk: risk.rank)
+    left = [one for at, one in enumerate(found) if at in kept]
+    return [*left, Finding(text=f"And {rest} more", risk=worst)]
 
 
 def _hidden_findings(name: str, text: str, inside: bool) -> Iterator[Finding]:

@@ -68,6 +68,8 @@ class _Builder:
                 self._sent[entry.call_id] = (entry, self._now)
             case Kind.RESULT_RECORDED:
                 self._result(entry)
+            case Kind.EVIDENCE_TAKEN:
+                self._evidence(entry)
             case Kind.APPROVAL_REQUESTED:
                 self._asked[_approval_key(entry)] = (entry, self._now)
             case Kind.DEVICE_LOST if entry.device:
@@ -152,6 +154,17 @@ class _Builder:
             self._frames.append(self._frame(entry, self._now, blob))
         if not pictures and kind == "action":
             self._frames.append(self._frame(entry, self._now, None))
+
+    def _evidence(self, entry: Entry) -> None:
+        """A picture before or after a command stands where it was taken."""
+        picture = inside(entry.body, "picture")
+        if not _is_picture(picture):
+            return
+        blob = text_in(picture, "blob")
+        self._frames.append(self._frame(entry, self._now, blob))
+        self._last_picture = blob
+        if entry.device:
+            self._pictures[entry.device] = blob
 
     def _began(self, entry: Entry) -> float:
         """When a call was sent whose sending is not among the entries."""
@@ -262,14 +275,18 @@ def _instant(text: str) -> datetime | None:
         return None
 
 
+_BESIDE = frozenset({"before", "after"})
+
+
 def _pictures_of(entry: Entry) -> list[str]:
-    """The pictures that a result brought, in its order."""
+    """The pictures that a result brought, in its order; those taken beside it have entries of their own."""
     if entry.kind is not Kind.RESULT_RECORDED:
         return []
     evidence = inside(entry.body, "result").get("evidence")
     if isinstance(evidence, list):
         named = [one for one in evidence if isinstance(one, dict)]
-        return [text_in(one, "blob") for one in named if _is_picture(one)]
+        own = [one for one in named if text_in(one, "what") not in _BESIDE]
+        return [text_in(one, "blob") for one in own if _is_picture(one)]
     # A body that was cut still has its blobs; of a screenshot the first one is the picture.
     return entry.blobs[:1] if entry.tool == "screenshot" else []
 

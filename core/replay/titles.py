@@ -21,6 +21,10 @@ _PLAIN: dict[Kind, str] = {
     Kind.ALL_STOPPED: "Everything was stopped",
     Kind.ALL_RESUMED: "Commands may leave again",
     Kind.JOURNAL_RECOVERED: "The journal was recovered",
+    Kind.LISTENING_CHANGED: "Where devices dial in was changed",
+    Kind.POLICY_SAVED: "The policy was changed",
+    Kind.GRANT_REVOKED: "A grant was revoked",
+    Kind.FATIGUE_NOTED: "Approvals came faster than anybody reads",
 }
 
 # {tool}, {device}, {actor} and {step} are the entry's own; a missing one reads as a word for it.
@@ -28,6 +32,10 @@ _OF_ENTRY: dict[Kind, str] = {
     Kind.DEVICE_CONNECTED: "{device} connected",
     Kind.DEVICE_LOST: "{device} was lost",
     Kind.DEVICE_REFUSED: "{device} was refused",
+    Kind.DEVICE_PAIRED: "{device} was paired",
+    Kind.DEVICE_REVOKED: "{device} was revoked",
+    Kind.DEVICE_FORGOTTEN: "{device} was forgotten",
+    Kind.DEVICE_SET: "{device} was changed by {actor}",
     Kind.CONTRACT_PINNED: "Tools of {device} were trusted",
     Kind.CONTRACT_CHANGED: "Tools of {device} changed their definition",
     Kind.RUN_STARTED: "The run started",
@@ -41,10 +49,15 @@ _OF_ENTRY: dict[Kind, str] = {
     Kind.APPROVAL_DENIED: "{actor} denied {tool}",
     Kind.APPROVAL_EXPIRED: "Nobody answered for {tool}",
     Kind.APPROVAL_REJECTED: "An answer for {tool} was not accepted",
+    Kind.APPROVAL_EDITED: "{actor} changed the arguments of {tool}",
+    Kind.GRANT_GIVEN: "{actor} granted {tool} from now on",
+    Kind.GRANT_USED: "A grant let {tool} through",
+    Kind.EVIDENCE_TAKEN: "Evidence for {tool} was taken",
     Kind.INTENT_RECORDED: "The intent to run {tool} was recorded",
     Kind.COMMAND_SENT: "{tool} was sent to {device}",
     Kind.PROGRESS_REPORTED: "{device} reports progress of {tool}",
     Kind.RESULT_RECORDED: "{tool} answered",
+    Kind.LATE_ANSWER_RECEIVED: "{device} answered {tool} too late",
 }
 
 _ANSWERS = {"allow": "allowed", "ask": "an operator is asked", "deny": "denied"}
@@ -73,6 +86,8 @@ def _more(entry: Entry) -> str:
         case Kind.RESULT_RECORDED | Kind.COMMAND_REFUSED:
             problem = text_in(inside(inside(body, "result"), "error"), "message") or text_in(body, "problem")
             return problem or (entry.verdict or "")
+        case Kind.LATE_ANSWER_RECEIVED:
+            return text_in(body, "problem") or text_in(body, "error") or (entry.status or "")
         case Kind.APPROVAL_EXPIRED if text_in(body, "state") == "withdrawn":
             return text_in(body, "reason") or "withdrawn"
         case Kind.APPROVAL_DENIED:

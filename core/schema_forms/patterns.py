@@ -321,8 +321,24 @@ class _Run:
         return [(counter + 1, at)] if hit != negate else []
 
 
+def _literal(tree: Any) -> str:
+    """The longest text that stands in every match; "" where upper and lower case are one, or none is sure."""
+    if int(tree.state.flags) & int(re.IGNORECASE):
+        return ""
+    runs = [""]
+    for op, value in tree:
+        if str(op) == "LITERAL":
+            runs[-1] += chr(value)
+        elif str(op) != "AT":
+            runs.append("")
+    return max(runs, key=len)
+
+
 class SafePattern:
-    """One pattern, ready to be searched for in bounded time."""
+    """One pattern, ready to be searched for in bounded time.
+
+    `literal` occurs in every text that matches, so that most others are told apart without matching.
+    """
 
     def __init__(self, source: str) -> None:
         """Parse `source`.
@@ -343,6 +359,7 @@ class SafePattern:
         except (re.error, RecursionError, OverflowError) as error:
             raise PatternUnsupported(str(error) or "nested too deeply") from error
         self.source = source
+        self.literal = "" if has_category else _literal(tree)
         self._anchored = bool(tree) and str(tree[0][1]) in ("AT_BEGINNING", "AT_BEGINNING_STRING")
 
     def _is_cheap(self, length: int) -> bool:

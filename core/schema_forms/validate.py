@@ -22,6 +22,8 @@ from jsonschema.protocols import Validator as JsonSchemaValidator
 from jsonschema_specifications import REGISTRY as META_SCHEMAS  # type: ignore[import-untyped]  # ships no types
 from referencing.exceptions import Unresolvable
 
+from core.canonical import is_plain, plain_text
+from core.errors import BadInput
 from core.schema_forms import words
 from core.schema_forms.json_values import Path, identity_key, path_text
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, safe_pattern
@@ -31,6 +33,9 @@ MAX_REFERENCES = 50_000
 MAX_ERRORS = 50
 MAX_CACHED = 512
 _MAX_CACHED_CHARACTERS = 32 * 1024 * 1024
+# Of each schema, the latest values that were found fine: 8 MiB at most over all schemas.
+_FINE_KEPT = 16
+_FINE_CHARACTERS = 1024
 
 
 # What the library raises when a schema is so malformed that even its meta-schema does not see it: a
@@ -202,6 +207,7 @@ class Validator:
     def __init__(self, schema: Any) -> None:
         self.schema = schema
         self.broken = ""
+        self._fine: OrderedDict[str, None] = OrderedDict()
         if not isinstance(schema, dict | bool):
             self.broken = "it is not an object"
             return
@@ -242,6 +248,18 @@ class Validator:
         """Everything that is wrong with `value`, at most `MAX_ERRORS`, in the order of its arguments."""
         if self.broken:
             return [FieldError((), f"The tool's own schema is broken: {self.broken}.")]
+        text = _text_of(value)
+        if text is not None and text in self._fine:
+            return []
+        found = self._look_at(value)
+        if not found and text is not None:
+            # A run asks a thousand devices the same: what was found fine stays fine.
+            self._fine[text] = None
+            if len(self._fine) > _FINE_KEPT:
+                self._fine.popitem(last=False)
+        return found
+
+    def _look_at(self, value: Any) -> list[FieldError]:
         _running.references_left = MAX_REFERENCES
         found: list[FieldError] = []
         try:
@@ -279,6 +297,15 @@ class Validator:
                 yield from self._said(one)
         else:
             yield FieldError(*words.describe(error))
+
+
+def _text_of(value: Any) -> str | None:
+    """A short text that only this value has; None where there is none, as for what is no plain JSON data."""
+    try:
+        text = plain_text(value) if is_plain(value) else None
+    except BadInput:
+        return None
+    return text if text is not None and len(text) <= _FINE_CHARACTERS else None
 
 
 def _unsupported(source: str) -> str:

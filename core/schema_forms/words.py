@@ -39,6 +39,10 @@ def listed(values: Iterable[Any]) -> str:
     return ", ".join(names[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
+# In a property's schema: the name of a neighbour that makes this property secret when it is true.
+SECRET_IF = "x-quarterdeck-secret-if"
+
+
 def is_secret(schema: Any) -> bool:
     """Whether values under this schema must never be repeated to anyone."""
     return isinstance(schema, dict) and (
@@ -49,7 +53,7 @@ def is_secret(schema: Any) -> bool:
 def _repeatable(error: ValidationError) -> bool:
     link: Any = error
     while link is not None:
-        if is_secret(link.schema):
+        if is_secret(link.schema) or (isinstance(link.schema, dict) and SECRET_IF in link.schema):
             return False
         link = link.parent
     return not isinstance(error.instance, dict | list)

@@ -20,6 +20,7 @@ import structlog
 
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
 from core.home import Home
+from core.service.collector import collect_seldom
 from core.service.exit_codes import exit_code_of
 from core.service.lifetime import until_told_or_not_needed
 from core.service.logfile import logging_to
@@ -50,6 +51,7 @@ async def serve(home: Home, stay: bool) -> str:
         try:
             await server.open()
             service.verify_in_background()
+            collect_seldom()
             log.info("the service is ready", home=str(home.path), stay=stay)
             why = await until_told_or_not_needed(service, server, signalled, stay)
             log.info("the service ends", why=why)

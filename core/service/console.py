@@ -10,180 +10,78 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any
 
 from core.audit.entries import Entry
-from core.batch.models import Batch, Cell, Plan, Run, RunSummary
+from core.batch.models import Batch, Plan, Run, RunSummary
 from core.dispatch.models import CommandResult
-from core.fleet.models import Device, Plain, Tool
-from core.policy.models import Approval, Decision, Operator, Profile, SignedStatement
+from core.fleet.models import (
+    Check,
+    Device,
+    DeviceDetails,
+    DeviceSettings,
+    Listening,
+    Pairing,
+    Refusal,
+    Tool,
+)
+from core.policy.before_deciding import Helper, Preview
+from core.policy.checking import PolicyCheck, PolicyText, Trial
+from core.policy.grants import Grant, SignedGrant
+from core.policy.models import Approval, Decision, Fatigue, Operator, Profile
+from core.policy.policy import Explanation
 from core.replay.models import Timeline
+from core.service.door_events import (
+    ApprovalChanged,
+    CellChanged,
+    ControlChanged,
+    DeviceChanged,
+    DeviceForgotten,
+    Event,
+    JournalChanged,
+    Missed,
+    RunChanged,
+)
+from core.service.door_models import (
+    Bucket,
+    CommandRecord,
+    ConsoleState,
+    ContractChange,
+    EntryPage,
+    Facet,
+    JournalStatus,
+    PolicyStatus,
+    Proof,
+    VerifyReport,
+)
+from core.statements import SignedStatement
 
 API_VERSION = 1
 
-
-class JournalStatus(Plain):
-    """The journal in one line. `verified_at` is None until a verification has ended in this service."""
-
-    entries: int
-    writable: bool
-    problem: str = ""
-    verified_at: str | None = None
-    verified_ok: bool | None = None
-    verified_entries: int = 0
-    first_bad: int | None = None
-
-
-class PolicyStatus(Plain):
-    """Which profile holds, and whether policy.toml could be read; `problem` says why everything asks."""
-
-    profile: Profile
-    problem: str = ""
-    path: str = ""
-
-
-class ConsoleState(Plain):
-    """Everything a client needs to draw its first picture. Later events only replace parts of it."""
-
-    service_started_at: str
-    service_pid: int
-    version: str
-    home: str
-    stopped: bool
-    stopped_note: str = ""
-    policy: PolicyStatus
-    journal: JournalStatus
-    operators: list[Operator]
-    devices: list[Device]
-    approvals: list[Approval]
-    runs: list[RunSummary]
-
-
-class EntryPage(Plain):
-    """Journal entries, newest first. `more` says that older ones match too; `total` counts matches, at most
-    `total_bound` of them."""
-
-    entries: list[Entry]
-    more: bool
-    total: int
-    total_exact: bool
-    took_ms: float
-
-
-class Bucket(Plain):
-    """Entries in one slice of time: UTC, ISO 8601 start, how many, and how many of them failed or unknown."""
-
-    start: str
-    end: str
-    count: int
-    failed: int = 0
-    unknown: int = 0
-
-
-class Facet(Plain):
-    """A value that a query field takes, and how many entries have it."""
-
-    value: str
-    count: int
-
-
-class VerifyReport(Plain):
-    """What verification found. `first_bad` is the number of the first entry that does not verify."""
-
-    ok: bool
-    entries: int
-    blobs: int
-    checkpoints: int
-    first_bad: int | None = None
-    problem: str = ""
-    took_s: float = 0.0
-    checked_at: str = ""
-    root: str = ""
-
-
-class Proof(Plain):
-    """An inclusion proof (RFC 6962): `path` holds the sibling hashes from the leaf up. Hexadecimal.
-
-    `entry` is the canonical text whose leaf hash is `leaf`; `checkpoint` is a C2SP signed note over root and
-    size; `public_key` is the raw Ed25519 key of this home's journal.
-    """
-
-    seq: int
-    entry: str = ""
-    leaf: str
-    path: list[str]
-    root: str
-    size: int
-    checkpoint: str = ""
-    public_key: str = ""
-
-
-class CommandRecord(Plain):
-    """One command from beginning to end, as the journal has it."""
-
-    call_id: str
-    entries: list[Entry]
-    decision: Decision | None = None
-    result: CommandResult | None = None
-
-
-class DeviceChanged(Plain):
-    """A device's state; replaces the one of the same name."""
-
-    event: Literal["device"] = "device"
-    device: Device
-
-
-class ApprovalChanged(Plain):
-    """A request for approval; replaces the one of the same id, and leaves the queue when it is final."""
-
-    event: Literal["approval"] = "approval"
-    approval: Approval
-
-
-class RunChanged(Plain):
-    """A run's summary; replaces the one of the same id."""
-
-    event: Literal["run"] = "run"
-    run: RunSummary
-
-
-class CellChanged(Plain):
-    """One cell of a run; replaces the one of the same run, device and step."""
-
-    event: Literal["cell"] = "cell"
-    cell: Cell
-
-
-class JournalChanged(Plain):
-    """The journal grew, was verified, or became unwritable."""
-
-    event: Literal["journal"] = "journal"
-    journal: JournalStatus
-
-
-class ControlChanged(Plain):
-    """Profile, policy, operators or Stop all changed."""
-
-    event: Literal["control"] = "control"
-    stopped: bool
-    stopped_note: str
-    policy: PolicyStatus
-    operators: list[Operator]
-
-
-class Missed(Plain):
-    """This client was too slow: `count` events were dropped. Ask for `state` again."""
-
-    event: Literal["missed"] = "missed"
-    count: int
-
-
-Event = Annotated[
-    DeviceChanged | ApprovalChanged | RunChanged | CellChanged | JournalChanged | ControlChanged | Missed,
-    Field(discriminator="event"),
+# The door's own words stand beside it; whoever comes through it finds all of them here.
+__all__ = [
+    "API_VERSION",
+    "ApprovalChanged",
+    "Bucket",
+    "CellChanged",
+    "CommandRecord",
+    "Console",
+    "ConsoleState",
+    "ContractChange",
+    "ControlChanged",
+    "DeviceChanged",
+    "DeviceForgotten",
+    "EntryPage",
+    "Event",
+    "Explanation",
+    "Facet",
+    "JournalChanged",
+    "JournalStatus",
+    "Missed",
+    "PolicyStatus",
+    "Proof",
+    "RunChanged",
+    "VerifyReport",
 ]
 
 
@@ -209,6 +107,50 @@ class Console(ABC):
     @abstractmethod
     async def review_contract(self, device: str, tool_key: str, digest: str) -> Tool:
         """Trust a tool's changed definition, which must still be the one with this contract digest."""
+
+    @abstractmethod
+    async def listening(self) -> Listening:
+        """Where this console listens for devices."""
+
+    @abstractmethod
+    async def listen(self, address: str) -> Listening:
+        """Listen at `host:port` from now on; kept in settings.toml. Beyond loopback only with TLS."""
+
+    @abstractmethod
+    async def pair(self, name: str, settings: DeviceSettings) -> Pairing:
+        """Make a device known and give it a new token; an older one of the same name is worthless then."""
+
+    @abstractmethod
+    async def pair_listening(self, name: str, string: str, settings: DeviceSettings) -> Device:
+        """Make a device known that listens, from the string it printed, and dial it from now on."""
+
+    @abstractmethod
+    async def set_device(self, name: str, settings: DeviceSettings) -> Device:
+        """Change a device's tags, colour band or agent."""
+
+    @abstractmethod
+    async def revoke(self, name: str) -> Device:
+        """Make a device's token worthless at once and end its link; the device stays known."""
+
+    @abstractmethod
+    async def forget(self, name: str) -> None:
+        """Revoke a device and take it off the list; what it did stays in the journal."""
+
+    @abstractmethod
+    async def reconnect(self, name: str) -> Device:
+        """Dial a device now instead of after its wait, or list its tools again where it is connected."""
+
+    @abstractmethod
+    async def device_details(self, name: str) -> DeviceDetails:
+        """History, refused attempts and trust of one device."""
+
+    @abstractmethod
+    async def refusals(self) -> list[Refusal]:
+        """Refused attempts, newest first, of nobody we know too; like ones are counted together."""
+
+    @abstractmethod
+    async def doctor(self, name: str) -> list[Check]:
+        """Look for why a device cannot be reached: each check with what was found and what to do."""
 
     @abstractmethod
     async def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
@@ -253,8 +195,65 @@ class Console(ABC):
         """One request for approval, waiting or lately decided. NOT_FOUND."""
 
     @abstractmethod
-    async def decide(self, signed: SignedStatement) -> Approval:
-        """Answer one request with an operator's signed statement. APPROVAL_INVALID says what is wrong."""
+    async def decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
+        """Answer one request with an operator's signed statement; `grant` lets like ones run from now on.
+
+        APPROVAL_INVALID says what is wrong. Where several must approve, it still waits for the others.
+        """
+
+    @abstractmethod
+    async def edit_approval(self, approval: str, parameters: dict[str, Any]) -> Approval:
+        """End this request and ask again with other arguments; the new one names it as `edited_from`."""
+
+    @abstractmethod
+    async def preview(self, approval: str) -> Preview:
+        """What is there now, beside what this request would do; read through the dispatcher."""
+
+    @abstractmethod
+    async def helpers(self, approval: str) -> list[Helper]:
+        """Read-only calls that help to decide this request."""
+
+    @abstractmethod
+    async def run_helper(self, approval: str, helper: str) -> CommandResult:
+        """Make one of those calls now, through the dispatcher like any other."""
+
+    @abstractmethod
+    async def fatigue(self, operator: str) -> Fatigue:
+        """How this operator has been deciding in the last hour."""
+
+    @abstractmethod
+    async def grants(self) -> list[Grant]:
+        """Every grant, newest first, with its last use; those that are over too."""
+
+    @abstractmethod
+    async def revoke_grant(self, grant: str) -> Grant:
+        """Take a grant back at once."""
+
+    @abstractmethod
+    async def explanation(
+        self, device: str, tool: str, parameters: dict[str, Any], actor: str = ""
+    ) -> Explanation:
+        """What would be decided of one call, which rules spoke and which nearly did; nothing is sent."""
+
+    @abstractmethod
+    async def contract_change(self, device: str, tool_key: str) -> ContractChange:
+        """A changed tool's definition as it was trusted, and as it is now."""
+
+    @abstractmethod
+    async def policy_text(self) -> PolicyText:
+        """policy.toml as it stands."""
+
+    @abstractmethod
+    async def check_policy(self, text: str) -> PolicyCheck:
+        """What is wrong with a policy's text, and what came of its examples."""
+
+    @abstractmethod
+    async def try_policy(self, text: str, limit: int = 200) -> Trial:
+        """What this text would have said of the journal's commands; nothing changes."""
+
+    @abstractmethod
+    async def save_policy(self, text: str, digest: str) -> PolicyStatus:
+        """Make this text the policy. Refused when it has a fault, or the file is not that of `digest`."""
 
     @abstractmethod
     async def hold(self, approval: str, reading: bool) -> Approval:
@@ -264,7 +263,7 @@ class Console(ABC):
     async def register_operator(
         self, operator: Operator, signed_by: SignedStatement | None = None
     ) -> Operator:
-        """Make an operator known. The first one needs nobody's leave; later ones are refused for now."""
+        """Make an operator known. The first needs nobody's leave; a later one an operator's endorsement."""
 
     @abstractmethod
     async def set_profile(self, profile: Profile) -> PolicyStatus:

@@ -16,6 +16,7 @@ from core.service.console import (
     CellChanged,
     ControlChanged,
     DeviceChanged,
+    DeviceForgotten,
     Event,
     JournalChanged,
     Missed,
@@ -34,6 +35,8 @@ def key_of(event: Event) -> Key:
             return ("cell", cell.run, cell.device, cell.step)
         case DeviceChanged(device=device):
             return ("device", device.name)
+        case DeviceForgotten(name=name):
+            return ("device", name)
         case ApprovalChanged(approval=approval):
             return ("approval", approval.id)
         case RunChanged(run=run):

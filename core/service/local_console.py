@@ -18,17 +18,16 @@ from core.batch.planner import make_plan
 from core.batch.runner import Live
 from core.canonical import canonical_bytes
 from core.dispatch.models import CommandResult
-from core.errors import BadInput, ErrorCode, JournalError, JournalUnavailable, Refused
+from core.errors import BadInput, ErrorCode, JournalError, JournalUnavailable
 from core.fleet.filter import parse_filter
 from core.fleet.models import Device, Tool
-from core.ids import new_id
-from core.policy.models import Approval, Decision, Operator, Profile, SignedStatement
+from core.policy.models import Decision, Operator, Profile
+from core.policy.policy_file import read_policy
 from core.replay.models import Timeline
 from core.replay.timeline import build_timeline
 from core.service.console import (
     Bucket,
     CommandRecord,
-    Console,
     ConsoleState,
     EntryPage,
     Event,
@@ -37,23 +36,21 @@ from core.service.console import (
     Proof,
     VerifyReport,
 )
+from core.service.deciding_door import DecidingDoor
 from core.service.service import Service
+from core.statements import SignedStatement
 
 RUNS_IN_STATE = 30
 FACETS_LOOKED_AT = 200
 AROUND_BEFORE, AROUND_AFTER = 150, 250
 LONGEST_WAIT = 3600.0
+MOST_SAID = 20_000
 BATCH_NAME = re.compile(r"^[\w][\w .-]{0,99}$")
 SUFFIX = ".yaml"
 
 
-class LocalConsole(Console):
+class LocalConsole(DecidingDoor):
     """One client's door to a service in this process."""
-
-    def __init__(self, service: Service, actor: str) -> None:
-        self._service = service
-        self._actor = actor
-        self._reader = new_id()
 
     async def state(self) -> ConsoleState:
         service = self._service
@@ -87,11 +84,11 @@ class LocalConsole(Console):
         return await self._service.fleet.review(device, tool_key, digest, self._actor)
 
     async def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
-        return self._service.dispatcher.explain(device, tool, parameters)
+        return self._service.dispatcher.explain(device, tool, parameters, self._actor)
 
     async def plan(self, batch: Batch) -> Plan:
         devices = await self.match_devices(batch.targets)
-        return make_plan(batch, devices, self._service.dispatcher)
+        return make_plan(batch, devices, self._service.dispatcher, self._actor)
 
     async def start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
         devices = [device.name for device in await self.match_devices(batch.targets)]
@@ -108,6 +105,11 @@ class LocalConsole(Console):
     async def call(
         self, device: str, tool: str, parameters: dict[str, Any], timeout: float | None = None, said: str = ""
     ) -> Run:
+        if len(said) > MOST_SAID:
+            # It is kept with every entry and shown on the card.
+            raise BadInput(
+                f"What is said about a call has at most {MOST_SAID:,} characters.", ErrorCode.TOO_LARGE
+            )
         self._service.fleet.get(device)
         canonical_bytes(parameters)
         step = Step(id="call", tool=tool, parameters=parameters, timeout=timeout)
@@ -164,6 +166,8 @@ class LocalConsole(Console):
         live = self._service.runner.find(run)
         if live is None:
             return (await self.run(run)).summary
+        if live.actor != self._actor:
+            self._only_people("cancel a run of somebody else")
         await self._cancel(live)
         return live.summary()
 
@@ -171,47 +175,33 @@ class LocalConsole(Console):
         await self._service.runner.cancel(live, self._actor)
         self._service.approvals.withdraw("The run was cancelled; nothing was sent.", live.id)
 
-    async def approvals(self) -> list[Approval]:
-        return self._service.approvals.list()
-
-    async def approval(self, approval: str) -> Approval:
-        return self._service.approvals.get(approval)
-
-    async def decide(self, signed: SignedStatement) -> Approval:
-        self._only_people("answer a request for approval")
-        return await self._service.approvals.decide(signed)
-
-    async def hold(self, approval: str, reading: bool) -> Approval:
-        self._only_people("hold a request for approval")
-        return self._service.approvals.hold(approval, self._reader, reading)
-
     async def register_operator(
         self, operator: Operator, signed_by: SignedStatement | None = None
     ) -> Operator:
         self._only_people("register an operator")
         service = self._service
-        service.operators.check_new(operator)
+        service.operators.check_new(operator, signed_by)
         if operator.name not in {one.name for one in service.operators.list()}:
-            body = {"operator": operator.model_dump(mode="json")}
+            body = {
+                "operator": operator.model_dump(mode="json"),
+                "signed_by": signed_by.model_dump(mode="json") if signed_by else None,
+            }
             await service.journal.append(
                 NewEntry(kind=Kind.OPERATOR_REGISTERED, actor=self._actor, body=body)
             )
-        registered = service.operators.add(operator)
+        registered = service.operators.add(operator, signed_by)
         service.tell_control()
         return registered
 
     async def set_profile(self, profile: Profile) -> PolicyStatus:
         self._only_people("choose a profile")
         service = self._service
-        before = service.policy.profile
-        await service.journal.append(
-            NewEntry(
-                kind=Kind.PROFILE_CHANGED,
-                actor=self._actor,
-                body={"from": before.value, "to": profile.value},
-            )
-        )
-        service.policy.set_profile(profile)
+        async with service.policy_writing:
+            # A broken file is not written to, so nothing is said to have changed.
+            read_policy(service.policy.path)
+            body = {"from": service.policy.profile.value, "to": profile.value}
+            await service.journal.append(NewEntry(kind=Kind.PROFILE_CHANGED, actor=self._actor, body=body))
+            service.policy.set_profile(profile)
         service.fleet.refresh()
         service.tell_control()
         return service.policy_status()
@@ -333,6 +323,8 @@ class LocalConsole(Console):
         return read_batch(text, path.name)
 
     async def save_batch(self, name: str, batch: Batch) -> None:
+        # A saved batch is started by people, as theirs.
+        self._only_people("save a batch")
         path = self._service.home.batches / f"{_checked(name)}{SUFFIX}"
         temporary = path.with_suffix(".new")
         try:
@@ -355,10 +347,6 @@ class LocalConsole(Console):
 
     async def close(self) -> None:
         self._service.approvals.let_go(self._reader)
-
-    def _only_people(self, what: str) -> None:
-        if self._actor.startswith("agent:"):
-            raise Refused(f"An agent may not {what}.")
 
 
 async def _end_after(service: Service) -> None:

@@ -179,3 +179,15 @@ def _finished(entry: Entry, state: RunState) -> NewEntry:
         status=state.value,
         body={"state": state.value, "note": "The service ended while this run was going on."},
     )
+
+
+async def grants_before(journal: Journal) -> list[Entry]:
+    """Everything the journal says of grants, oldest first."""
+    kinds = ",".join((Kind.GRANT_GIVEN, Kind.GRANT_USED, Kind.GRANT_REVOKED))
+    found: list[Entry] = []
+    after: int | None = 0
+    while after is not None:
+        page = await journal.query(f"kind:{kinds}", after=after, limit=1_000)
+        found.extend(page.entries)
+        after = page.next_after
+    return found

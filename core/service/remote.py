@@ -35,7 +35,14 @@ log = structlog.get_logger(__name__)
 
 CONNECT_TIMEOUT = 5.0
 REQUEST_TIMEOUT = 30.0
-SLOW = {"verify": 600.0}
+SLOW = {
+    "verify": 600.0,
+    "try_policy": 600.0,
+    "doctor": 60.0,
+    "reconnect": 60.0,
+    "preview": 60.0,
+    "run_helper": 60.0,
+}
 WAIT_SLACK = 5.0
 
 Type = TypeVar("Type", bound=type)

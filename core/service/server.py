@@ -34,7 +34,7 @@ HELLO_WITHIN = 10.0
 WRITE_LIMIT = 256 * 1024
 
 # Nothing happens by these: whoever waited is gone, so nobody needs the answer.
-_ONLY_WAITS = frozenset({"wait_run", "verify"})
+_ONLY_WAITS = frozenset({"wait_run", "verify", "doctor"})
 
 
 class Host(Protocol):
@@ -114,7 +114,7 @@ class ControlServer:
         hello = await _greet(connection)
         if hello is None:
             return
-        console = self._host.console(hello.actor)
+        console = self._host.console(hello.known_as)
         client = _Client(connection, hello, console, self._tasks, self._stuck_after)
         self._clients.add(client)
         self._count()

@@ -12,6 +12,7 @@ import os
 import structlog
 
 from core import __version__
+from core.aip.extras import Progress
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
@@ -19,11 +20,14 @@ from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
 from core.coalesce import Coalescer
 from core.dispatch.dispatcher import Dispatcher
+from core.dispatch.late_answers import LateAnswers
 from core.dispatch.secrets import Masker
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.fleet import Fleet
+from core.fleet.links import DeviceLinks
 from core.fleet.models import Device
 from core.fleet.pins import Pins
+from core.fleet.registry import Registry
 from core.fleet.this_computer import NAME, ThisComputer
 from core.home import Home, HomeLock
 from core.ids import now_utc
@@ -44,7 +48,9 @@ from core.service.console import (
     VerifyReport,
 )
 from core.service.events import EventHub
-from core.service.recovery import Recovered, recover, standing_stop
+from core.service.progress import ProgressDesk, in_words
+from core.service.recovery import Recovered, grants_before, recover, standing_stop
+from core.service.remembering import refusals_before, remembered_devices
 from core.tasks import TaskGroupOwner
 
 # Between the end of the links and the end of the runs there is only bookkeeping.
@@ -65,6 +71,8 @@ class Service:
         self.hub = EventHub()
         self.tasks = TaskGroupOwner("service")
         self.policy = Policy(home.policy, self._policy_changed).load()
+        # Whoever changes policy.toml holds this from reading it until it is written.
+        self.policy_writing = asyncio.Lock()
         self.operators = Operators(home.operators).load()
         self.recovered = Recovered()
         self.verified: VerifyReport | None = None
@@ -73,8 +81,13 @@ class Service:
         self._lock = lock
         self._journal_changes: Coalescer[str] = Coalescer(self._tell_journal)
         self.approvals = ApprovalQueue(
-            self.operators, journal, self.settings.approval_expiry, self._tell_approval
+            self.operators,
+            journal,
+            self.settings.approval_expiry,
+            self._tell_approval,
+            grants=self.policy.grants,
         )
+        self.registry = Registry(home.devices, home.dial_tokens).load()
         self.fleet = Fleet(journal, self.policy, Pins(home.contracts).load(), self._tell_device)
         self.dispatcher = Dispatcher(
             devices=self.fleet,
@@ -83,6 +96,7 @@ class Service:
             journal=journal,
             masker=Masker.of(home.keys / "masking.salt"),
             tasks=self.tasks,
+            ui_on_own_computer=self.settings.ui_actions_on_this_computer,
         )
         self.runner = Runner(
             self.dispatcher,
@@ -92,14 +106,28 @@ class Service:
             self._tell_cell,
             lambda devices, step: self.dispatcher.masked(devices, step.tool, step.parameters),
         )
+        self._late_answers = LateAnswers(journal, self.dispatcher, self.tasks)
+        self._progress = ProgressDesk(self.runner, journal.note, self._tell_cell)
+        self.links = DeviceLinks(
+            self.fleet,
+            self.registry,
+            self.dispatcher.gate,
+            journal,
+            home.tls,
+            self.tasks,
+            self._take_progress,
+            self._late_answers.take,
+        )
         self.this_computer = ThisComputer(
             self.fleet,
             self.dispatcher.gate,
-            journal,
             home.device_state,
             # The home lies below the default root; no tool may reach the journal, the keys or the socket.
             [home.path, home.socket],
             self.tasks,
+            self._take_progress,
+            self.links.refused,
+            self._late_answers.take,
         )
         self._unsubscribe = journal.subscribe(self._committed)
 
@@ -142,12 +170,26 @@ class Service:
         body = {"version": __version__, "pid": os.getpid(), "stay": stay}
         await self.journal.append(NewEntry(kind=Kind.SERVICE_STARTED, actor="service", body=body))
         self._note_policy()
+        given = await grants_before(self.journal)
+        for grant in self.policy.grants.restore(given, self.operators.signed_grant):
+            log.error(
+                "a grant in the journal is not as its operator signed it; it does not hold", grant=grant
+            )
         self.runner.next_number = await self._next_run_number()
         self.fleet.add(NAME, list(self.settings.this_computer_tags))
         if self.settings.this_computer == "in-process":
             await self.this_computer.start_in_process()
         else:
             await self.this_computer.start_process()
+        await self.links.start(self.settings.listen)
+        self.tasks.spawn("remember the devices", self._remember())
+
+    async def _remember(self) -> None:
+        """Show of devices that are away what the journal knows; nothing waits for it."""
+        names = {known.name for known in self.registry.devices()} | {NAME}
+        for name, then in (await remembered_devices(self.journal, names)).items():
+            self.fleet.remember(name, then)
+        self.links.refusals.restore(await refusals_before(self.journal, self.started_at))
 
     def console(self, actor: str) -> Console:
         """The door, for one client."""
@@ -165,8 +207,9 @@ class Service:
         """End in order: withdraw what waits, end the device client, write what is known, let the home go."""
         self.dispatcher.stop("The service is ending.")
         self.approvals.withdraw("The service is ending; nothing was sent.")
-        await self.this_computer.close()
+        await asyncio.gather(self.this_computer.close(), self.links.close())
         await self._let_runs_end()
+        await self._late_answers.done()
         await self.tasks.close()
         self.runner.close()
         self.fleet.close()
@@ -262,6 +305,10 @@ class Service:
 
     def _tell_device(self, device: Device) -> None:
         self.hub.publish(DeviceChanged(device=device))
+
+    def _take_progress(self, device: str, progress: Progress) -> None:
+        self.fleet.progressed(device, progress.call_id, in_words(progress))
+        self._progress.take(device, progress)
 
     def _tell_approval(self, approval: Approval) -> None:
         self.hub.publish(ApprovalChanged(approval=approval))

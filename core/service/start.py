@@ -40,6 +40,8 @@ class ServiceStatus(Plain):
     waiting_approvals: int = 0
     owner: str = ""
     problem: str = ""
+    listening: str = ""
+    listening_problem: str = ""
 
 
 async def ensure_service(
@@ -215,6 +217,7 @@ async def service_status(home: Home, *, actor: str | None = None) -> ServiceStat
         return ServiceStatus(running=False, home=str(home.path), owner=owner or "", problem=problem)
     try:
         state = await console.state()
+        listening = await console.listening()
     finally:
         await console.close()
     return ServiceStatus(
@@ -228,4 +231,6 @@ async def service_status(home: Home, *, actor: str | None = None) -> ServiceStat
         running_runs=sum(not run.state.ended for run in state.runs),
         waiting_approvals=len(state.approvals),
         owner=str(state.service_pid),
+        listening=listening.url,
+        listening_problem=listening.problem,
     )

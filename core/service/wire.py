@@ -43,6 +43,22 @@ AGENT_MAY_NOT = frozenset(
         "resume",
         "review_contract",
         "shut_down",
+        "listen",
+        "pair",
+        "pair_listening",
+        "set_device",
+        "revoke",
+        "forget",
+        "reconnect",
+        "edit_approval",
+        "preview",
+        "run_helper",
+        "revoke_grant",
+        "save_policy",
+        "policy_text",
+        "check_policy",
+        "try_policy",
+        "save_batch",
     }
 )
 
@@ -61,6 +77,13 @@ class Hello(BaseModel):
     def is_agent(self) -> bool:
         """Either mark is enough."""
         return self.client == "agent" or self.actor.startswith("agent:")
+
+    @property
+    def known_as(self) -> str:
+        """Who the client counts as: an agent is one under whatever name it comes."""
+        if self.is_agent and not self.actor.startswith("agent:"):
+            return f"agent:{self.actor.partition(':')[2]}"
+        return self.actor
 
 
 class Welcome(BaseModel):

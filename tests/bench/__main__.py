@@ -1,6 +1,6 @@
 """`make bench`: every figure beside a peer or a limit of the same run.
 
-`python -m tests.bench [round-trips] [journal] [window] [kills] [--kills N] [--million]`: all, or those named.
+`python -m tests.bench [PART …] [--kills N] [--million]`: all parts, or those named (`--help` lists them).
 """
 
 from __future__ import annotations
@@ -14,14 +14,25 @@ from collections.abc import Callable
 import psutil
 import structlog
 
-from tests.bench import journal_bench, kill_bench, round_trip_bench, window_bench
+from tests.bench import (
+    fleet_bench,
+    journal_bench,
+    kill_bench,
+    mcp_bench,
+    policy_bench,
+    round_trip_bench,
+    screenshot_bench,
+    window_bench,
+)
 from tests.bench.journal_bench import Figures
 
 
 def main() -> int:
     """Run and print."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("which", nargs="*", help="round-trips, journal, window, kills")
+    parser.add_argument(
+        "which", nargs="*", help="round-trips, policy, journal, window, fleet, screenshots, kills, mcp"
+    )
     parser.add_argument("--kills", type=int, default=kill_bench.KILLS)
     parser.add_argument(
         "--million", action="store_true", help="also a journal of 1,000,000 entries (minutes)"
@@ -30,9 +41,13 @@ def main() -> int:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     benches: dict[str, Callable[[], Figures]] = {
         "round-trips": round_trip_bench.run,
+        "policy": policy_bench.run,
         "journal": lambda: journal_bench.run(given.million),
         "window": window_bench.run,
+        "fleet": fleet_bench.run,
+        "screenshots": screenshot_bench.run,
         "kills": lambda: kill_bench.run(given.kills),
+        "mcp": mcp_bench.run,
     }
     unknown = [name for name in given.which if name not in benches]
     if unknown:

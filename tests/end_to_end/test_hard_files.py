@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -119,11 +120,19 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "expected"), FILES)
-async def test_a_broken_file_of_the_home_is_named_and_nothing_is_sent(tmp_path, name, text, expected):
-    home = make_home(tmp_path / "home")
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home that was used once, and closed in order."""
+    home = make_home(tmp_path_factory.mktemp("used") / "home")
     home.policy.write_text('profile = "trusted"\n')
     assert run(home, "devices").code == 0
+    return home.path
+
+
+@pytest.mark.parametrize(("name", "text", "expected"), FILES)
+async def test_a_broken_file_of_the_home_is_named_and_nothing_is_sent(used, tmp_path, name, text, expected):
+    shutil.copytree(used, tmp_path / "home", ignore=shutil.ignore_patterns("*.sock"))
+    home = Home(tmp_path / "home")
     target = tmp_path / "never"
     path = home.path / name
     path.write_text(text)

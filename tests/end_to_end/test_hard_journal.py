@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from core.errors import ErrorCode
 from core.home import Home
@@ -34,10 +35,10 @@ def closed(kept: Path, tmp_path: Path) -> Home:
     return Home(tmp_path / "home")
 
 
-@pytest.fixture
-async def killed(tmp_path: Path) -> Home:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def kept_killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home whose service was killed: much of its journal is still in the log beside it."""
-    home = make_home(tmp_path / "killed")
+    home = make_home(tmp_path_factory.mktemp("kept") / "killed")
     async with service_process(home) as service:
         console = await service.console()
         await until_online(console)
@@ -47,7 +48,13 @@ async def killed(tmp_path: Path) -> Home:
         assert (await console.verify()).ok
         await service.kill()
     assert (home.path / "journal.db-wal").stat().st_size > 0
-    return home
+    return home.path
+
+
+@pytest.fixture
+def killed(kept_killed: Path, tmp_path: Path) -> Home:
+    shutil.copytree(kept_killed, tmp_path / "killed", ignore=shutil.ignore_patterns("*.sock"))
+    return Home(tmp_path / "killed")
 
 
 def contents(home: Home) -> dict[str, bytes]:

@@ -137,10 +137,10 @@ def test_when_the_service_is_killed_the_window_says_so_starts_it_again_and_shows
 
         desk.state.service_changed.connect(look)
         os.kill(first, signal.SIGKILL)
-        await seen(lambda: lost, 10)
+        await seen(lambda: lost, 30)
         assert lost[0] == "Status: the service is lost"
         await seen(lambda: desk.state.service.link is Link.CONNECTED, 30)
-        await seen(lambda: desk.state.runs[run].state is RunState.UNKNOWN, 10)
+        await seen(lambda: desk.state.runs[run].state is RunState.UNKNOWN, 30)
         assert desk.state.service_pid != first
         assert count.read_text() == "x\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,9 +12,13 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from core.aip.console_end import DeviceLinkServer, LinkEvents, token_table
-from core.aip.link import DeviceLink, LinkLimits
+from core.aip.console_end import DeviceLinkServer, token_table
+from core.aip.events import Heartbeat, LateAnswer, LinkEvents
+from core.aip.extras import Progress
+from core.aip.limits import LinkLimits
+from core.aip.link import DeviceLink
 from core.aip.messages import Command, Result, ResultStatus
+from core.aip.tls import Identity
 from core.errors import DeviceError, ErrorCode
 from core.tasks import TaskGroupOwner
 
@@ -28,10 +32,14 @@ class House:
 
     server: DeviceLinkServer
     tasks: TaskGroupOwner
+    events: LinkEvents
     connected: asyncio.Queue[DeviceLink] = field(default_factory=asyncio.Queue)
     lost: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
     refused: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
-    late: asyncio.Queue[list[Result]] = field(default_factory=asyncio.Queue)
+    late: asyncio.Queue[LateAnswer] = field(default_factory=asyncio.Queue)
+    progress: asyncio.Queue[Progress] = field(default_factory=asyncio.Queue)
+    beats: asyncio.Queue[Heartbeat] = field(default_factory=asyncio.Queue)
+    changed: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
 
     async def dial(self, token: str | None = "token-one", **more: Any) -> ClientConnection:
         headers = [("Authorization", f"Bearer {token}")] if token else []
@@ -40,9 +48,13 @@ class House:
             self.server.url + more.pop("query", ""), additional_headers=headers, proxy=None, **more
         )
 
-    async def joined(self, name: str = "d1") -> tuple[ClientConnection, DeviceLink]:
+    async def joined(
+        self, name: str = "d1", features: Collection[str] = ()
+    ) -> tuple[ClientConnection, DeviceLink]:
+        """A registered device: a stock one, or one that announces `features`."""
         socket = await self.dial(TOKENS[name])
-        await say(socket, type="register", status="ok", client_id=name, metadata={"a": 1})
+        metadata: dict[str, Any] = {"quarterdeck": {"features": list(features)}} if features else {"a": 1}
+        await say(socket, type="register", status="ok", client_id=name, metadata=metadata)
         assert (await hear(socket))["type"] == "heartbeat"
         return socket, await soon(self.connected.get())
 
@@ -51,23 +63,31 @@ class House:
 
 
 @asynccontextmanager
-async def running_house() -> AsyncIterator[House]:
+async def running_house(
+    limits: LinkLimits = QUICK, host: str = "127.0.0.1", identity: Identity | None = None
+) -> AsyncIterator[House]:
     """A house with its server listening."""
     tasks = TaskGroupOwner("test", lambda name, error: None)
     events = LinkEvents(
         on_connected=lambda link: built.connected.put_nowait(link),
         on_lost=lambda link, reason: built.lost.put_nowait((link.name, reason)),
-        on_refused=lambda reason, peer: built.refused.put_nowait((reason, peer)),
-        on_late=lambda link, results: built.late.put_nowait(results),
+        on_refused=lambda attempt: built.refused.put_nowait((attempt.reason, attempt.peer)),
+        on_late=lambda link, late: built.late.put_nowait(late),
+        on_progress=lambda link, progress: built.progress.put_nowait(progress),
+        on_heartbeat=lambda link, beat: built.beats.put_nowait(beat),
+        on_tools_changed=lambda link: built.changed.put_nowait(link.name),
     )
-    built = House(DeviceLinkServer(token_table(TOKENS), events, limits=QUICK), tasks)
+    server = DeviceLinkServer(token_table(TOKENS), events, limits=limits, host=host, identity=identity)
+    built = House(server, tasks, events)
     await built.server.start()
-    yield built
-    await built.server.close()
-    await tasks.close()
+    try:
+        yield built
+    finally:
+        await built.server.close()
+        await tasks.close()
 
 
-async def soon(wanted: Any, seconds: float = 5) -> Any:
+async def soon(wanted: Any, seconds: float = 20) -> Any:
     async with asyncio.timeout(seconds):
         return await wanted
 

@@ -21,11 +21,13 @@ from app.state import AppState, Link
 from core.fleet.models import Effect, Risk
 from core.home import Home
 from core.policy.models import Answer, Approval, Decision, Finding, Profile, Reason
-from core.policy.requests import make_request
+from core.policy.operator_keys import create_operator_key
 from core.service.console import Console
+from core.statements import make_request
 from tests.fakes.console import FakeConsole
 
-PATIENCE_S = 5.0
+# Only a test that fails waits so long; a passing one on a busy machine may need some of it.
+PATIENCE_S = 20.0
 
 
 def stamp(seconds_from_now: float = 0.0) -> str:
@@ -60,6 +62,7 @@ def make_approval(number: int = 1, **changes: Any) -> Approval:
         findings=changes.pop("findings", []),
         reversible=changes.pop("reversible", False),
         undo=changes.pop("undo", "Cannot be undone: what a shell line changes is not recorded."),
+        approvers=changes.get("approvers", 1),
     )
     left = changes.pop("left", 600.0)
     values: dict[str, Any] = {
@@ -130,7 +133,13 @@ class ApprovalsDesk:
             raise AssertionError(f"it did not happen: {what or true}") from None
 
     async def guard_over(self) -> None:
-        """Wait until the open card may be answered."""
+        """Let the open card's guard end now; how long it lasts by itself has tests of its own."""
+        guard = self.screen.bar._guard
+        if guard.isActive():
+            if self.screen.card.approval is not None:
+                await self.until(lambda: "helpers" in self.console.asked, "what helps to judge is read")
+            guard.stop()
+            guard.timeout.emit()
         await self.until(lambda: not self.screen.bar.guarded, "the guard ends")
 
     async def open(self, approval: Approval) -> None:
@@ -154,14 +163,22 @@ async def open_desk(
     size: tuple[int, int] = (1264, 830),
     unlocked: bool = True,
     passphrase: str | None = None,
+    second: str | None = None,
 ) -> AsyncIterator[ApprovalsDesk]:
-    """The screen in a window of its own, attached, with an operator whose key is registered."""
+    """The screen in a window of its own, attached, with an operator whose key is registered.
+
+    `second` is the passphrase of another operator, anna, whose key lies in the home as well.
+    """
     home = Home(folder).create()
     keys = OperatorKeys(home)
     operator = await keys.create("harbour", passphrase)
     if not unlocked:
         keys.lock()
-    console = FakeConsole(operators=[operator])
+    operators = [operator]
+    if second is not None:
+        operators.append(create_operator_key(home, "anna", second).operator)
+        await keys.refresh()
+    console = FakeConsole(operators=operators)
     for request in requests or []:
         console.queue[request.id] = request
     state = AppState()

@@ -32,14 +32,7 @@ from core.batch.models import Batch, Plan, Run, RunSummary, flatten
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused, ServiceError
 from core.fleet.filter import parse_filter
 from core.fleet.models import Device, Health, Tool
-from core.policy.models import (
-    Approval,
-    ApprovalState,
-    Decision,
-    Operator,
-    Profile,
-    SignedStatement,
-)
+from core.policy.models import Approval, ApprovalState, Decision, Operator, Profile
 from core.service.console import (
     ApprovalChanged,
     ConsoleState,
@@ -49,17 +42,18 @@ from core.service.console import (
     JournalChanged,
     PolicyStatus,
 )
-from tests.fakes.decisions import check_signature, decide_call
+from core.statements import SignedStatement
+from tests.fakes.approvals_door import ApprovalsDoor
+from tests.fakes.decisions import check_endorsed, decide_call
 from tests.fakes.fleet_data import ago, make_devices, make_tools
 from tests.fakes.journal import FakeJournal
-from tests.fakes.journal_door import JournalDoor
 from tests.fakes.plans import plan_cell
 from tests.fakes.runs import FakeRuns
 
 _END = object()
 
 
-class FakeConsole(JournalDoor):
+class FakeConsole(ApprovalsDoor):
     """See the module's own words."""
 
     def __init__(
@@ -69,6 +63,7 @@ class FakeConsole(JournalDoor):
         profile: Profile = Profile.GUARDED,
         first_seq: int = 1,
     ) -> None:
+        super().__init__()
         chosen = make_devices() if devices is None else devices
         self.tools_of: dict[str, list[Tool]] = {device.name: make_tools(device) for device in chosen}
         self.devices = {
@@ -281,50 +276,12 @@ class FakeConsole(JournalDoor):
             raise QuarterdeckError(f"There is no request {approval}.", ErrorCode.NOT_FOUND)
         return self.queue[approval]
 
-    async def decide(self, signed: SignedStatement) -> Approval:
-        await self._step("decide")
-        statement = signed.statement
-        if statement.approval not in self.queue:
-            raise QuarterdeckError(f"There is no request {statement.approval}.", ErrorCode.NOT_FOUND)
-        waiting = self.queue[statement.approval]
-        check_signature(signed, waiting, self.operators)
-        given = statement.verdict == "approve"
-        decided = waiting.model_copy(
-            update={
-                "state": ApprovalState.APPROVED if given else ApprovalState.DENIED,
-                "decided_by": statement.approver,
-                "decided_at": ago(0),
-                "reason": statement.reason,
-            }
-        )
-        self.request(decided)
-        kind = Kind.APPROVAL_GIVEN if given else Kind.APPROVAL_DENIED
-        self.write(
-            kind,
-            f"operator:{statement.approver}",
-            device=waiting.request.device,
-            run=waiting.run,
-            tool=waiting.request.tool_name,
-            call_id=waiting.request.call_id,
-            body={"reason": statement.reason},
-        )
-        self.work.go_on(decided)
-        return decided
-
-    async def hold(self, approval: str, reading: bool) -> Approval:
-        await self._step("hold")
-        if approval not in self.queue:
-            raise QuarterdeckError(f"There is no request {approval}.", ErrorCode.NOT_FOUND)
-        held = self.queue[approval].model_copy(update={"paused": reading})
-        self.request(held)
-        return held
-
     async def register_operator(
         self, operator: Operator, signed_by: SignedStatement | None = None
     ) -> Operator:
         await self._step("register_operator")
-        if self.operators and signed_by is None:
-            raise Refused("Later operators are not taken in yet.", ErrorCode.APPROVAL_INVALID)
+        if self.operators:
+            check_endorsed(operator, signed_by, self.operators)
         known = operator.model_copy(update={"registered_at": ago(0)})
         self.operators.append(known)
         self.write(Kind.OPERATOR_REGISTERED, f"operator:{operator.name}")

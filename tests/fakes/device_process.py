@@ -95,7 +95,7 @@ async def running_console() -> AsyncIterator[Console]:
     events = LinkEvents(
         on_connected=lambda link: built.connected.put_nowait(link),
         on_lost=lambda link, reason: built.lost.put_nowait(reason),
-        on_refused=lambda reason, peer: built.refused.put_nowait(reason),
+        on_refused=lambda attempt: built.refused.put_nowait(attempt.reason),
     )
     built = Console(DeviceLinkServer(token_table({"d1": TOKEN}), events), tasks)
     await built.server.start()

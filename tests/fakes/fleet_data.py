@@ -77,10 +77,57 @@ def make_devices() -> list[Device]:
                 profile="guarded", tool_count=tools, round_trip_ms=trip, round_trips_ms=_trips(name, trip),
                 last_heard=ago(heard), doing=doing,
                 changed_tools=[CHANGED_KEY] if name == "build-lnx-03" else [],
-                unavailable=_UNAVAILABLE if name == "this-computer" else [],
+                unavailable=_UNAVAILABLE if name == "this-computer" else [], **_link_of(name, state),
             )
         )  # fmt: skip
     return made
+
+
+# Devices that the console dials, and stock clients with the agent whose tools they have.
+_DIALLED = {"edge-gw-11": "10.4.2.11:5010", "line1-board": "10.4.6.2:5010", "lab-mac-01": "10.4.7.30:5010"}
+_STOCK = {"line2-board": "HardwareAgent", "scan-pc-05": "LinuxAgent"}
+_FEATURES = ["binary", "cancel", "metrics", "progress", "recall", "terms", "tools_changed"]
+_REFUSED = {"build-lnx-03": 3, "lab-win-03": 5, "kiosk-hall-2": 1}
+
+
+def _percents(name: str, middle: int, spread: int) -> list[float]:
+    seed = sum(map(ord, name))
+    return [
+        round(min(99.0, max(1.0, middle + (seed % 23) + ((seed * (i + 3) * 17) % spread) - spread / 2)), 1)
+        for i in range(24)
+    ]
+
+
+def _link_of(name: str, health: Health) -> dict[str, Any]:
+    """How a device is linked: direction, trust, extensions, load."""
+    if name == "this-computer":
+        direction, address = "local", ""
+    elif name in _DIALLED:
+        direction, address = "out", _DIALLED[name]
+    else:
+        direction, address = "in", f"10.4.7.{sum(map(ord, name)) % 250}:{40_000 + sum(map(ord, name))}"
+    stock = name in _STOCK
+    measured = not stock and health in (Health.ONLINE, Health.BUSY)
+    return {
+        "direction": direction,
+        "address": address,
+        "secure": direction != "local",
+        "agent": _STOCK.get(name, ""),
+        "features": [] if stock else _FEATURES,
+        "clock_offset_ms": None if stock else float(sum(map(ord, name)) % 420 - 120),
+        "cpu_percents": _percents(name, 18, 44) if measured else [],
+        "memory_percents": _percents(name, 38, 9) if measured else [],
+        "refused": _REFUSED.get(name, 0),
+    }
+
+
+def many_devices(count: int) -> list[Device]:
+    """A large fleet: the twenty-four of `make_devices` over and over, under numbered names."""
+    few = make_devices()
+    return [
+        few[number % len(few)].model_copy(update={"name": f"{few[number % len(few)].name}-{number:04d}"})
+        for number in range(count)
+    ]
 
 
 _UNAVAILABLE = [

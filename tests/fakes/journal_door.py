@@ -11,7 +11,6 @@ from core.replay.models import Timeline
 from core.service.console import (
     Bucket,
     CommandRecord,
-    Console,
     EntryPage,
     Event,
     Facet,
@@ -19,12 +18,13 @@ from core.service.console import (
     Proof,
     VerifyReport,
 )
+from tests.fakes.deciding_door import DecidingDoor
 from tests.fakes.journal import FakeJournal
 from tests.fakes.runs import FakeRuns
 from tests.fakes.timeline import make_timeline
 
 
-class JournalDoor(Console):
+class JournalDoor(DecidingDoor):
     """Entries, proofs, blobs and timelines out of a `FakeJournal`."""
 
     journal: FakeJournal

@@ -15,23 +15,13 @@ from core.canonical import sha256_hex
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, ErrorInfo, Refused
 from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
-from core.policy.models import (
-    Answer,
-    Approval,
-    ApprovalState,
-    Decision,
-    Operator,
-    Profile,
-    Reason,
-    Request,
-    SignedStatement,
-)
+from core.policy.grants import SignedGrant
+from core.policy.models import Answer, Approval, ApprovalState, Decision, Operator, Profile, Reason
 from core.replay.models import Timeline
 from core.service.console import (
     ApprovalChanged,
     Bucket,
     CommandRecord,
-    Console,
     ConsoleState,
     EntryPage,
     Event,
@@ -43,8 +33,9 @@ from core.service.console import (
     VerifyReport,
 )
 from core.service.events import EventHub
+from core.statements import Request, SignedStatement
+from tests.fakes.memory_devices import TIME, MemoryDevices
 
-TIME = "2026-01-01T00:00:00.000000Z"
 BLOB = b"\x00\xff" * 1000
 SCHEMA = {
     "type": "object",
@@ -105,8 +96,9 @@ class MemoryHost:
         return MemoryConsole(self, actor)
 
 
-class MemoryConsole(Console):
+class MemoryConsole(MemoryDevices):
     def __init__(self, host: MemoryHost, actor: str) -> None:
+        super().__init__(host.asked)
         self.host = host
         self.actor = actor
         self.held: set[str] = set()
@@ -297,7 +289,7 @@ class MemoryConsole(Console):
             raise BadInput(f"There is no request {approval!r}.", ErrorCode.NOT_FOUND)
         return self.host.queue[approval]
 
-    async def decide(self, signed: SignedStatement) -> Approval:
+    async def decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
         self.host.asked["decide"] += 1
         approval = await self.approval(signed.statement.approval)
         approved = signed.statement.verdict == "approve"

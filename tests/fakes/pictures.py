@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import lru_cache
 
 from PIL import Image, ImageDraw
 
@@ -13,6 +14,8 @@ _THEMES = {
 }
 
 
+# Every story shows the same ones, and to encode one takes longer than to play it.
+@lru_cache(maxsize=256)
 def desktop_png(
     name: str, platform: str = "linux", lines: int = 12, size: tuple[int, int] = (1280, 800)
 ) -> bytes:

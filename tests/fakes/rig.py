@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from core.aip.extras import Terms
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo, ToolType
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, NewEntry
@@ -23,9 +26,10 @@ from core.fleet.fleet import Arrival, Fleet
 from core.fleet.pins import Pins
 from core.home import Home
 from core.policy.approvals import ApprovalQueue
+from core.policy.grants import GrantBook
 from core.policy.models import Approval
 from core.policy.operator_keys import OperatorKey, create_operator_key
-from core.policy.operators import Operators
+from core.policy.operators import Operators, endorsement_of
 from core.policy.policy import Policy
 from core.tasks import TaskGroupOwner
 
@@ -75,14 +79,16 @@ class ScriptedTools:
     def __init__(self, infos: list[ToolInfo] | None = None) -> None:
         self.infos = list(USUAL_TOOLS if infos is None else infos)
         self.seen: list[Command] = []
+        self.terms: list[Terms | None] = []
         self.answers: dict[str, Answer] = {}
         self.cancelled: list[str] = []
 
     def tools(self) -> list[ToolInfo]:
         return self.infos
 
-    async def run(self, command: Command, deadline_s: float) -> Result:
+    async def run(self, command: Command, deadline_s: float, *, terms: Terms | None = None) -> Result:
         self.seen.append(command)
+        self.terms.append(terms)
         answer: Any = {"ok": True}
         if command.tool_name in self.answers:
             answer = self.answers[command.tool_name](command)
@@ -128,6 +134,9 @@ class BreakableJournal:
         self._check()
         return await self._journal.put_blob(data)
 
+    async def get_blob(self, sha: str) -> bytes:
+        return await self._journal.get_blob(sha)
+
 
 @dataclass
 class Rig:
@@ -143,6 +152,7 @@ class Rig:
     dispatcher: Dispatcher
     tasks: TaskGroupOwner
     key: OperatorKey
+    operators: Operators
     told: list[Approval] = field(default_factory=list)
     asked: asyncio.Queue[Approval] = field(default_factory=asyncio.Queue)
 
@@ -154,10 +164,19 @@ class Rig:
         """Dispatch one command in the background."""
         return self.tasks.spawn(f"call {tool}", self.call(tool, **parameters))
 
-    async def connect(self, roots: list[Path] | None = None) -> None:
-        """Let the scripted device connect (again)."""
+    async def connect(self, roots: list[Path] | None = None, **more: Any) -> None:
+        """Let the scripted device connect (again); `more` are further fields of `Arrival`."""
         channel = LocalCommandDispatcher(DEVICE, self.tools, self.dispatcher.gate)
-        await self.fleet.arrived(DEVICE, Arrival(channel, "in-process", "linux", "test", "test", [], roots))
+        arrival = Arrival(channel, "in-process", "linux", "test", "test", [], roots, **more)
+        await self.fleet.arrived(DEVICE, arrival)
+
+    def add_operator(self, name: str) -> OperatorKey:
+        """Register another operator, whom the first one vouches for."""
+        key = create_operator_key(self.home, name, None)
+        expires = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
+        endorsed = self.key.sign(endorsement_of(key.operator, self.key.name, expires))
+        self.operators.add(key.operator, endorsed)
+        return key
 
     async def entries(self, query: str = "") -> list[Entry]:
         """What the journal has, oldest first."""
@@ -168,7 +187,13 @@ class Rig:
 
 @asynccontextmanager
 async def open_rig(
-    home: Home, infos: list[ToolInfo] | None = None, expiry_s: float = 60.0, most_pause_s: float = 60.0
+    home: Home,
+    infos: list[ToolInfo] | None = None,
+    expiry_s: float = 60.0,
+    most_pause_s: float = 60.0,
+    *,
+    grants: GrantBook | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Rig]:
     """A rig on a fresh home with its device connected."""
     key = load_or_create_journal_key(home.keys / "journal.key")
@@ -178,7 +203,7 @@ async def open_rig(
     operator = create_operator_key(home, "anna", None)
     operators.add(operator.operator)
     tasks = TaskGroupOwner("test")
-    policy = Policy(home.policy).load()
+    policy = Policy(home.policy, grants=grants).load()
     asked: asyncio.Queue[Approval] = asyncio.Queue()
     told: list[Approval] = []
 
@@ -187,7 +212,7 @@ async def open_rig(
         if approval.state.value == "waiting":
             asked.put_nowait(approval)
 
-    approvals = ApprovalQueue(operators, disk, expiry_s, publish, most_pause_s)
+    approvals = ApprovalQueue(operators, disk, expiry_s, publish, most_pause_s, policy.grants, clock)
     fleet = Fleet(disk, policy, Pins(home.contracts).load(), lambda device: None)
     fleet.add(DEVICE, ["desk"])
     dispatcher = Dispatcher(
@@ -199,7 +224,21 @@ async def open_rig(
         tasks=tasks,
     )
     tools = ScriptedTools(infos)
-    rig = Rig(home, journal, disk, tools, fleet, policy, approvals, dispatcher, tasks, operator, told, asked)
+    rig = Rig(
+        home,
+        journal,
+        disk,
+        tools,
+        fleet,
+        policy,
+        approvals,
+        dispatcher,
+        tasks,
+        operator,
+        operators,
+        told,
+        asked,
+    )
     await rig.connect()
     try:
         yield rig

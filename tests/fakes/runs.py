@@ -14,8 +14,8 @@ from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, Refused
 from core.fleet.models import Effect, Health, Tool
 from core.policy.models import Answer, Approval, ApprovalState, Decision
-from core.policy.requests import make_request
 from core.service.console import CellChanged, RunChanged
+from core.statements import make_request
 from tests.fakes.decisions import decide_call
 from tests.fakes.pictures import desktop_png
 

@@ -15,13 +15,14 @@ from core.canonical import digest_of
 from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo
 from core.policy.models import Answer, Approval, Operator, Reason
-from core.policy.requests import make_request
+from core.statements import make_request
 from tests.fakes.bay_count import add_bay_count
 from tests.fakes.console import FakeConsole
 from tests.fakes.decisions import decide_call, decide_step
 from tests.fakes.fleet_data import ago, make_devices
 from tests.fakes.journal import at, stamp
 from tests.fakes.pictures import desktop_png
+from tests.fakes.rules_door import make_grants
 from tests.fakes.runs import summarise
 
 LAST_ENTRY = 18_204
@@ -110,6 +111,7 @@ def story(operators: list[Operator] | None = None) -> FakeConsole:
         _other_run(console, *row)
     _clean_run(console)
     _lone_requests(console)
+    console.given = make_grants()
     _pictures(console)
     _fill_journal(console)
     console.journal.status = console.journal.status.model_copy(
@@ -374,7 +376,9 @@ def _pictures(console: FakeConsole) -> None:
         if device.health.value == "offline":
             continue
         blob = console.journal.add_blob(desktop_png(name, device.platform))
-        console.change_device(name, picture=blob, picture_at=ago(4))
+        # What was not heard for a while has shown nothing since.
+        heard = device.last_heard if device.health.value in ("stale", "reconnecting") else ago(4)
+        console.change_device(name, picture=blob, picture_at=heard)
 
 
 def _fill_journal(console: FakeConsole) -> None:

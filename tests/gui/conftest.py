@@ -10,13 +10,17 @@ os.environ.setdefault("QT_API", "pyside6")
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QSettings
 from PySide6.QtWidgets import QApplication
 
+from app import event_loop
 from app.look.icons import load_icons
 from app.look.theme import Theme
+
+KEEPERS_OWN_TESTS = "test_garbage_keeper.py"
 
 
 @pytest.fixture(scope="session")
@@ -34,13 +38,33 @@ def settings_stay_in_the_test(tmp_path: Path) -> None:
     QSettings.setPath(QSettings.Format.IniFormat, QSettings.Scope.UserScope, str(tmp_path))
 
 
+class CollectorOfTests:
+    """The module `gc` as the window's keeper uses it, but what was there before the test stays frozen.
+
+    The keeper's `unfreeze` would have each test end with a look at every library that is loaded.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(gc, name)
+
+    def freeze(self) -> None:
+        """Not while a test runs."""
+
+    def unfreeze(self) -> None:
+        """Not while a test runs."""
+
+
 @pytest.fixture(autouse=True)
-def widgets_are_collected_between_tests() -> Iterator[None]:
+def widgets_are_collected_between_tests(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     """Collect garbage here only: in a worker thread, or while Qt destroys an object, it crashes or hangs.
 
     `app.event_loop.GarbageKeeper` does the same for the program. What was there before the test is frozen, so
     that the collection looks only at what the test has made.
     """
+    if request.path.name != KEEPERS_OWN_TESTS:
+        monkeypatch.setattr(event_loop, "gc", CollectorOfTests())
     was_on = gc.isenabled()
     gc.disable()
     gc.freeze()

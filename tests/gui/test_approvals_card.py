@@ -66,11 +66,11 @@ def test_characters_that_hide_or_reorder_are_shown_by_name_everywhere(play: Play
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()
         card = desk.screen.card
-        for seen in (words_of(desk.screen), card.bytes.box.toPlainText(), card.others.box.toPlainText()):
+        for seen in (words_of(desk.screen), card.bytes.box.toPlainText(), card.rest.box.toPlainText()):
             for hidden in ("\u202e", "\u2066", "\u200b", "\x1b"):
                 assert hidden not in seen
         assert "U+202E" in card.bytes.box.toPlainText()
-        assert "U+202E" in card.others.box.toPlainText()
+        assert "U+202E" in card.rest.box.toPlainText()
         assert "4 hidden characters" in card.bytes.facts.text()
         assert "[U+202E]" in card.header.device.text()
         assert "[U+202E]" in card.said.words.text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from PySide6.QtWidgets import QApplication
 from app.event_loop import run_on_qt
 from app.link import ConsoleLink
 from app.look.theme import Theme
+from app.screens.approvals.edit_sheet import EditSheet
 from app.screens.approvals.screen import ApprovalsScreen
 from app.shell.operator import OperatorKeys
 from app.state import AppState
@@ -71,6 +73,66 @@ def test_the_service_takes_what_the_screen_signs(
                 if not approve:
                     assert outcome == "Nothing was sent. Not now"
                 assert screen.stack.currentWidget() is screen.nothing
+            finally:
+                screen.leave()
+                await link.close()
+                screen.close()
+                screen.deleteLater()
+
+    run_on_qt(qapp, story())
+
+
+def test_a_file_is_compared_edited_and_written_as_it_was_approved(
+    qapp: QApplication, theme: Theme, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / "home").create()
+    choose_channel(home, "in-process")
+    target = tmp_path / "notes.txt"
+    target.write_text("one\ntwo\n")
+
+    async def seen(true: Callable[[], object]) -> None:
+        async with asyncio.timeout(20):
+            while not true():  # noqa: ASYNC110  # a widget has no event for it
+                await asyncio.sleep(0.01)
+
+    async def story() -> None:
+        async with open_service(home) as service:
+            console = service.console("operator:harbour")
+            keys = OperatorKeys(home)
+            await console.register_operator(await keys.create("harbour", None))
+            state = AppState()
+
+            async def open_console() -> Console:
+                return console
+
+            link = ConsoleLink(open_console, state)
+            nav = FakeNav(keys, QSettings(str(tmp_path / "w.ini"), QSettings.Format.IniFormat))
+            screen = ApprovalsScreen()
+            screen.bind(state, link, nav)
+            screen.resize(1264, 830)
+            screen.show()
+            screen.activateWindow()
+            link.start()
+            screen.enter(None)
+            try:
+                asked = {"file_path": str(target), "content": "one\n2\n", "mode": "overwrite"}
+                run = await console.call("this-computer", "write_file", asked)
+                await seen(screen.card.bytes.diff.isVisible)
+                assert "1 line added, 1 removed" in screen.card.header.summary.text()
+                await seen(screen.bar.edit.isEnabled)
+                QTest.keyClick(screen, Qt.Key.Key_E)
+                await seen(lambda: screen.findChildren(EditSheet))
+                sheet = next(iter(screen.findChildren(EditSheet)))
+                sheet.form.set_value({**asked, "content": "one\nthree\n"})
+                sheet.show_versions()
+                sheet.answer("ask").click()
+                await seen(lambda: screen.card.approval and screen.card.approval.edited_from)
+                await seen(screen.card.edited.isVisible)
+                await seen(screen.bar.approve.isEnabled)
+                assert target.read_text() == "one\ntwo\n"
+                QTest.keyClick(screen, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+                await console.wait_run(run.summary.id, 20)
+                assert target.read_text() == "one\nthree\n"
             finally:
                 screen.leave()
                 await link.close()

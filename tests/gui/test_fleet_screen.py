@@ -10,6 +10,7 @@ from PySide6.QtTest import QTest
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenDevice, OpenQuery, Target
+from app.screens.fleet.review import ReviewSheet
 from app.screens.fleet.screen import FleetScreen
 from app.shell.sheet import Sheet
 from core.errors import DeviceError, ErrorCode, Refused
@@ -112,15 +113,23 @@ def test_the_panel_shows_tools_with_effect_risk_and_source(theme: Theme, tmp_pat
     play(theme, tmp_path, story(), scenario)
 
 
+async def read_to_the_end(sheet: ReviewSheet) -> None:
+    """Scroll what changed to its last line, as an operator has to."""
+    await seen(lambda: sheet.diff.isVisible())
+    assert not sheet.trust.isEnabled()
+    for area in (sheet.read_area, sheet.diff):
+        area.verticalScrollBar().setValue(area.verticalScrollBar().maximum())
+    await seen(sheet.trust.isEnabled)
+
+
 def test_tool_details_say_who_says_so_and_why(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: Desk) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("lab-lnx-01", "tools", "data_collection::artifact.list"))
         details = fleet.panel.tools_tab.details
         await seen(lambda: details._name.text() == "artifact.list")
-        value, why = details._facts._labels[1][1], details._facts._labels[1][2]
-        assert value.text() == "low, declared"
-        assert why.text().startswith("The device declares it read-only")
+        told = next(words for words in details._facts.words() if words.startswith("Risk:"))
+        assert told.startswith("Risk: low, the device says. The device declares it read-only")
         assert '"prefix"' in details._schema.toPlainText()
 
     play(theme, tmp_path, story(), scenario)
@@ -261,9 +270,9 @@ def test_a_changed_definition_is_blocked_shown_whole_and_trusted_only_by_a_butto
         overview.notice.acted.emit()
         await seen(lambda: desk.window.findChildren(Sheet))
         sheet = desk.window.findChildren(Sheet)[0]
-        shown = " ".join(
-            box.toPlainText() for box in sheet.findChildren(type(fleet.panel.tools_tab.details._schema))
-        )
+        assert isinstance(sheet, ReviewSheet)
+        await read_to_the_end(sheet)
+        shown = " ".join(line.text for line in sheet.diff.shown)
         assert "also deletes what the index does not name" in shown
         assert CHANGED_KEY in console.devices["build-lnx-03"].changed_tools
         sheet.answer("trust").click()
@@ -286,6 +295,8 @@ def test_a_definition_that_changed_again_is_not_trusted(theme: Theme, tmp_path: 
         await seen(lambda: desk.window.findChildren(Sheet))
         console.fail_next["review_contract"] = Refused("It changed again.", ErrorCode.CONTRACT_CHANGED)
         sheet = desk.window.findChildren(Sheet)[0]
+        assert isinstance(sheet, ReviewSheet)
+        await read_to_the_end(sheet)
         sheet.answer("trust").click()
         await seen(lambda: "It changed again." in sheet._problem.text())
         assert sheet.isVisible()

@@ -78,6 +78,32 @@ def test_an_error_says_what_happened_its_code_and_what_to_do(theme: Theme, tmp_p
     play(theme, tmp_path, story(), scenario)
 
 
+def test_an_answer_that_comes_too_late_is_told_and_the_outcome_stays_unknown(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "label-win-02", "start", "r-0410")
+        assert drawer.cell is not None
+        assert drawer.cell.call_id is not None
+        late = console.write(
+            Kind.LATE_ANSWER_RECEIVED,
+            "device:label-win-02",
+            device="label-win-02",
+            call_id=drawer.cell.call_id,
+            status="success",
+            body={"result": "started"},
+        )
+        await seen(lambda: drawer.banner.fact.text().startswith("An answer came too late"))
+        assert f"{late.seq:,}" in drawer.banner.detail.text().replace("\u202f", ",")
+        assert drawer.badge.accessibleName() == "Outcome: unknown"
+        keys = [row.key for row in drawer.entries.table.rows_model.rows]
+        assert str(late.seq) in keys
+
+    play(theme, tmp_path, console, scenario)
+
+
 def test_an_unknown_outcome_says_that_it_may_have_happened(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: Desk) -> None:
         drawer = await drawer_of(desk, "label-win-02", "start", "r-0410")

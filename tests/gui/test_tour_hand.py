@@ -5,16 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QAbstractButton
+from PySide6.QtWidgets import QAbstractButton, QComboBox
 
 from app.look.theme import Theme
 from app.main import Desk
 from app.tour import hand as tour_hand
+from app.tour.crew import Crew
 from app.tour.hand import Hand, StepDidNotHappen
-from app.tour.story import Stage
-from app.tour.story import play as play_scenes
+from app.tour.stage import Stage
+from app.tour.stage import play as play_scenes
+from core.service.console import Console
 from tests.fakes.story import story
 from tests.fakes.window import play
+
+
+async def nobody() -> Console:
+    raise AssertionError("no scene here asks for an agent")
 
 
 def test_a_button_that_is_not_there_ends_the_tour_with_its_name_and_a_picture(
@@ -28,7 +34,7 @@ def test_a_button_that_is_not_there_ends_the_tour_with_its_name_and_a_picture(
     async def scenario(desk: Desk) -> None:
         hand = Hand(desk.window, tmp_path, [])
         with pytest.raises(StepDidNotHappen, match=r"presses_nothing: .*Launch the boats"):
-            await play_scenes(Stage(desk, hand, tmp_path), [presses_nothing])
+            await play_scenes(Stage(desk, hand, tmp_path, Crew(tmp_path), nobody), [presses_nothing])
         assert [path.name for path in hand.pictures] == ["01-failed-in-presses_nothing.png"]
         assert hand.pictures[0].stat().st_size > 0
 
@@ -47,5 +53,25 @@ def test_a_button_that_is_switched_off_or_hidden_is_not_pressed(
         with pytest.raises(StepDidNotHappen):
             await hand.press("Stop all")
         assert not desk.state.stopped
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_value_is_chosen_from_a_list_whatever_was_chosen_before(
+    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tour_hand, "PATIENCE_S", 0.1)
+
+    async def scenario(desk: Desk) -> None:
+        hand = Hand(desk.window, tmp_path, [])
+        box = QComboBox(desk.window)
+        box.setAccessibleName("Harbour")
+        box.addItems(["Aden", "Brest", "Cork"])
+        box.setCurrentText("Cork")
+        box.show()
+        await hand.pick("Harbour", "Brest")
+        assert box.currentText() == "Brest"
+        with pytest.raises(StepDidNotHappen, match="Dover"):
+            await hand.pick("Harbour", "Dover")
 
     play(theme, tmp_path, story(), scenario)

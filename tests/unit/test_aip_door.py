@@ -58,6 +58,19 @@ async def test_a_second_authorization_header_is_refused(house: House, headers: l
         await house.dial("token-one", headers=headers)
 
 
+async def test_a_token_in_other_letters_is_refused_like_any_that_is_wrong(house: House) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port)
+    writer.write(
+        b"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
+        b"Authorization: Bearer \xff\xfe\r\n\r\n"
+    )
+    assert b" 403 " in await soon(reader.readline())
+    assert (await soon(house.refused.get()))[0] == "the token is not accepted"
+    writer.close()
+    await writer.wait_closed()
+
+
 async def test_a_browsers_origin_is_refused_even_with_the_token(house: House) -> None:
     for origin in ("https://example.org", "null", ""):
         with pytest.raises(InvalidStatus) as caught:

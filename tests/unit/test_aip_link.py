@@ -45,7 +45,7 @@ async def test_a_command_frame_is_what_stock_devices_expect(house: House) -> Non
 
 
 async def test_answers_find_their_commands_in_whatever_order_they_come(house: House) -> None:
-    socket, link = await house.joined()
+    socket, link = await house.joined(features=["cancel"])
     sendings = [house.send(link, look(f"c{index}")) for index in range(20)]
     frames = [await hear(socket) for _ in sendings]
     assert len({frame["response_id"] for frame in frames}) == 20
@@ -118,7 +118,7 @@ async def test_a_late_answer_is_reported_and_breaks_nothing(house: House) -> Non
     await fails(house.send(link, look(), timeout=0.05), ErrorCode.OUTCOME_UNKNOWN)
     frame = await hear(socket)
     await answer(socket, frame, success(result="late"))
-    assert (await soon(house.late.get()))[0].result == "late"
+    assert (await soon(house.late.get())).results[0].result == "late"
     await answer(socket, frame, success(result="again"))
     assert (await hear(socket))["type"] == "error"
     assert house.late.empty()

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from core.batch.document import resolve
 from core.batch.file import LARGEST, batch_to_yaml, read_batch
 from core.batch.models import Batch, Parallel, Rollout, Step, flatten
+from core.device.assembly import build_router
 from core.device.config import DeviceConfig
-from core.device.router import build_router
 from core.errors import BadInput, ErrorCode
 from core.schema_forms.validate import validate_arguments
 

@@ -48,12 +48,31 @@ def test_a_file_sets_limits_and_closes_itself(tmp_path: Path) -> None:
         ("roots = []", "roots: "),
         ('roots = ["relative"]', "not an absolute path"),
         ('roots = "/"', "roots: "),
+        ("require_signed_approval = true", "pinned_operators"),
+        ('require_signed_approval = "yes please"', "require_signed_approval: "),
+        ('[[pinned_operators]]\nname = "o"\npublic_key = "abc"', "pinned_operators.0.public_key: "),
+        ('[[pinned_operators]]\nname = "o"', "pinned_operators.0.public_key: "),
+        (f'[[pinned_operators]]\nname = ""\npublic_key = "{"a" * 64}"', "pinned_operators.0.name: "),
+        (f'[[pinned_operators]]\nname = "o"\npublic_key = "{"A" * 64}"', "pinned_operators.0.public_key: "),
+        (f'[[pinned_operators]]\nname = "o"\npublic_key = "{"a" * 64}"\n' * 2, "same public_key twice"),
     ],
 )
 def test_a_broken_file_is_an_error_that_names_the_key(tmp_path: Path, text: str, named: str) -> None:
     with pytest.raises(BadInput) as caught:
         load_config(written(tmp_path, text))
     assert named in caught.value.message
+
+
+def test_operators_are_pinned_and_then_approvals_can_be_wanted(tmp_path: Path) -> None:
+    key = "ab" * 32
+    config = load_config(
+        written(
+            tmp_path,
+            f'require_signed_approval = true\n[[pinned_operators]]\nname = "o"\npublic_key = "{key}"\n',
+        )
+    )
+    assert config.require_signed_approval
+    assert [(one.name, one.public_key) for one in config.pinned_operators] == [("o", key)]
 
 
 def test_a_missing_or_unreadable_file_is_an_error_and_never_the_defaults(tmp_path: Path) -> None:

@@ -10,13 +10,16 @@ import jsonschema
 import pytest
 
 from core.aip.error_text import read_error_text
-from core.aip.messages import Command, ResultStatus
+from core.aip.extras import Terms, unpack_blob
+from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router
 from core.device.batches import SKIPPED, BatchRunner
-from core.device.config import Limits
+from core.device.config import Limits, PinnedOperator
 from core.device.frames import Step, read_frame
 from core.device.guard import Guard, result_size
 from core.device.system_info import FACTS
+from core.device.tool import OBSERVES, Tool, ToolCall, object_schema
+from core.device.values import BinaryResult
 from core.errors import DeviceError, ErrorCode
 
 OFFERED = {
@@ -55,7 +58,7 @@ async def error_of(router: Router, command: Command) -> tuple[ErrorCode, str]:
 
 async def test_every_tool_has_description_schemas_annotations_and_contract(router: Router) -> None:
     infos = {info.tool_name: info for info in router.tools()}
-    assert set(infos) == OFFERED
+    assert set(infos) >= OFFERED
     for info in infos.values():
         assert info.description
         assert info.namespace == "builtin"
@@ -105,8 +108,7 @@ async def test_system_info_has_numbers_and_sys_info_has_texts(router: Router) ->
 
 
 async def test_what_is_not_offered_says_why_and_what_to_do(router: Router) -> None:
-    (missing,) = router.unavailable
-    assert missing.tool == "screenshot"
+    (missing,) = (row for row in router.unavailable if row.tool == "screenshot")
     assert "DISPLAY" in missing.reason
     code, message = await error_of(router, look("screenshot"))
     assert code is ErrorCode.UNKNOWN_TOOL
@@ -176,7 +178,53 @@ async def test_the_listing_answers_under_both_types_and_filters(router: Router) 
     nothing = await router.run(look("get_mcp_tools", server_name="elsewhere"), 10)
     assert nothing.result == []
     everything = await router.run(look("list_tools", remove_meta=False, namespace=None), 10)
-    assert {info["tool_name"] for info in everything.result} == OFFERED
+    assert {info["tool_name"] for info in everything.result} >= OFFERED
+
+
+async def test_bytes_leave_as_base64_unless_the_asker_takes_them_beside(router: Router) -> None:
+    async def picture(call: ToolCall) -> dict[str, Any]:
+        return {
+            "image": {"media_type": "image/png", "data_bytes": b"\x89PNG"},
+            "note": {"mimeType": "text/x"},
+        }
+
+    router.offer(
+        Tool(
+            name="picture",
+            title="Picture",
+            tool_type="data_collection",
+            description="A tool of this test.",
+            input_schema=object_schema({}),
+            output_schema={},
+            contract=OBSERVES,
+            run=picture,
+        )
+    )
+    plain = await router.run(look("picture"), 10)
+    assert type(plain) is Result
+    assert plain.result["image"] == {"media_type": "image/png", "data_base64": "iVBORw=="}
+    beside = await router.run(look("picture"), 10, binary=True)
+    assert isinstance(beside, BinaryResult)
+    [(sha256, frame)] = beside.blobs.items()
+    assert beside.result["image"] == {"media_type": "image/png", "$blob": sha256}
+    assert unpack_blob(frame)[1] == b"\x89PNG"
+    assert "blobs" not in beside.model_dump()
+
+
+@pytest.mark.parametrize("approval", [None, {}])
+async def test_a_device_that_wants_approvals_refuses_what_comes_without(
+    tmp_path: Path, approval: dict[str, Any] | None
+) -> None:
+    operators = (PinnedOperator(name="o", public_key="ab" * 32),)
+    config = DeviceConfig(roots=(tmp_path,), require_signed_approval=True, pinned_operators=operators)
+    router = build_router(config, tmp_path / "state", "router")
+    action = look("shell_execute", "action", command=f"touch {tmp_path}/ran")
+    for terms in (None, Terms(deadline_s=5, approval=approval)):
+        refused = await router.run(action, 10, terms=terms)
+        assert read_error_text(refused.error or "").code is ErrorCode.DENIED_BY_DEVICE
+    assert not (tmp_path / "ran").exists()
+    assert (await router.run(look("list_tools", "action"), 10)).error is None
+    await router.close()
 
 
 async def test_a_batch_stops_after_a_failure_but_answers_every_step(router: Router, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
 from core.device.observations import LIFETIME_S, Observation, ObservationStore
-from core.errors import DeviceError, ErrorCode
+from core.errors import BadInput, DeviceError, ErrorCode
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,8 @@ async def test_a_region_and_a_width_give_a_smaller_picture_and_its_scale(router:
     assert picture_of(result).size == (100, 50)
     assert result.result["scale"] == 0.25
     seen = router.observations.consume(result.result["observation"])
-    assert seen == Observation(1, 40, 30, 400, 200, 0.25)
+    assert seen == Observation(1, 40, 30, 400, 200, 100, 50)
+    assert result.result["screen_box"] == {"x": 40, "y": 30, "width": 400, "height": 200}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,6 @@ async def test_a_region_and_a_width_give_a_smaller_picture_and_its_scale(router:
         ({"region": {"x": -1, "y": 0, "width": 4, "height": 1}}, "region"),
         ({"region": {"x": 0, "y": 0, "width": 4}}, "region"),
         ({"region": "everything"}, "fullscreen"),
-        ({"region": "window:7"}, "cannot take a picture of one window (window:7)"),
         ({"monitor": 9}, "Unknown monitor: 9. One of: 0, 1"),
         ({"format": "gif"}, "Unknown format: gif. One of: png, webp, jpeg"),
         ({"max_width": 0}, "max_width"),
@@ -126,6 +126,23 @@ async def test_what_cannot_be_shown_is_refused_in_words(
     assert result.status is ResultStatus.FAILURE
     assert (result.error or "").startswith("invalid_arguments: ")
     assert said in (result.error or "")
+
+
+async def test_a_window_that_is_not_there_is_a_stale_id(router: Router) -> None:
+    for window_id in ("7", "0x7fffffff", "0x0", "window:1"):
+        assert ((await shot(router, region=f"window:{window_id}")).error or "").startswith(
+            "stale_observation: "
+        )
+
+
+async def test_without_an_accessibility_bus_a_picture_says_that_nothing_was_searched(
+    router: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    assert (await shot(router)).result["not_searched"] == [
+        "every program: the accessibility bus cannot be reached"
+    ]
 
 
 async def test_a_picture_beyond_the_output_limit_is_refused_with_advice(
@@ -145,8 +162,7 @@ async def test_a_display_that_cannot_be_opened_is_said_so(
 ) -> None:
     monkeypatch.setenv("DISPLAY", ":4711")
     router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "screen")
-    (missing,) = router.unavailable
-    assert missing.tool == "screenshot"
+    missing = next(one for one in router.unavailable if one.tool == "screenshot")
     assert "cannot be opened" in missing.reason
     assert missing.how_to_fix
     await router.close()
@@ -155,14 +171,15 @@ async def test_a_display_that_cannot_be_opened_is_said_so(
 async def test_wayland_is_said_to_be_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_SESSION_TYPE", "wayland")
     router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "screen")
-    assert "Wayland" in router.unavailable[0].reason
+    reasons = {one.tool: one.reason for one in router.unavailable}
+    assert all("Wayland" in reasons[tool] for tool in ("screenshot", "click_point", "list_windows"))
     await router.close()
 
 
 def test_an_observation_is_good_once_and_for_thirty_seconds() -> None:
     now = [0.0]
     store = ObservationStore(lambda: now[0])
-    seen = Observation(1, 0, 0, 10, 10, 1.0)
+    seen = Observation(1, 0, 0, 10, 10, 10, 10)
     first, second, third = (store.issue(seen) for _ in range(3))
     assert len({first, second, third}) == 3
     assert store.consume(first) == seen
@@ -177,10 +194,37 @@ def test_an_observation_is_good_once_and_for_thirty_seconds() -> None:
 
 def test_old_observations_make_room() -> None:
     store = ObservationStore()
-    refs = [store.issue(Observation(1, 0, 0, 1, 1, 1.0)) for _ in range(1000)]
+    refs = [store.issue(Observation(1, 0, 0, 1, 1, 1, 1)) for _ in range(1000)]
     usable = 0
     for ref in refs:
         with contextlib.suppress(DeviceError):
             store.consume(ref)
             usable += 1
     assert usable == 64
+
+
+@pytest.mark.parametrize(
+    ("seen", "pixel", "on_screen"),
+    [
+        (Observation(1, 0, 0, 1920, 1080, 1920, 1080), (0, 0), (0, 0)),
+        (Observation(1, 0, 0, 1920, 1080, 1920, 1080), (1919, 1079), (1919, 1079)),
+        (Observation(2, 1920, 200, 1280, 1024, 640, 512), (0, 0), (1921, 201)),
+        (Observation(2, 1920, 200, 1280, 1024, 640, 512), (639.9, 511.2), (3199, 1223)),
+        (Observation(1, -1280, 0, 1280, 800, 128, 80), (64, 40), (-635, 405)),
+        # A picture with more pixels than the screen has points.
+        (Observation(1, 0, 0, 800, 600, 1600, 1200), (1599, 1199), (799, 599)),
+    ],
+)
+def test_a_pixel_of_a_picture_leads_to_the_middle_of_what_it_shows(
+    seen: Observation, pixel: tuple[float, float], on_screen: tuple[int, int]
+) -> None:
+    assert seen.on_screen(*pixel) == on_screen
+
+
+@pytest.mark.parametrize(
+    "pixel", [(-0.1, 0), (0, -1), (10, 0), (0, 10), (float("nan"), 1), (float("inf"), 1)]
+)
+def test_a_pixel_outside_the_picture_is_refused(pixel: tuple[float, float]) -> None:
+    with pytest.raises(BadInput) as caught:
+        Observation(1, 0, 0, 10, 10, 10, 10).on_screen(*pixel)
+    assert "outside the picture, which is 10 × 10" in caught.value.message

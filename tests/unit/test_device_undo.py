@@ -76,7 +76,7 @@ def test_what_is_not_an_undo_id_never_becomes_a_path(tmp_path: Path, undo_id: st
     with pytest.raises(BadInput, match="not an undo id"):
         store.claim(undo_id)
     with pytest.raises(BadInput, match="not an undo id"):
-        store.path_of(undo_id)
+        store.entry(undo_id)
 
 
 def test_what_a_crash_left_behind_is_cleared_away(tmp_path: Path) -> None:

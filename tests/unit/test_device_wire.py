@@ -138,11 +138,17 @@ def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
 
 
 def test_check_reports_tools_and_limits_and_ends(tmp_path: Path) -> None:
-    ended = run("--check", "--state", str(tmp_path / "state"))
+    ended = run("--check", "--json", "--state", str(tmp_path / "state"))
     assert ended.returncode == 0
     found = json.loads(ended.stdout)
     assert "shell_execute" in found["tools"]
     assert found["roots"]
+    assert found["link"]["state"] == "none"
+    told = run("--check", "--state", str(tmp_path / "state"))
+    assert told.returncode == 0
+    for missing in found["unavailable"]:
+        assert missing["reason"] in told.stdout
+        assert missing["how_to_fix"] in told.stdout
 
 
 @pytest.mark.parametrize("text", ["roots = [", "unknown = 1", "[limits]\nmax_processes = 'many'"])
@@ -164,7 +170,14 @@ def test_a_broken_device_toml_ends_it_with_code_2_and_names_the_file(tmp_path: P
         (("--connect", "ws://127.0.0.1:9/ws", "--token-stdin"), "two words\n"),
         (("--connect", "ws://127.0.0.1:9/ws", "--token-stdin"), "x" * 5000 + "\n"),
         (("--connect", "ws://127.0.0.1:9/ws", "--state", "/proc/no/such"), ""),
-        (("--listen", "127.0.0.1:9"), ""),
+        (("--connect", "ws://10.0.0.7/ws"), ""),
+        (("--listen", "127.0.0.1"), ""),
+        (("--listen", "127.0.0.1:99999"), ""),
+        (("--listen", "127.0.0.1:0", "--connect", "ws://127.0.0.1:9/ws"), ""),
+        (("--listen", "127.0.0.1:0", "--pair"), ""),
+        (("--listen", "127.0.0.1:7", "--pair", "qd1.x.y"), ""),
+        (("--pair", "qd1.damaged.00000000"), ""),
+        (("--pair", "-"), "not a pairing string\n"),
     ],
 )
 def test_bad_arguments_end_it_with_code_2(tmp_path: Path, arguments: tuple[str, ...], stdin: str) -> None:
@@ -179,6 +192,8 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=HERE, check=True
     ).stdout.split()
-    allowed = ("core.aip", "core.device", "core.errors", "core.canonical", "core.tasks")
-    assert [name for name in loaded if not name.startswith(allowed)] == []
+    wire = ("core.aip", "core.device")
+    # What both ends share: small, without a window, a policy or a journal in it.
+    shared = {"core.canonical", "core.errors", "core.machine", "core.quick", "core.statements", "core.tasks"}
+    assert [name for name in loaded if not name.startswith(wire) and name not in shared] == []
     assert "core.aip.console_end" not in loaded

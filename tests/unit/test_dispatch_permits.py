@@ -8,8 +8,7 @@ from core.aip.messages import Command
 from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
 from core.dispatch.permit import Permit, PermitMint, PermittedCommand
 from core.errors import ErrorCode, Refused
-from core.policy.models import Request
-from core.policy.requests import make_request
+from core.statements import Request, make_request
 from tests.fakes.rig import ScriptedTools
 
 
@@ -44,7 +43,7 @@ class SilentLink:
     def __init__(self) -> None:
         self.sent: list[Command] = []
 
-    async def send_commands(self, commands, timeout):
+    async def send_commands(self, commands, timeout, grounds=()):
         self.sent.extend(commands)
         return []
 

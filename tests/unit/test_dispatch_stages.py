@@ -6,20 +6,22 @@ import asyncio
 import base64
 import json
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from core.aip.messages import Result, ResultStatus
-from core.audit.entries import Kind
+from core.audit.entries import Kind, NewEntry
 from core.dispatch.dispatcher import DEFAULT_TIMEOUT
 from core.dispatch.models import LISTED_PAIRS, Basis, Verdict
 from core.dispatch.order import Order
 from core.dispatch.outcome import make_result
-from core.errors import DeviceError, ErrorCode
+from core.errors import DeviceError, ErrorCode, JournalUnavailable
 from core.fleet.models import Health
 from core.home import Home
 from core.policy.models import Profile
+from core.policy.operator_keys import statement_for
 from tests.fakes.rig import DEVICE, TEXT, USUAL_TOOLS, Rig, open_rig, tool_info
 
 SMALL_PNG = base64.b64encode(
@@ -444,3 +446,50 @@ async def test_a_skipped_result_is_not_called_done(home: Home):
     async with open_rig(home) as rig:
         rig.tools.answers["screenshot"] = lambda command: Result(status=ResultStatus.SKIPPED, error="skipped")
         assert (await rig.call("screenshot")).status is ResultStatus.SKIPPED
+
+
+async def test_what_could_not_leave_for_the_disk_is_never_written_as_sent(home: Home):
+    async with open_rig(home) as rig:
+        note_all = rig.disk.note_all
+
+        def full(entries: list[NewEntry]) -> None:
+            if any(one.kind is Kind.COMMAND_SENT for one in entries):
+                raise JournalUnavailable("The disk is full.")
+            note_all(entries)
+
+        rig.disk.note_all = full
+        result = await rig.call("get_system_info", info_type="cpu")
+        assert result.basis is Basis.NOTHING_SENT
+        kinds = [one.kind for one in await rig.entries(f"call:{result.call_id}")]
+        assert Kind.COMMAND_SENT not in kinds
+        assert Kind.RESULT_RECORDED in kinds
+        assert not rig.tools.seen
+
+
+async def test_a_signature_that_ran_out_before_the_last_approver_came_sends_nothing(home: Home):
+    home.policy.write_text('[[rule]]\nid = "two"\ndecision = "ask"\napprovers = 2\n')
+    async with open_rig(home) as rig:
+        other = rig.add_operator("bert")
+        order = Order(DEVICE, "write_file", {"file_path": "/tmp/x", "content": "y"}, "agent:claude")
+        call = rig.tasks.spawn("call write_file", rig.dispatcher.dispatch(order))
+        waiting = await asyncio.wait_for(rig.asked.get(), 10)
+        short = statement_for(waiting, "approve", "anna", valid_s=0.3)
+        await rig.approvals.decide(rig.key.sign(short))
+        # Nothing but the time itself is waited for.
+        await asyncio.sleep(
+            (datetime.fromisoformat(short.expires) - datetime.now(UTC)).total_seconds() + 0.01
+        )
+        await rig.approvals.decide(other.sign(statement_for(waiting, "approve", "bert")))
+        result = await call
+        assert result.basis is Basis.NOTHING_SENT
+        assert result.error is not None
+        assert result.error.code is ErrorCode.APPROVAL_INVALID
+        assert not rig.tools.seen
+
+
+async def test_a_tools_name_of_any_length_is_refused_in_few_words(home: Home):
+    async with open_rig(home) as rig:
+        result = await rig.call("x" * 100_000)
+        assert result.error is not None
+        assert result.error.code is ErrorCode.UNKNOWN_TOOL
+        assert len(result.error.message) < 400

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import os
 import stat
@@ -147,7 +148,7 @@ class TestProbe:
 
 class TestPrivateFiles:
     def test_what_says_who_may_approve_and_what_is_trusted_is_the_owner_s_alone(self, home, open_umask):
-        Pins(home.contracts).load().pin("bench", {"action::x": "00"})
+        asyncio.run(Pins(home.contracts).load().pin("bench", {"action::x": "00"}))
         operator = create_operator_key(home, "anna", None)
         Operators(home.operators).load().add(operator.operator)
         with HomeLock(home):

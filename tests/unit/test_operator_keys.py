@@ -12,15 +12,7 @@ from core.canonical import canonical_bytes
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import Effect, Risk
 from core.home import Home
-from core.policy.models import (
-    Answer,
-    Approval,
-    Decision,
-    Profile,
-    Request,
-    SignedStatement,
-    Statement,
-)
+from core.policy.models import Answer, Approval, Decision, Profile
 from core.policy.operator_keys import (
     OperatorKey,
     create_operator_key,
@@ -30,6 +22,7 @@ from core.policy.operator_keys import (
     statement_for,
     verify_statement,
 )
+from core.statements import Request, SignedStatement, Statement
 
 PASSPHRASE = "correct horse battery"
 

@@ -113,7 +113,9 @@ def test_every_module_and_every_resource_is_in_it(names):
 def test_nothing_else_is_in_it(names):
     tops = {name.split("/")[0] for name in names}
     assert {one for one in tops if not one.endswith((".dist-info", ".data"))} == {"app", "core", "resources"}
-    assert not [name for name in names if "test" in name.lower() or name.endswith((".pyc", ".toml"))]
+    assert not [name for name in names if "test" in name.lower() or name.endswith(".pyc")]
+    # What builds it is not in it; an example for its users is.
+    assert not [name for name in names if name.endswith(".toml") and not name.startswith("resources/")]
 
 
 def test_the_device_alone_needs_no_qt_and_the_window_says_that_it_does(unpacked):
@@ -194,3 +196,11 @@ def test_a_desktop_finds_the_program_and_its_icon(installed):
     drawing = ElementTree.parse(icon).getroot()
     assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
     assert 'setDesktopFileName("quarterdeck")' in (ROOT / "app" / "main.py").read_text("utf-8")
+
+
+def test_the_device_client_can_be_a_service_and_start_with_a_session(installed):
+    assert (installed / "share" / "systemd" / "user" / "quarterdeck-device.service").is_file()
+    autostart = installed / "share" / "quarterdeck" / "autostart" / "quarterdeck-device.desktop"
+    entry = configparser.ConfigParser(interpolation=None)
+    entry.read(autostart)
+    assert (installed / "bin" / entry["Desktop Entry"]["exec"]).exists()

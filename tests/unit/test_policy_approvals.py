@@ -15,9 +15,10 @@ from core.dispatch.models import Verdict
 from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Health
 from core.home import Home
-from core.policy.models import Approval, ApprovalState, Operator, SignedStatement
+from core.policy.models import Approval, ApprovalState, Operator
 from core.policy.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.policy.operators import Operators
+from core.statements import SignedStatement
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig
 
 SHELL = {"command": "rm -rf build"}
@@ -273,7 +274,7 @@ async def test_an_asker_who_goes_away_takes_the_request_along(home: Home):
         approval = await asked(rig)
         task.cancel()
         await asyncio.wait([task])
-        with pytest.raises(BadInput):
+        with pytest.raises(Refused, match="withdrawn already"):
             await rig.approvals.decide(signed(rig.key, approval))
         assert rig.tools.seen == []
 

@@ -16,7 +16,8 @@ from core.fleet.models import Contract, Effect, Fact, Risk, Source, Tool
 from core.policy.models import Finding
 from core.policy.shell_findings import MOST_FINDINGS, judge_line
 from core.policy.shell_words import system_folder
-from core.policy.words import findings_of, size_words, summary_of, undo_words
+from core.policy.summaries import size_words
+from core.policy.words import findings_of, summary_of, undo_words
 from core.text import escape_hidden, hidden_characters, shorten_middle
 
 
@@ -49,7 +50,16 @@ def said(line: str) -> str:
 @pytest.mark.parametrize(
     ("name", "parameters", "sentence"),
     [
-        ("write_file", {"file_path": "notes.txt", "content": "x" * 1234}, "Creates notes.txt, 1.2 kB"),
+        (
+            "write_file",
+            {"file_path": "notes.txt", "content": "x" * 1234, "mode": "create"},
+            "Creates notes.txt, 1.2 kB",
+        ),
+        (
+            "write_file",
+            {"file_path": "notes.txt", "content": "x" * 1234},
+            "Writes 1.2 kB to notes.txt, in place of what may be there",
+        ),
         (
             "write_file",
             {"file_path": "a", "content": "é", "mode": "overwrite"},
@@ -372,3 +382,22 @@ def test_shortening_keeps_within_its_limit_and_both_ends(text: str, limit: int) 
     elif limit >= 3:
         assert short[0] == text[0]
         assert short[-1] == text[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "said"),
+    [
+        ("click_point", {"x": 800, "y": 586, "observation": "r"}, "Clicks at 800, 586 of the picture"),
+        ("click_element", {"process_name": "ledger", "role": "button", "name": "Post"}, "“Post” in ledger"),
+        ("click_element", {"control_id": "7/12", "double_click": True}, "Double-clicks the control 7/12"),
+        ("type_text", {"text": "abc"}, "Types “abc”"),
+        ("type_text", {"text": {"$secret": "0"}, "secret": True}, "Types a secret"),
+        ("press_key", {"key": "ctrl+s"}, "Presses ctrl+s"),
+        ("scroll", {"direction": "down"}, "Scrolls down"),
+        ("launch_application", {"app_name": "calc", "args": ["a", "b"]}, "Starts calc with 2 arguments"),
+        ("close_application", {"pid": 7, "force": True}, "Closes process 7, by force"),
+        ("undo", {"undo_id": "u1"}, "Takes back change u1"),
+    ],
+)
+def test_what_a_hand_would_do_is_told_in_a_sentence(name: str, parameters: dict[str, Any], said: str):
+    assert said in summary_of(a_tool(name), parameters)

@@ -265,8 +265,8 @@ def test_twenty_thousand_entries_take_less_than_half_a_second() -> None:
         story.answered(f"p{number}", call_id=call, after=0.01)
     took = []
     for _ in range(3):
-        before = time.perf_counter()
+        before = time.process_time()
         build_timeline(story.entries, "x")
-        took.append(time.perf_counter() - before)
+        took.append(time.process_time() - before)
     print(f"20,000 entries: {min(took) * 1000:.0f} ms")
     assert min(took) < 0.5

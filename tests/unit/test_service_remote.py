@@ -20,13 +20,14 @@ from core.batch.models import Batch, Step
 from core.canonical import sha256_hex
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused, ServiceError
 from core.home import Home
-from core.policy.models import Operator, Profile, SignedStatement, Statement
+from core.policy.models import Operator, Profile
 from core.service import endpoint, wire
 from core.service.console import API_VERSION, Console, Missed, RunChanged
 from core.service.endpoint import port_file
 from core.service.events import MAX_PENDING
 from core.service.remote import RemoteConsole
 from core.service.server import WRITE_LIMIT, ControlServer
+from core.statements import SignedStatement, Statement
 from tests.fakes.memory_console import BLOB, MemoryHost
 
 BATCH = Batch(name="b", steps=[Step(id="s", tool="echo", parameters={"text": "hello"})])
@@ -211,6 +212,14 @@ class TestAgents:
                 await attempt
             assert refused.value.code is ErrorCode.DENIED_BY_POLICY
         assert not host.asked
+
+    def test_an_agent_is_one_under_whatever_name_it_comes(self):
+        def known_as(client: wire.Client, actor: str) -> str:
+            return wire.Hello(api_version=1, client=client, actor=actor).known_as
+
+        assert known_as("agent", "operator:anna") == "agent:anna"
+        assert known_as("window", "agent:x") == "agent:x"
+        assert known_as("window", "operator:anna") == "operator:anna"
 
     async def test_an_agent_cannot_get_round_it_with_odd_frames(self, home, server, host):
         connection = await raw(home, client="agent", actor="agent:x")

@@ -13,9 +13,15 @@ from app.components.section import Section
 from app.look.tokens import SPACE
 from app.screens.approvals.card_header import CardHeader
 from app.screens.approvals.card_parts import BytesPart, FindingsPart, ReasonsPart, SaidBox, UndoBox
+from app.screens.approvals.content_part import ContentPart
+from app.screens.approvals.edited_part import EditedPart
+from app.screens.approvals.group_part import GroupPart
+from app.screens.approvals.helpers_part import HelpersPart
+from app.screens.approvals.preview_part import SCREEN_TOOLS, Looked, ScreenPart
 from app.screens.approvals.what_is_sent import DigestCheck, WhatIsSent, what_is_sent
 from app.screens.approvals.words import one_line
 from core.fleet.models import Contract
+from core.policy.before_deciding import Preview
 from core.policy.models import Approval, ApprovalState
 
 RIGHT = 296
@@ -46,6 +52,7 @@ class RequestCard(QWidget):
         self.setAccessibleName("Request")
         self.approval: Approval | None = None
         self.sent: WhatIsSent | None = None
+        self.others: tuple[Approval, ...] = ()
         self._run_link: Label | Link | None = None
         self._finding = 0
         self._stacked = False
@@ -63,16 +70,21 @@ class RequestCard(QWidget):
         column.addWidget(self.middle, 1)
 
     def _make_parts(self) -> None:
-        self.bytes = BytesPart("Exactly what will be sent")
+        self.group = GroupPart()
+        self.edited = EditedPart()
+        self.target = ScreenPart()
+        self.bytes = ContentPart("Exactly what will be sent")
         self.findings = FindingsPart()
-        self.others = BytesPart("Other arguments", exact=False)
+        self.rest = BytesPart("Other arguments", exact=False)
         self.undo = UndoBox()
+        self.helpers = HelpersPart()
         self.reasons = ReasonsPart()
         self.said = SaidBox()
         self.facts = Facts(84, "Request")
-        for part in (self.bytes, self.others):
+        for part in (self.bytes, self.rest):
             part.end_seen.connect(self._part_seen)
             part.copied.connect(self.copied)
+        self.group.end_seen.connect(self._part_seen)
         self.findings.pressed.connect(self.reveal)
 
     def _body(self) -> QWidget:
@@ -80,8 +92,10 @@ class RequestCard(QWidget):
         column = QVBoxLayout(left)
         column.setContentsMargins(SPACE.pane, SPACE.section, SPACE.pane, SPACE.pane)
         column.setSpacing(SPACE.section)
-        for part in (self.bytes, self.findings, self.others, self.undo):
+        for part in (self.group, self.edited, self.target, self.bytes, self.findings, self.rest):
             column.addWidget(part)
+        column.addWidget(self.undo)
+        column.addWidget(self.helpers)
         column.addStretch(1)
         self._right = QWidget()
         side = QVBoxLayout(self._right)
@@ -106,16 +120,27 @@ class RequestCard(QWidget):
 
     # What it shows
 
-    def show_request(self, approval: Approval, platform: str, contract: Contract | None) -> None:
-        """Show a request from its beginning."""
+    def show_request(
+        self,
+        approval: Approval,
+        platform: str,
+        contract: Contract | None,
+        others: tuple[Approval, ...] = (),
+    ) -> None:
+        """Show a request from its beginning, with those of a group that one act answers with it."""
         self.approval = approval
         self.sent = sent = what_is_sent(approval.request, approval.decision.findings)
         self._finding = 0
-        self.header.show_request(approval, platform)
+        self.show_others(others)
+        self.header.show_request(approval, platform, others)
+        self.edited.hide()
+        self.target.setVisible(approval.request.tool_name in SCREEN_TOOLS)
+        if not self.target.isHidden():
+            self.target.show_waiting(approval)
         self.bytes.show_part(sent.main, sent.masked if sent.others is None else 0)
-        self.others.setVisible(sent.others is not None)
+        self.rest.setVisible(sent.others is not None)
         if sent.others is not None:
-            self.others.show_part(sent.others, sent.masked)
+            self.rest.show_part(sent.others, sent.masked)
         placed = {place.number for part in (sent.main, sent.others) if part for place in part.places}
         self.findings.show_findings(approval.decision.findings, placed)
         self.undo.show_undo(approval.decision)
@@ -124,21 +149,63 @@ class RequestCard(QWidget):
         self.show_facts(contract, "")
         self.middle.verticalScrollBar().setValue(0)
         self.end_banner.hide()
-        self.bytes.head.title.setText("Exactly what will be sent")
+        self.bytes.set_title("Exactly what will be sent")
+        self._show_banner(sent, approval)
+
+    def _show_banner(self, sent: WhatIsSent, approval: Approval) -> None:
         if sent.digest is DigestCheck.DIFFERS:
             self.banner.say(
                 "fail",
                 "This is not what an approval would be about.",
                 "The digest does not fit the bytes; nothing is signed. Stop all, look at the service.",
             )
+        elif approval.edited_from:
+            self.banner.say(
+                "info",
+                "An operator changed the arguments.",
+                "It needs an approval of its own.",
+            )
         else:
             self.banner.hide()
+
+    def show_others(self, others: tuple[Approval, ...]) -> None:
+        """The members of the group are others now: one was answered elsewhere."""
+        self.others = others
+        if self.approval is not None:
+            self.group.show_members([self.approval, *others])
+
+    def show_looked(self, looked: Looked) -> None:
+        """Show what is there now, beside what would be."""
+        if self.approval is None:
+            return
+        if not self.target.isHidden():
+            self.target.show_looked(looked, self.approval)
+        elif looked.diff is not None:
+            self.bytes.show_change(looked, self.approval.request.device, alone=not self.others)
+            if looked.whole and not self.others:
+                self.header.show_change(looked.diff.words())
+        elif looked.preview.problem and looked.preview.kind != "nothing":
+            self.say_no_preview(looked.preview.problem)
+
+    def say_no_preview(self, problem: str) -> None:
+        """Say why there is nothing to compare with."""
+        if not self.target.isHidden() and self.approval is not None:
+            nothing = Preview(kind="screen", problem=problem)
+            self.target.show_looked(Looked(self.approval.id, nothing), self.approval)
+        else:
+            self.bytes.say_no_change(problem)
+
+    def show_edited(self, before: Approval) -> None:
+        """Show what the edit changed that this request came from."""
+        if self.approval is not None:
+            after = self.approval.request.parameters
+            self.edited.show_versions(before.request.parameters, after)
 
     def update_request(self, approval: Approval) -> None:
         """Take over the newest state of the request that is shown already."""
         self.approval = approval
         if approval.state is not ApprovalState.WAITING:
-            self.bytes.head.title.setText("Exactly what was asked for")
+            self.bytes.set_title("Exactly what was asked for")
 
     def show_facts(self, contract: Contract | None, signer: str) -> None:
         """Show what the approval binds; the contract's source is known once it has been read."""
@@ -160,7 +227,7 @@ class RequestCard(QWidget):
             Fact("Digest", short_digest(request.digest), mono=True, tone=tone, full=request.digest),
             Fact("Checked", _DIGEST_NOTES[sent.digest], tone="fail" if tone == "fail" else "text3"),
             Fact("Signs with", signer or "no key is unlocked", tone="text" if signer else "text3"),
-            Fact("Approvers", "1 of 1"),
+            Fact("Approvers", approvers_words(approval)),
         ]
         self.facts.show_facts(rows)
         self._connect_run()
@@ -184,7 +251,8 @@ class RequestCard(QWidget):
         """True when every box of bytes was seen to its end."""
         if self.sent is None:
             return False
-        return self.bytes.box.end_was_seen and (self.sent.others is None or self.others.box.end_was_seen)
+        rest = self.sent.others is None or self.rest.end_was_seen
+        return self.bytes.end_was_seen and rest and self.group.end_was_seen
 
     def _part_seen(self) -> None:
         if self.end_was_seen:
@@ -192,7 +260,8 @@ class RequestCard(QWidget):
 
     def reveal(self, number: int) -> None:
         """Bring one finding into sight, in whichever box it lies."""
-        for part in (self.bytes, self.others):
+        self.bytes.show_bytes_view()
+        for part in (self.bytes, self.rest):
             if part.isVisible() and part.box.reveal(number):
                 self.middle.ensureWidgetVisible(part.box)
 
@@ -229,6 +298,13 @@ class RequestCard(QWidget):
             self._right.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         else:
             self._right.setFixedWidth(self._side)
+
+
+def approvers_words(approval: Approval) -> str:
+    """`1 of 2: harbour`."""
+    words = f"{len(approval.approved_by)} of {approval.approvers}" if approval.approvers > 1 else "1 of 1"
+    names = ", ".join(map(one_line, approval.approved_by))
+    return f"{words}: {names}" if names and approval.approvers > 1 else words
 
 
 class _Middle(QScrollArea):

@@ -9,6 +9,7 @@ from app.components.badges import ProductionStrip, RiskBadge
 from app.components.icon_mark import IconMark
 from app.components.label import ElidedLabel, Label, surface
 from app.look.tokens import SPACE
+from app.screens.approvals.likeness import device_words
 from app.screens.approvals.time_left import clock_words, local_time
 from app.screens.approvals.words import is_agent, one_line
 from core.fleet.models import Risk
@@ -26,6 +27,7 @@ class CardHeader(QWidget):
         super().__init__()
         surface(self, "base")
         self._stacked = False
+        self._summary = ""
         self.strip = ProductionStrip()
         self.risk = RiskBadge()
         self.summary = Label("", "title", wrap=True, selectable=True)
@@ -92,14 +94,17 @@ class CardHeader(QWidget):
             self._who.takeAt(0)
             self._place_who(self._where, _AFTER_TOOL)
 
-    def show_request(self, approval: Approval, platform: str) -> None:
-        """Show another request."""
+    def show_request(self, approval: Approval, platform: str, others: tuple[Approval, ...] = ()) -> None:
+        """Show another request, or a group of them."""
         request, decision = approval.request, approval.decision
-        device = one_line(request.device)
+        device = one_line(device_words(one.request.device for one in (approval, *others)))
         self.strip.setVisible(approval.production)
         self.strip.set_detail(device)
         self.risk.set_risk(decision.risk.value)
-        self.summary.setText(one_line(decision.summary))
+        self._summary = one_line(decision.summary)
+        if others:
+            self._summary += f" on {1 + len(others)} devices"
+        self.summary.setText(self._summary)
         self.summary.set_tone("critical" if decision.risk is Risk.CRITICAL else "text")
         self._platform.set_icon(_PLATFORMS.get(platform, "device"))
         self.device.setText(device)
@@ -107,6 +112,10 @@ class CardHeader(QWidget):
         self._asker.set_icon("agent" if is_agent(approval.actor) else "operator")
         self.actor.set_text(one_line(approval.actor))
         self._asked.setText(f"asked {local_time(approval.asked_at)}")
+
+    def show_change(self, words: str) -> None:
+        """Add what would change, once that is known."""
+        self.summary.setText(f"{self._summary}: {words}")
 
     def show_time(self, approval: Approval, seconds: float) -> None:
         """Say how long it still waits, and whether reading has stopped its clock."""

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import time
+from typing import Any, Literal
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.components.banner import BannerKind
 from app.link import ConsoleLink
+from app.screens.approvals.answering import Answers, answer_all
 from app.screens.approvals.card import RequestCard
 from app.screens.approvals.decision_bar import DecisionBar
-from app.screens.approvals.gate import Situation, why_not_approve, why_not_deny
+from app.screens.approvals.edit_sheet import EditSheet
+from app.screens.approvals.gate import (
+    Situation,
+    why_not_approve,
+    why_not_by_another,
+    why_not_deny,
+    why_not_edit,
+    why_not_grant,
+)
+from app.screens.approvals.grant_sheet import GrantSheet
+from app.screens.approvals.looking import Looking
+from app.screens.approvals.second_sheet import SecondSheet
 from app.screens.approvals.time_left import TimeLeft
 from app.screens.approvals.what_is_sent import DigestCheck, check_digest, count_masks
-from app.screens.approvals.words import final_words, outcome_words
+from app.screens.approvals.words import final_words, one_line, outcome_words
 from app.screens.base import Navigator
 from app.state import AppState, Link
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
 from core.fleet.models import Contract, Tool
+from core.policy.grants import GrantTerms, SignedGrant
 from core.policy.models import Approval, ApprovalState
 from core.service.console import CommandRecord
+from core.statements import SignedStatement
 
 _END_KINDS: dict[ApprovalState, BannerKind] = {ApprovalState.APPROVED: "ok", ApprovalState.EXPIRED: "warn"}
 
@@ -32,17 +47,20 @@ class CardPane(QWidget):
     Signals:
         decided(approval): the service took the operator's answer.
         not_decided: the service did not take it; the request may have ended meanwhile.
+        edited(approval): the request was edited; a new one comes that has to be approved by itself.
         result_known(call_id, result): what became of an approved command.
     """
 
     decided = Signal(object)
     not_decided = Signal()
+    edited = Signal(object)
     result_known = Signal(str, object)
 
     def __init__(self, clock: TimeLeft) -> None:
         super().__init__()
         self._clock = clock
         self._busy = ""
+        self._left_over: tuple[str, QuarterdeckError] | None = None
         self._contract: Contract | None = None
         self.answering = ""
         self.card = RequestCard()
@@ -56,26 +74,34 @@ class CardPane(QWidget):
         self.bar.situation_changed.connect(self.show_situation)
         self.bar.approve_asked.connect(self.approve)
         self.bar.deny_asked.connect(self.deny)
+        self.bar.second_asked.connect(self.ask_second)
+        self.bar.grant_asked.connect(self.ask_grant)
+        self.bar.edit_asked.connect(self.ask_edit)
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Follow the keys and the line to the service."""
         self._state, self._link, self._nav = state, link, nav
+        self._looking = Looking(self.card, link)
         self.bar.unlock_asked.connect(nav.start_unlock)
         state.service_changed.connect(self.show_situation)
         nav.keys.changed.connect(self._key_changed)
 
     # The card
 
-    def show_request(self, one: Approval) -> None:
-        """Show another request from its beginning; its first 700 ms take no answer."""
+    def show_request(self, one: Approval, others: tuple[Approval, ...] = ()) -> None:
+        """Show another request from its beginning, or a group; its first 700 ms take no answer."""
         self._contract = None
         device = self._state.devices.get(one.request.device)
-        self.card.show_request(one, device.platform if device else "", None)
+        self.card.show_request(one, device.platform if device else "", None, others)
         self.bar.start_guard()
+        if self._left_over is not None:
+            self.bar.say_error(*self._left_over)
+            self._left_over = None
         self.show_time()
         self._key_changed()
         if device is not None:
             self._read_contract(one)
+        self._looking.begin(one)
         if one.state is not ApprovalState.WAITING:
             self.show_end(one)
 
@@ -83,16 +109,30 @@ class CardPane(QWidget):
         """Take over the newest state of the open request; one with other contents is shown as new."""
         shown = self.card.approval
         if shown is not None and (newest.request, newest.decision) != (shown.request, shown.decision):
-            self.show_request(newest)
+            self.show_request(newest, self.card.others)
             self.card.banner.say("warn", "This request is another one than before.", "Read it again.")
             return
         self.card.update_request(newest)
         self.show_time()
-        self.show_situation()
+        self._key_changed()
+
+    def update_others(self, others: tuple[Approval, ...]) -> bool:
+        """Take over who else of the group still waits; nobody ever joins a card that is open.
+
+        Returns whether somebody left.
+        """
+        known = {one.id for one in self.card.others}
+        left = tuple(one for one in others if one.id in known)
+        fewer = len(left) < len(known)
+        if left != self.card.others:
+            self.card.show_others(left)
+            self.show_situation()
+        return fewer
 
     def show_none(self) -> None:
         """No card is open."""
         self.card.approval = None
+        self.card.others = ()
         self.bar.stop_guard()
         self.show_situation()
 
@@ -166,11 +206,12 @@ class CardPane(QWidget):
             digest=self.card.sent.digest if self.card.sent is not None else DigestCheck.DIFFERS,
             end_seen=self.card.end_was_seen,
             typed=self.bar.name_field.text(),
+            others=self.card.others,
         )
 
     def show_situation(self) -> None:
         """Enable what is possible now."""
-        name = self._nav.keys.only_name
+        name = self._nav.keys.usual_name
         self.bar.show_situation(self.situation(), f"Unlock {name}…" if name else "Unlock a key…")
 
     def approve(self) -> None:
@@ -184,29 +225,51 @@ class CardPane(QWidget):
             self._answer(approve=False, reason=reason)
 
     def _answer(self, approve: bool, reason: str) -> None:
-        shown = self.card.approval
+        """Sign one statement for each request on the card, and send them."""
         verb = "approve" if approve else "deny"
-        if shown is None or not _may_be_signed(shown):
+        members = self._members()
+        if not members:
+            self.bar.error.tell("Nothing was signed.", "A digest does not fit the bytes of its request.")
             self.show_situation()
             return
+        verdict: Literal["approve", "deny"] = "approve" if approve else "deny"
         try:
-            signed = self._nav.keys.sign(shown, "approve" if approve else "deny", reason)
+            signed = [self._nav.keys.sign(one, verdict, reason) for one in members]
         except QuarterdeckError as error:
             self.bar.say_error(f"Could not {verb}.", error)
             return
-        self._busy, self.answering = "The answer is on its way.", shown.id
+        self._send(verb, signed)
+
+    def _members(self) -> list[Approval]:
+        """The requests on the card, when every one of them may be signed."""
+        shown = self.card.approval
+        members = [shown, *self.card.others] if shown is not None else []
+        return members if all(map(_may_be_signed, members)) else []
+
+    def _send(self, verb: str, signed: list[SignedStatement], grant: SignedGrant | None = None) -> None:
+        self._busy = "The answer is on its way."
+        self.answering = self.card.approval.id if self.card.approval is not None else ""
         self.bar.error.hide()
         self.show_situation()
         self._link.ask(
-            lambda console: console.decide(signed),
-            self._taken,
+            lambda console: answer_all(console, signed, grant),
+            lambda answers: self._taken(verb, answers),
             lambda error: self._not_taken(verb, error),
             what=f"{verb} the request",
         )
 
-    def _taken(self, approval: Approval) -> None:
+    def _taken(self, verb: str, answers: Answers) -> None:
         self._busy = self.answering = ""
-        self.decided.emit(approval)
+        if answers.refused:
+            statement, error = answers.refused[0]
+            total = len(answers.taken) + len(answers.refused)
+            fact = f"{len(answers.taken)} of {total} answers were taken. Not on {statement.statement.device}:"
+            # Said on whichever card comes next: this one is done and goes away.
+            self._left_over = (one_line(fact), error)
+        for approval in answers.taken:
+            self.decided.emit(approval)
+        if answers.refused:
+            self.not_decided.emit()
         self.show_situation()
 
     def _not_taken(self, verb: str, error: QuarterdeckError) -> None:
@@ -214,6 +277,89 @@ class CardPane(QWidget):
         self.bar.say_error(f"Could not {verb}.", error)
         self.show_situation()
         self.not_decided.emit()
+
+    # Answers that ask something first
+
+    def ask_second(self) -> None:
+        """Another operator is here: they approve with their own key, which is forgotten right after."""
+        now = self.situation()
+        if why_not_by_another(now) or now.approval is None:
+            return
+        sheet = SecondSheet(self.window(), now, self._nav.keys)
+        sheet.approved.connect(
+            lambda name, words: self._link.spawn("sign", self._sign_second(sheet, name, words))
+        )
+        sheet.begin()
+
+    async def _sign_second(self, sheet: SecondSheet, name: str, passphrase: str) -> None:
+        members = self._members()
+        if sheet.about != [one.id for one in members] or why_not_by_another(self.situation()):
+            sheet.say("The request is another one by now.")
+            return
+        try:
+            signed = await self._nav.keys.sign_once(name, passphrase, members)
+        except QuarterdeckError as error:
+            sheet.say_wrong(error.message)
+            return
+        sheet.finish("approved")
+        self._send("approve", signed)
+
+    def ask_grant(self) -> None:
+        """Approve, and let like requests run from now on: the whole scope is shown before it is signed."""
+        now = self.situation()
+        shown = now.approval
+        if why_not_grant(now) or shown is None:
+            return
+        sheet = GrantSheet(self.window(), shown, self._nav.keys.unlocked or "", self._state)
+        sheet.why_not = lambda: why_not_approve(self.situation())
+        sheet.agreed.connect(lambda terms: self._grant(sheet, terms))
+        sheet.begin()
+
+    def _grant(self, sheet: GrantSheet, terms: GrantTerms) -> None:
+        members = self._members()
+        if why_not_approve(self.situation()) or [one.id for one in members] != [terms.approval]:
+            return
+        try:
+            grant = self._nav.keys.sign_grant(terms)
+            signed = self._nav.keys.sign(members[0], "approve")
+        except QuarterdeckError as error:
+            sheet.say(error.message)
+            return
+        sheet.finish("granted")
+        self._send("approve", [signed], grant)
+
+    def ask_edit(self) -> None:
+        """Change the arguments: this request ends, and a new one with the changes asks again."""
+        now = self.situation()
+        shown = now.approval
+        if why_not_edit(now) or shown is None:
+            return
+        self._link.ask(
+            lambda console: console.tools(shown.request.device),
+            lambda tools: self._open_edit(shown, tools),
+            lambda error: self.bar.say_error("The tool's form cannot be read.", error),
+            what="read the tool's form",
+        )
+
+    def _open_edit(self, shown: Approval, tools: list[Tool]) -> None:
+        if self.card.approval is None or self.card.approval.id != shown.id or why_not_edit(self.situation()):
+            return
+        tool = next((one for one in tools if one.tool_key == shown.request.tool_key), None)
+        sheet = EditSheet(self.window(), shown, tool.input_schema if tool is not None else {"type": "object"})
+        sheet.wanted.connect(lambda parameters: self._edit(sheet, shown, parameters))
+        sheet.begin()
+
+    def _edit(self, sheet: EditSheet, shown: Approval, parameters: dict[str, Any]) -> None:
+        self._link.ask(
+            lambda console: console.edit_approval(shown.id, parameters),
+            lambda ended: self._edit_taken(sheet, ended),
+            lambda error: sheet.say_wrong(error.message),
+            what="edit the request",
+        )
+
+    def _edit_taken(self, sheet: EditSheet, ended: Approval) -> None:
+        sheet.finish("edited")
+        self.edited.emit(ended)
 
 
 def _may_be_signed(approval: Approval) -> bool:

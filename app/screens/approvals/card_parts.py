@@ -22,7 +22,7 @@ from app.screens.approvals.words import is_agent, one_line, quoted, said_title
 from core.canonical import sha256_hex
 from core.fleet.models import Effect
 from core.policy.models import Approval, Decision, Finding, Reason
-from core.policy.words import size_words
+from core.policy.summaries import size_words
 from core.text import hidden_characters
 
 
@@ -49,7 +49,7 @@ class BytesPart(Section):
         self.seen = Label("", "meta", "text2")
         self._copy_mark = IconMark("copy", "accent", 14)
         self.copy = Link("Copy bytes", "meta_strong")
-        row = QHBoxLayout()
+        row = self.line = QHBoxLayout()
         row.setSpacing(SPACE.small)
         row.addWidget(self.facts, 1)
         row.addWidget(self.alike)
@@ -89,6 +89,11 @@ class BytesPart(Section):
         )
         self.alike.setVisible(alike > 0)
         self._show_seen(False)
+
+    @property
+    def end_was_seen(self) -> bool:
+        """True when all of it was on the screen."""
+        return self.box.end_was_seen
 
     def _mark_seen(self) -> None:
         self._show_seen(True)
@@ -222,7 +227,7 @@ class ReasonsPart(Section):
             line = QHBoxLayout(row)
             line.setContentsMargins(0, 0, 0, 0)
             line.setSpacing(SPACE.small)
-            line.addWidget(IconMark("rule" if number == 0 else "info"), 0, Qt.AlignmentFlag.AlignTop)
+            line.addWidget(IconMark(_reason_icon(reason, number)), 0, Qt.AlignmentFlag.AlignTop)
             words = QVBoxLayout()
             words.setSpacing(0)
             text, origin = one_line(reason.text), one_line(reason.origin)
@@ -232,6 +237,13 @@ class ReasonsPart(Section):
             row.setAccessibleName(f"{text}, {origin}")
             self._rows.append(row)
             self.add(row)
+
+
+def _reason_icon(reason: Reason, number: int) -> str:
+    words = reason.text.lower()
+    if words.startswith(("grant", "no grant")):
+        return "grant"
+    return "rule" if number == 0 or words.startswith("rule") else "info"
 
 
 class SaidBox(Card):

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, QVariantAnimation, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.banner import Notice
 from app.components.buttons import Button
 from app.components.inputs import TextField
 from app.components.label import ElidedLabel, Label, surface
 from app.look.theme import theme_of
 from app.look.tokens import SPACE
-from app.screens.approvals.gate import Situation, why_not_approve, why_not_deny
+from app.screens.approvals.bar_parts import AnswerError, CodeWords, GuardLine, Slots
+from app.screens.approvals.gate import (
+    Situation,
+    why_not_approve,
+    why_not_by_another,
+    why_not_counted,
+    why_not_deny,
+    why_not_edit,
+    why_not_grant,
+)
 from app.screens.approvals.words import one_line
 from core.errors import QuarterdeckError
 from core.policy.models import ApprovalState
 
 GUARD_MS = 700
 HEIGHT = 62
+NARROW = 880
 _ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
 
@@ -54,6 +63,9 @@ class DecisionBar(QWidget):
     Signals:
         approve_asked: the operator wants to approve; `why_not_approve` is empty at this moment.
         deny_asked(reason): the operator wants to deny, with this reason (perhaps empty).
+        edit_asked: the operator wants to change the arguments and see the request again.
+        grant_asked: the operator wants like requests to run without asking.
+        second_asked: another operator is here and wants to approve with a key of their own.
         unlock_asked: the operator wants to unlock a key.
         next_asked: the operator is done with a card that no longer waits.
         situation_changed: the guard ended, or the typed name changed.
@@ -62,6 +74,9 @@ class DecisionBar(QWidget):
 
     approve_asked = Signal()
     deny_asked = Signal(str)
+    edit_asked = Signal()
+    grant_asked = Signal()
+    second_asked = Signal()
     unlock_asked = Signal()
     next_asked = Signal()
     situation_changed = Signal()
@@ -72,13 +87,13 @@ class DecisionBar(QWidget):
         self.setAccessibleName("Decision")
         self.situation = Situation()
         self._filled = 0.0
-        self.error = _Error()
+        self.error = AnswerError()
         self._stack = QStackedWidget()
         self._stack.setFixedHeight(HEIGHT)
         surface(self._stack, "raised")
         self._stack.addWidget(self._answers())
         self._stack.addWidget(self._reason_row())
-        self._line = _GuardLine(self)
+        self._line = GuardLine(self)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -99,10 +114,15 @@ class DecisionBar(QWidget):
     def _answers(self) -> QWidget:
         row = QWidget()
         self.deny = Button("Deny…", "danger", "deny", "D", large=True)
+        self.edit = Button("Edit, then approve…", "normal", "edit", "E", large=True)
+        self.slots = Slots()
+        self.code = CodeWords()
         self.hint = ElidedLabel("", "body", "text3", Qt.TextElideMode.ElideRight)
         self.name_label = Label("", "body", "text2")
         self.name_field = TextField("Name of the device, to approve", mono=True)
         self.name_field.setFixedWidth(180)
+        self.grant = Button("Approve for…", "normal", "grant", "G", large=True)
+        self.second = Button("Another operator…", "normal", "operator", large=True)
         self.approve = ApproveButton()
         self.unlock = Button("Unlock…", "normal", "key", large=True)
         self.next = Button("Next request", "normal", "down", "J", large=True)
@@ -110,9 +130,15 @@ class DecisionBar(QWidget):
         line.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
         line.setSpacing(SPACE.small)
         line.addWidget(self.deny)
+        line.addWidget(self.edit)
         line.addStretch(1)
-        for widget in (self.hint, self.name_label, self.name_field, self.approve, self.unlock, self.next):
+        for widget in (self.slots, self.hint, self.code, self.name_label, self.name_field, self.grant):
             line.addWidget(widget)
+        for widget in (self.second, self.approve, self.unlock, self.next):
+            line.addWidget(widget)
+        self.edit.clicked.connect(lambda *_: self.press_edit())
+        self.grant.clicked.connect(lambda *_: self.press_grant())
+        self.second.clicked.connect(lambda *_: self.press_second())
         self.deny.clicked.connect(lambda *_: self.open_reason())
         self.approve.clicked.connect(lambda *_: self._clicked_approve())
         self.unlock.clicked.connect(lambda *_: self.unlock_asked.emit())
@@ -177,36 +203,82 @@ class DecisionBar(QWidget):
         approval = now.approval
         final = approval is not None and approval.state is not ApprovalState.WAITING
         deny_why, approve_why = why_not_deny(now), why_not_approve(now)
+        edit_why, grant_why = why_not_edit(now), why_not_grant(now)
         if final or now.busy:
             self._close_reason_quietly()
-        self._park((self.deny, bool(deny_why)), (self.approve, bool(approve_why)), (self.name_field, final))
+        self._park(
+            (self.deny, bool(deny_why)),
+            (self.approve, bool(approve_why)),
+            (self.edit, bool(edit_why)),
+            (self.grant, bool(grant_why)),
+            (self.name_field, final),
+        )
         self.deny.set_off(deny_why)
         self.approve.set_off(approve_why)
-        self.approve.set_kind("normal" if now.needs_name else "primary")
-        self.approve.set_words(
-            "Sending…" if now.busy else "Approve once", key="" if now.busy else "Ctrl+Enter"
-        )
+        self.edit.set_off(edit_why)
+        self.grant.set_off(grant_why)
+        self.second.set_off(why_not_by_another(now))
         locked = not now.key and not final
-        self.approve.setVisible(not locked and not final)
+        uncounted = not locked and bool(why_not_counted(now, now.key))
+        self.approve.setVisible(not locked and not final and not uncounted)
         self.unlock.setVisible(locked)
         self.unlock.set_words(key_words)
         self.next.setVisible(final)
         self.deny.setVisible(not final)
+        self.edit.setVisible(not final)
+        self.second.setVisible(not final and now.approvers > 1)
+        self._show_words(now)
         self._show_name(now, locked or final)
         self._say_hint(now, approve_why)
+        self._show_beside(now, locked or final)
+
+    def _show_words(self, now: Situation) -> None:
+        count = 1 + len(now.others)
+        self.approve.set_kind("normal" if now.needs_name else "primary")
+        words = "Approve once" if count == 1 else f"Approve all {count} once"
+        self.approve.set_words("Sending…" if now.busy else words, key="" if now.busy else "Ctrl+Enter")
+        self.deny.set_words("Deny…" if count == 1 else f"Deny all {count}…")
+        tight = self.width() < NARROW or now.needs_name or now.approvers > 1
+        self.edit.set_words("Edit…" if tight else "Edit, then approve…")
+
+    def _show_beside(self, now: Situation, quiet: bool) -> None:
+        """What stands between the answers where there is room: slots, the code, a scope for later."""
+        several, group = now.approvers > 1, bool(now.others)
+        narrow = self.width() < NARROW
+        self.slots.setVisible(several and not quiet)
+        self.second.set_words("Another…" if narrow else "Another operator…")
+        if narrow and several:
+            self.hint.hide()
+        room = not narrow and self.hint.isHidden() and not now.needs_name and not several
+        self.code.setVisible(room and not quiet and now.approval is not None)
+        crowded = narrow and not self.hint.isHidden()
+        alone = not several and not now.needs_name and not group
+        self.grant.setVisible(alone and not quiet and not crowded)
+        if now.approval is not None:
+            self.slots.show_request(now.approval)
+            self.code.show_request(now.approval, 1 + len(now.others))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Short words where it is narrow."""
+        super().resizeEvent(event)
+        if (event.oldSize().width() < NARROW) != (event.size().width() < NARROW):
+            self.situation_changed.emit()
 
     def _show_name(self, now: Situation, hidden: bool) -> None:
         asks = now.needs_name and not hidden
         device = one_line(now.approval.request.device) if now.approval is not None else ""
-        self.name_label.setText(f"Type {device}")
-        self.name_label.setVisible(asks)
+        self.name_label.setText(f"Type {device}" if not now.others else "Type every device's name")
+        narrow = self.width() < NARROW
+        self.name_label.setVisible(asks and not narrow)
         self.name_field.setVisible(asks)
-        self.name_field.setPlaceholderText("the device's name")
+        wanted = "the device's name" if not now.others else "all names, with spaces"
+        self.name_field.setPlaceholderText(f"type {device}" if narrow and not now.others else wanted)
 
     def _say_hint(self, now: Situation, why: str) -> None:
         quiet = now.guarded and not now.busy
         named = now.needs_name and now.end_seen and not why.endswith(".")
-        words = "" if quiet or named else why
+        uncounted = bool(now.key) and why == why_not_counted(now, now.key)
+        words = "" if quiet or named else _short_of(now) if uncounted and why else why
         self.hint.set_text(words)
         self.hint.setVisible(bool(words))
 
@@ -228,11 +300,26 @@ class DecisionBar(QWidget):
 
     def _clicked_approve(self) -> None:
         """Any program of the session can press a button through the accessibility bus: not for High."""
-        if self.situation.needs_end and not self.approve.by_hand:
-            self.hint.set_text("Pressed by software: not accepted at this risk. Use Ctrl+Enter.")
+        if self.situation.by_hand_only and not self.approve.by_hand:
+            self.hint.set_text("Not accepted for High: pressed by software. Use pointer or keyboard.")
             self.hint.show()
             return
         self.press_approve()
+
+    def press_edit(self) -> None:
+        """E or a click."""
+        if not why_not_edit(self.situation):
+            self.edit_asked.emit()
+
+    def press_grant(self) -> None:
+        """G or a click."""
+        if not why_not_grant(self.situation):
+            self.grant_asked.emit()
+
+    def press_second(self) -> None:
+        """A click: another operator is here."""
+        if self.situation.approvers > 1 and not why_not_by_another(self.situation):
+            self.second_asked.emit()
 
     def open_reason(self) -> None:
         """D or a click: ask for a reason; Enter denies, Esc goes back."""
@@ -273,51 +360,12 @@ class DecisionBar(QWidget):
         return super().eventFilter(watched, event)
 
 
+def _short_of(now: Situation) -> str:
+    """Why the unlocked key's approval would not count, in few words; the tooltip has the sentence."""
+    approved = now.approval is not None and now.key in now.approval.approved_by
+    return "you have approved" if approved else "you asked for this, so you do not count"
+
+
 def _plain_enter(event: QKeyEvent) -> bool:
     plain = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
     return event.key() in _ENTER and event.modifiers() in plain
-
-
-class _Error(QWidget):
-    """What went wrong with an answer and what to do, whole, until it is closed or another card comes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        surface(self, "base")
-        self._notice = Notice("fail", "", "", "Close")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small)
-        column.addWidget(self._notice)
-        self._notice.acted.connect(self.hide)
-        self.hide()
-
-    def tell(self, fact: str, detail: str) -> None:
-        self._notice.say("fail", fact, detail, "Close")
-        self.show()
-
-    def words(self) -> str:
-        return self._notice.accessibleName()
-
-
-class _GuardLine(QWidget):
-    """Two pixels at the bar's top: a border, filling with accent while the card is new."""
-
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._part = 0.0
-        self.setFixedHeight(2)
-
-    def fill(self, part: float) -> None:
-        """Fill this part of the width, 0 to 1."""
-        self._part = float(part)
-        self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the line."""
-        theme = theme_of(self)
-        painter = QPainter(self)
-        painter.fillRect(self.rect(), theme.color("raised"))
-        painter.fillRect(0, 0, self.width(), 1, theme.color("border"))
-        if self._part > 0:
-            painter.fillRect(0, 0, round(self.width() * self._part), 2, theme.color("accent"))
-        painter.end()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.screens.approvals.what_is_sent import DigestCheck
+from core.errors import Refused
 from core.fleet.models import Risk
+from core.policy.answers import check_may_approve
 from core.policy.models import Approval, ApprovalState
 
 STATE_WORDS = {
@@ -13,13 +15,17 @@ STATE_WORDS = {
     ApprovalState.APPROVED: "approved",
     ApprovalState.DENIED: "denied",
     ApprovalState.EXPIRED: "expired",
+    ApprovalState.EDITED: "edited",
     ApprovalState.WITHDRAWN: "withdrawn",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Everything that decides whether the open card may be answered. `busy` names what is under way."""
+    """Everything that decides whether the open card may be answered. `busy` names what is under way.
+
+    `others` are requests like `approval` on other devices that one act answers together with it.
+    """
 
     approval: Approval | None = None
     connected: bool = True
@@ -29,10 +35,17 @@ class Situation:
     digest: DigestCheck = DigestCheck.FITS
     end_seen: bool = False
     typed: str = ""
+    others: tuple[Approval, ...] = ()
 
     @property
     def needs_end(self) -> bool:
-        """The whole of the bytes has to be seen before approving."""
+        """The whole of the bytes, and of the list of devices, has to be seen before approving."""
+        risky = self.approval is not None and self.approval.decision.risk.rank >= Risk.HIGH.rank
+        return risky or bool(self.others)
+
+    @property
+    def by_hand_only(self) -> bool:
+        """A button that another program presses does not approve this."""
         return self.approval is not None and self.approval.decision.risk.rank >= Risk.HIGH.rank
 
     @property
@@ -40,9 +53,87 @@ class Situation:
         """The device's name has to be typed before approving."""
         return self.approval is not None and self.approval.decision.risk is Risk.CRITICAL
 
+    @property
+    def names(self) -> str:
+        """What has to be typed: the names of all devices that the answer is about."""
+        if self.approval is None:
+            return ""
+        return " ".join(one.request.device for one in (self.approval, *self.others))
+
+    @property
+    def approvers(self) -> int:
+        """How many operators must approve."""
+        return self.approval.approvers if self.approval is not None else 1
+
 
 def why_not_deny(now: Situation) -> str:
     """Why the card cannot be denied now; empty when it can."""
+    if why := _why_not_signed(now):
+        return why
+    if not now.key:
+        return "Every answer is signed: unlock a key first."
+    return ""
+
+
+def why_not_approve(now: Situation) -> str:
+    """Why the card cannot be approved now; empty when it can."""
+    if why := why_not_deny(now):
+        return why
+    if why := why_not_counted(now, now.key):
+        return why
+    return why_not_ready(now)
+
+
+def why_not_by_another(now: Situation) -> str:
+    """Why no other operator could approve at this console now; empty when one can."""
+    return _why_not_signed(now) or why_not_ready(now)
+
+
+def why_not_ready(now: Situation) -> str:
+    """What the card still asks for before anybody may approve it; empty for nothing."""
+    if now.needs_end and not now.end_seen:
+        return "scroll to the end first"
+    if now.needs_name and now.approval is not None and now.typed != now.names:
+        return "type the device's name first" if not now.others else "type the names of all devices first"
+    return ""
+
+
+def why_not_counted(now: Situation, operator: str) -> str:
+    """Why this operator's approval would not count here; empty when it would."""
+    for one in (now.approval, *now.others):
+        if one is None:
+            continue
+        try:
+            check_may_approve(operator, one)
+        except Refused as error:
+            return error.message
+    return ""
+
+
+def why_not_grant(now: Situation) -> str:
+    """Why nothing can be remembered from this card; empty when it can."""
+    if now.approval is not None and now.approval.approvers > 1:
+        return "What several operators must approve is never granted by one."
+    if now.needs_name:
+        return "Critical risk is never remembered: it is approved each time."
+    if now.others:
+        return "Remember one request at a time: answer these first."
+    if now.digest is DigestCheck.MASKED:
+        return "A secret argument cannot be part of a grant; approve each request by itself."
+    return why_not_deny(now)
+
+
+def why_not_edit(now: Situation) -> str:
+    """Why the arguments cannot be changed here; empty when they can."""
+    if now.others:
+        return "Edit one request at a time."
+    if now.digest is DigestCheck.MASKED:
+        return "It holds a secret that is not shown here, so it cannot be edited."
+    return _why_not_signed(now)
+
+
+def _why_not_signed(now: Situation) -> str:
+    """What stands against any answer, whoever gives it."""
     if now.approval is None:
         return "No card is open."
     if now.approval.state is not ApprovalState.WAITING:
@@ -55,17 +146,4 @@ def why_not_deny(now: Situation) -> str:
         return "This card has only just appeared."
     if now.digest is DigestCheck.DIFFERS:
         return "The bytes shown are not the ones the digest is of; nothing is signed."
-    if not now.key:
-        return "Every answer is signed: unlock a key first."
-    return ""
-
-
-def why_not_approve(now: Situation) -> str:
-    """Why the card cannot be approved now; empty when it can."""
-    if why := why_not_deny(now):
-        return why
-    if now.needs_end and not now.end_seen:
-        return "scroll to the end first"
-    if now.needs_name and now.approval is not None and now.typed != now.approval.request.device:
-        return "type the device's name first"
     return ""

@@ -9,6 +9,7 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistent
 
 from app.look.states import risk_look
 from app.screens.approvals.gate import STATE_WORDS
+from app.screens.approvals.likeness import Group, device_words
 from app.screens.approvals.words import one_line
 from core.policy.models import Approval, ApprovalState
 
@@ -16,6 +17,8 @@ Index = QModelIndex | QPersistentModelIndex
 _NO_PARENT = QModelIndex()
 APPROVAL_ROLE = Qt.ItemDataRole.UserRole + 1
 SUMMARY_ROLE = Qt.ItemDataRole.UserRole + 2
+DEVICES_ROLE = Qt.ItemDataRole.UserRole + 3
+ALIKE_ROLE = Qt.ItemDataRole.UserRole + 4
 
 
 class QueueModel(QAbstractListModel):
@@ -27,6 +30,7 @@ class QueueModel(QAbstractListModel):
         self._shown: dict[str, Approval] = {}
         self._summaries: dict[str, str] = {}
         self._places: dict[str, int] = {}
+        self._groups: dict[str, Group] = {}
         self.held_back = 0
 
     # what Qt asks
@@ -43,24 +47,52 @@ class QueueModel(QAbstractListModel):
         if role == APPROVAL_ROLE:
             return one
         if role == SUMMARY_ROLE:
-            return self._summaries[one.id]
+            alike = len(self._members(one))
+            return self._summaries[one.id] + (f" on {alike} devices" if alike > 1 else "")
+        if role == DEVICES_ROLE:
+            return one_line(device_words(member.request.device for member in self._members(one)))
+        if role == ALIKE_ROLE:
+            return len(self._members(one))
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
             return self._spoken(one)
         return None
 
+    def _members(self, one: Approval) -> tuple[Approval, ...]:
+        group = self._groups.get(one.id)
+        return group.members if group is not None else (one,)
+
     def _spoken(self, one: Approval) -> str:
+        members = self._members(one)
         parts = [
             risk_look(one.decision.risk.value).word,
-            one_line(one.request.device),
+            one_line(device_words(member.request.device for member in members)),
             self._summaries[one.id],
         ]
         if one.production:
             parts.insert(0, "Production")
+        if len(members) > 1:
+            parts.append(f"{len(members)} alike")
+        if one.approvers > 1:
+            parts.append(needs_words(one))
         if one.state is not ApprovalState.WAITING:
             parts.append(STATE_WORDS[one.state])
         return ", ".join([*parts, one_line(one.request.tool_name), one_line(one.actor)])
 
     # what the screen asks
+
+    def show_groups(self, groups: dict[str, Group]) -> None:
+        """Learn which requests lead a group; call before `show_waiting`, which is told of leaders only."""
+        changed = [
+            known
+            for known in self._ids
+            if groups.get(known, self._groups.get(known)) != self._groups.get(known)
+        ]
+        # What is gone but still shown keeps the group it had.
+        kept = {known: self._groups[known] for known in self._ids if known in self._groups}
+        self._groups = {**kept, **groups}
+        for known in changed:
+            row = self._places[known]
+            self.dataChanged.emit(self.index(row), self.index(row))
 
     @property
     def ids(self) -> list[str]:
@@ -141,6 +173,11 @@ class QueueModel(QAbstractListModel):
 
     def _place(self) -> None:
         self._places = {known: row for row, known in enumerate(self._ids)}
+
+
+def needs_words(one: Approval) -> str:
+    """`needs 2 of 3`: how many operators are still wanted."""
+    return f"needs {one.approvers - len(one.approved_by)} of {one.approvers}"
 
 
 def _runs(rows: list[int]) -> Iterable[tuple[int, int]]:

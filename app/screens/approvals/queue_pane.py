@@ -10,6 +10,8 @@ from app.components.key_hint import KeyHint
 from app.components.label import Label, rule, surface
 from app.components.section import ScreenHead
 from app.look.tokens import SPACE
+from app.screens.approvals.likeness import Group, Likeness
+from app.screens.approvals.meter import Meter
 from app.screens.approvals.queue_model import QueueModel
 from app.screens.approvals.queue_view import QueueView
 from app.screens.approvals.time_left import TimeLeft
@@ -34,6 +36,9 @@ class QueuePane(QWidget):
         self.model = QueueModel(self)
         self.view = QueueView(self.model, clock)
         self._waiting: list[Approval] = []
+        self._likeness = Likeness()
+        self._groups: dict[str, Group] = {}
+        self._held: tuple[str, ...] = ()
         self._open = ""
         self._telling = True
         self.head = ScreenHead("Approvals")
@@ -60,8 +65,10 @@ class QueuePane(QWidget):
 
     def _foot(self) -> QWidget:
         foot = QWidget()
-        self._decided = Label("", "meta", "text3")
-        keys = QHBoxLayout()
+        self.meter = Meter()
+        self.keys = QWidget()
+        keys = QHBoxLayout(self.keys)
+        keys.setContentsMargins(0, 0, 0, 0)
         keys.setSpacing(SPACE.snug)
         for cap, words in (("J", ""), ("K", "move"), ("Ctrl+Enter", "approve"), ("D", "deny")):
             keys.addWidget(KeyHint(cap, words))
@@ -69,13 +76,13 @@ class QueuePane(QWidget):
         column = QVBoxLayout(foot)
         column.setContentsMargins(13, 10, 8, 10)
         column.setSpacing(SPACE.tight)
-        column.addWidget(self._decided)
-        column.addLayout(keys)
+        column.addWidget(self.meter)
+        column.addWidget(self.keys)
         return foot
 
     def show_decided(self, count: int, approved: int) -> None:
         """Say what this window has decided since it was opened."""
-        self._decided.setText(f"This session you decided {count}, approved {approved}")
+        self.meter.show_session(count, approved)
 
     # The queue
 
@@ -83,8 +90,11 @@ class QueuePane(QWidget):
         """Show what waits, in order; nothing moves under the pointer."""
         self._waiting = waiting
         self._show(frozen=self.view.pointer_is_here())
-        count = len(waiting)
-        self.head.set_detail(f"{count:,}".replace(",", "\u2009") if count else "")
+        count, cards = len(waiting), len(self._groups)
+        words = f"{count:,}".replace(",", "\u2009") if count else ""
+        if cards != count:
+            words = f"{words} in {cards} card{'s' if cards > 1 else ''}"
+        self.head.set_detail(words)
         self.head.setAccessibleName(f"Approvals, {count} waiting")
 
     def _show(self, frozen: bool) -> None:
@@ -92,7 +102,10 @@ class QueuePane(QWidget):
         anchor = self._anchor() if bar.value() > 0 else None
         keep = [self._open] if self._open else []
         self._telling = False
-        self.model.show_waiting(self._waiting, keep, frozen)
+        groups = self._likeness.groups(self._waiting, self._held)
+        self._groups = {group.leader.id: group for group in groups}
+        self.model.show_groups(self._groups)
+        self.model.show_waiting([group.leader for group in groups], keep, frozen)
         self._telling = True
         self._keep_anchor(anchor)
         new = self.model.held_back
@@ -126,6 +139,20 @@ class QueuePane(QWidget):
         """Paint the times left anew."""
         self.view.viewport().update()
 
+    # Groups
+
+    def leader_of(self, approval: str) -> str:
+        """The request whose card shows this one; itself where it is in no group."""
+        for group in self._groups.values():
+            if any(member.id == approval for member in group.members):
+                return group.leader.id
+        return approval
+
+    def others_of(self, leader: str) -> tuple[Approval, ...]:
+        """The requests that are alike and answered with this one."""
+        group = self._groups.get(leader)
+        return group.others if group is not None else ()
+
     # The open card
 
     def set_open(self, approval: str) -> None:
@@ -133,6 +160,8 @@ class QueuePane(QWidget):
         if approval == self._open:
             return
         self._open = approval
+        # Nothing joins the group of a card that is being read.
+        self._held = (approval, *(one.id for one in self.others_of(approval))) if approval else ()
         self._telling = False
         row = self.model.row_of(approval)
         index = self.model.index(row) if row >= 0 else QModelIndex()

@@ -13,7 +13,14 @@ from app.components.badges import paint_production_band, paint_risk
 from app.look.glyphs import paint_glyph
 from app.look.theme import Theme, theme_of
 from app.screens.approvals.gate import STATE_WORDS
-from app.screens.approvals.queue_model import APPROVAL_ROLE, SUMMARY_ROLE, QueueModel
+from app.screens.approvals.queue_model import (
+    ALIKE_ROLE,
+    APPROVAL_ROLE,
+    DEVICES_ROLE,
+    SUMMARY_ROLE,
+    QueueModel,
+    needs_words,
+)
 from app.screens.approvals.time_left import TimeLeft, clock_words
 from app.screens.approvals.words import one_line
 from core.policy.models import Approval, ApprovalState
@@ -60,12 +67,13 @@ class QueueDelegate(QStyledItemDelegate):
             paint_production_band(painter, band, theme)
         tight = theme.density == "compact"
         top = rect.y() + (3 if tight else 6)
-        self._paint_first(painter, QRectF(LEFT, top, self._room(), 22), one, theme)
+        devices = index.data(DEVICES_ROLE)
+        self._paint_first(painter, QRectF(LEFT, top, self._room(), 22), one, devices, theme)
         line = theme.metrics.queue_extra_line
         top += 20 if tight else 22
         used = self._paint_summary(painter, QRectF(LEFT, top, self._room(), 2 * line), index, theme)
         last = QRectF(LEFT, top + used * line + (0 if tight else 2), self._room(), 17)
-        self._paint_last(painter, last, one, theme)
+        self._paint_last(painter, last, one, index.data(ALIKE_ROLE), theme)
         painter.restore()
 
     def _paint_back(self, painter: QPainter, rect: QRect, index: Index, theme: Theme) -> None:
@@ -80,7 +88,9 @@ class QueueDelegate(QStyledItemDelegate):
         if current:
             painter.fillRect(rect.right() - 1, rect.y(), 2, rect.height() - 1, theme.color("accent"))
 
-    def _paint_first(self, painter: QPainter, rect: QRectF, one: Approval, theme: Theme) -> None:
+    def _paint_first(
+        self, painter: QPainter, rect: QRectF, one: Approval, devices: str, theme: Theme
+    ) -> None:
         x = rect.x() + paint_risk(painter, rect, one.decision.risk.value, theme, boxed=True) + 8
         # Clear of the edge of the chosen card also when a scroll bar takes room.
         right = min(rect.right(), self._view.viewport().width() - 8.0)
@@ -96,7 +106,7 @@ class QueueDelegate(QStyledItemDelegate):
             paint_glyph(painter, QRectF(right - 15, rect.y() + 5, 12, 12), glyph, theme.color(tone))
             right -= 15
         room = QRectF(x, rect.y(), max(40.0, right - x - 6), rect.height())
-        paint.text(painter, room, one_line(one.request.device), theme, "head")
+        paint.text(painter, room, devices, theme, "head")
 
     def _paint_summary(self, painter: QPainter, rect: QRectF, index: Index, theme: Theme) -> int:
         words, line = index.data(SUMMARY_ROLE), theme.metrics.queue_extra_line
@@ -109,9 +119,16 @@ class QueueDelegate(QStyledItemDelegate):
         paint.text(painter, second, words[cut:].lstrip(), theme)
         return 2
 
-    def _paint_last(self, painter: QPainter, rect: QRectF, one: Approval, theme: Theme) -> None:
+    def _paint_last(self, painter: QPainter, rect: QRectF, one: Approval, alike: int, theme: Theme) -> None:
         tool = one_line(one.request.tool_name)
         asker = f"run {one.run}" if one.run and not one.actor.startswith("agent:") else one_line(one.actor)
+        note = f"{alike} alike" if alike > 1 else needs_words(one) if one.approvers > 1 else ""
+        if note and one.state is ApprovalState.WAITING:
+            right = min(rect.right(), self._view.viewport().width() - 8.0)
+            place = QRectF(rect.x(), rect.y(), right - rect.x(), rect.height())
+            align = Qt.AlignmentFlag.AlignRight
+            taken = paint.text(painter, place, note, theme, "meta_strong", "waiting", align)
+            rect = QRectF(rect.x(), rect.y(), right - taken - 10 - rect.x(), rect.height())
         wide = paint.text_width(asker, theme, "meta")
         room = QRectF(rect.x(), rect.y(), max(60.0, rect.width() - wide - 12), rect.height())
         x = rect.x() + paint.text(painter, room, tool, theme, "mono_small", "text2") + 10

@@ -1,4 +1,4 @@
-"""Tells the service which card is being read, so that its clock stands still meanwhile."""
+"""Tells the service which card is being read, so that its requests' clocks stand still meanwhile."""
 
 from __future__ import annotations
 
@@ -7,25 +7,28 @@ from app.state import AppState
 
 
 class Reading:
-    """At most one request is read at a time."""
+    """At most one card is read at a time; a group's card holds every request on it."""
 
     def __init__(self, state: AppState, link: ConsoleLink) -> None:
         self._state, self._link = state, link
-        self._held = ""
+        self._held: tuple[str, ...] = ()
 
-    def read(self, approval: str) -> None:
-        """From now on this request is being read; empty for none."""
-        if approval == self._held:
+    def read(self, *approvals: str) -> None:
+        """From now on these requests are being read, and no others."""
+        wanted = tuple(approvals)
+        if wanted == self._held:
             return
-        before, self._held = self._held, approval
-        if before in self._state.approvals:
-            self._tell(before, reading=False)
-        if approval:
-            self._tell(approval, reading=True)
+        before, self._held = self._held, wanted
+        for gone in before:
+            if gone not in wanted and gone in self._state.approvals:
+                self._tell(gone, reading=False)
+        for come in wanted:
+            if come not in before:
+                self._tell(come, reading=True)
 
     def forget(self) -> None:
         """After a new connection the service knows nothing of what was being read."""
-        self._held = ""
+        self._held = ()
 
     def _tell(self, approval: str, reading: bool) -> None:
         self._link.ask(

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QWidget
 
 from app.link import ConsoleLink
 from app.screens.approvals.card_pane import CardPane
+from app.screens.approvals.decision_bar import HEIGHT
 from app.screens.approvals.queue_pane import QueuePane
 from app.screens.approvals.reading import Reading
 from app.screens.approvals.session_log import NothingWaits, SessionLog
@@ -35,6 +36,7 @@ class ApprovalsScreen(Screen):
     name = "approvals"
     title = "Approvals"
     icon = "approvals"
+    bar_height = HEIGHT
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -43,6 +45,7 @@ class ApprovalsScreen(Screen):
         self._open = ""
         self._entered = False
         self._asking_end = ""
+        self._edited_one = ""
         self._reading: Reading | None = None
         self.queue = QueuePane(self._clock)
         self.pane = CardPane(self._clock)
@@ -81,6 +84,7 @@ class ApprovalsScreen(Screen):
         self.bar.focus_to_park.connect(self._park_focus)
         self.pane.decided.connect(self._decided)
         self.pane.not_decided.connect(self._refresh_open)
+        self.pane.edited.connect(self._edited)
         self.pane.result_known.connect(self._note_result)
         self.nothing.show_wanted.connect(self._show_again)
 
@@ -93,6 +97,7 @@ class ApprovalsScreen(Screen):
         self._reading = Reading(state, link)
         self.remember("split", self.split)
         state.approvals_changed.connect(self._queue_changed)
+        nav.keys.changed.connect(self.measure)
         state.reset.connect(self._after_reset)
         state.service_changed.connect(self._show_known)
         state.cell_changed.connect(self._note_cell)
@@ -112,6 +117,7 @@ class ApprovalsScreen(Screen):
         self._open_first_if_none()
         self.pane.show_situation()
         self._sync_hold()
+        self.measure()
 
     def leave(self) -> None:
         """Nobody reads the card any more."""
@@ -128,7 +134,10 @@ class ApprovalsScreen(Screen):
             Shortcut("Ctrl+Return", "Approve once", self.bar.press_approve),
             Shortcut("Ctrl+Enter", "Approve once (number pad)", self.bar.press_approve),
             Shortcut("D", "Deny, with a reason", self.bar.open_reason),
+            Shortcut("E", "Edit, then approve", self.bar.press_edit),
+            Shortcut("G", "Approve for this run, or for a scope", self.bar.press_grant),
             Shortcut("F", "Next finding in the bytes", self.card.next_finding),
+            Shortcut("B", "Before you decide: to the helpers", self._focus_helpers),
             Shortcut("Up", "Request before, in the queue"),
             Shortcut("Down", "Next request, in the queue"),
             Shortcut("Return", "From the queue into the card, to read it"),
@@ -179,6 +188,7 @@ class ApprovalsScreen(Screen):
             self.open_card(waiting[0].id)
         elif not self._open:
             self._show_nothing()
+        self._open_edited()
 
     def _refresh_open(self) -> None:
         shown = self.card.approval
@@ -187,6 +197,8 @@ class ApprovalsScreen(Screen):
         newest = self.state.approvals.get(self._open)
         if newest is not None:
             self.pane.update_request(newest)
+            if self.pane.update_others(self.queue.others_of(self._open)):
+                self._sync_hold()
         elif shown.state is ApprovalState.WAITING and self._open not in (
             self.pane.answering,
             self._asking_end,
@@ -194,16 +206,17 @@ class ApprovalsScreen(Screen):
             self._ask_end(self._open)
 
     def open_card(self, approval: str) -> None:
-        """Show a card of the queue."""
-        one = self.state.approvals.get(approval)
-        if one is None or approval == self._open:
+        """Show a card of the queue; a request in a group is shown on the group's card."""
+        one = self.state.approvals.get(self.queue.leader_of(approval))
+        if one is None or one.id == self._open:
             return
         self._show_card(one)
 
     def _show_card(self, one: Approval) -> None:
         self._park_focus_of_card()
         self._open = one.id
-        self.pane.show_request(one)
+        self._edited_one = ""
+        self.pane.show_request(one, self.queue.others_of(one.id))
         self.queue.set_open(one.id)
         self.stack.setCurrentWidget(self.pane)
         self._sync_hold()
@@ -275,6 +288,12 @@ class ApprovalsScreen(Screen):
             self.nothing.show_log(self._log)
 
     def _decided(self, approval: Approval) -> None:
+        self.measure()
+        if approval.state is ApprovalState.WAITING:
+            # One of several approvals: the card stays for the next operator.
+            if approval.id == self._open:
+                self.pane.update_request(approval)
+            return
         self._log.add(approval)
         self.queue.show_decided(*self._log.counts)
         self.queue.show_end(approval)
@@ -283,6 +302,38 @@ class ApprovalsScreen(Screen):
             self._go_on()
         elif not self._open:
             self.nothing.show_log(self._log)
+
+    def _edited(self, ended: Approval) -> None:
+        """The open request was edited: go on with the one that came of it."""
+        self.queue.show_end(ended)
+        self._edited_one = ended.id
+        if self._open == ended.id:
+            self.pane.show_end(ended)
+        self._open_edited()
+
+    def _open_edited(self) -> None:
+        """Open what came of an edit, as soon as it is in the queue, while its first version is still open."""
+        if not self._edited_one:
+            return
+        for one in list(self.state.approvals.values()):
+            if one.edited_from == self._edited_one:
+                still, self._edited_one = self._open == self._edited_one, ""
+                if still:
+                    self.open_card(one.id)
+                return
+
+    def measure(self) -> None:
+        """Read how the operator has been deciding, for the foot of the queue."""
+        name = self.nav.keys.unlocked
+        if name is None:
+            self.queue.meter.show_fatigue(None)
+            return
+        self.link.ask(
+            lambda console: console.fatigue(name),
+            self.queue.meter.show_fatigue,
+            lambda error: None,  # it measures and warns; without it everything works
+            what="read how decisions were made",
+        )
 
     # Reading
 
@@ -293,7 +344,8 @@ class ApprovalsScreen(Screen):
         shown = self.card.approval
         waits = shown is not None and shown.state is ApprovalState.WAITING
         if self._reading is not None:
-            self._reading.read(self._open if self._entered and active and waits else "")
+            held = [self._open, *(one.id for one in self.card.others)]
+            self._reading.read(*(held if self._entered and active and waits else []))
 
     def _after_reset(self) -> None:
         if self._reading is not None:
@@ -305,6 +357,10 @@ class ApprovalsScreen(Screen):
         self.pane.show_time()
 
     # The focus
+
+    def _focus_helpers(self) -> None:
+        if self._open and self.card.helpers.focus_first():
+            self.card.middle.ensureWidgetVisible(self.card.helpers)
 
     def _focus_card(self) -> None:
         if self._open:

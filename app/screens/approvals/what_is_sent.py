@@ -14,9 +14,9 @@ from typing import Any
 
 from core.canonical import canonical_bytes
 from core.errors import BadInput
-from core.policy.models import Finding, Request
-from core.policy.requests import request_digest
+from core.policy.models import Finding
 from core.policy.words import SHELL_ARGUMENTS
+from core.statements import Request, request_digest
 
 MASK = "$secret"
 MASK_SHOWN = "•••"

@@ -54,6 +54,8 @@ def final_words(approval: Approval) -> tuple[str, str]:
             return f"Denied by {by}{when}.", f"Nothing was sent. {reason}".strip()
         case ApprovalState.EXPIRED:
             return f"Expired{when}.", "Nobody answered in time; it was denied once and nothing was sent."
+        case ApprovalState.EDITED:
+            return f"Edited by {by}{when}.", "Nothing was sent. It asks again with other arguments."
         case ApprovalState.WITHDRAWN:
             return f"Withdrawn{when}.", f"{reason} Nothing was sent.".strip()
         case _:

@@ -72,7 +72,7 @@ class ToolsPane(QFrame):
         self.list.tools.show(self._offer, self.search.text())
         self.note.setText(self._words())
         self.note.setVisible(bool(self.note.text()))
-        first = self.list.tools.first()
+        first = self.list.tools.first(self.search.text())
         if self.search.text() and first >= 0:
             self.list.setCurrentIndex(self.list.tools.index(first))
 

@@ -93,9 +93,18 @@ class ToolsModel(QAbstractListModel):
             self.rows = rows
             self.endResetModel()
 
-    def first(self) -> int:
-        """The place of the first tool; -1 when there is none."""
-        return next((place for place, row in enumerate(self.rows) if row.offered), -1)
+    def first(self, search: str = "") -> int:
+        """The place of the tool of exactly that name, else of the first one; -1 when there is none."""
+        wanted = search.strip().casefold()
+        places = [place for place, row in enumerate(self.rows) if row.offered]
+        for place in places:
+            offered = self.rows[place].offered
+            if offered is not None and wanted in (
+                offered.title.casefold(),
+                offered.tool.tool_name.casefold(),
+            ):
+                return place
+        return places[0] if places else -1
 
 
 def _matches(one: OfferedTool, words: list[str]) -> bool:

@@ -6,15 +6,18 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.components.banner import Notice
-from app.components.facts import Fact, Facts
+from app.components.facts import Fact, Facts, short_digest
+from app.components.health_plot import HealthPlot
 from app.components.label import Label
 from app.components.tables import DataTable
 from app.link import ConsoleLink
 from app.screens.base import Navigator
+from app.screens.fleet.device_words import clock_words, direction_words, feature_words
+from app.screens.fleet.health_spans import device_series, health_spans
 from app.screens.fleet.review import start_review
 from app.screens.fleet.rows import TOOL_COLUMNS, tool_rows, tool_title
-from app.shell.words import milliseconds
-from core.fleet.models import Device, Tool
+from app.shell.words import clock, milliseconds
+from core.fleet.models import Device, DeviceDetails, Health, Tool
 
 
 class OverviewTab(QWidget):
@@ -32,10 +35,13 @@ class OverviewTab(QWidget):
         super().__init__()
         self._link, self._nav = link, nav
         self._tools: list[Tool] = []
+        self._device: Device | None = None
+        self._fingerprint = ""
         self.facts = Facts(name="Facts of the device")
         self.notice = Notice("warn", "")
         self.notice.acted.connect(self._review)
         self.notice.hide()
+        self.plot = HealthPlot()
         self.message = Label("", "meta", "text3", wrap=True)
         self.message.hide()
         self.table = DataTable(TOOL_COLUMNS, "Tools of the device")
@@ -44,6 +50,7 @@ class OverviewTab(QWidget):
         top.setContentsMargins(12, 10, 12, 10)
         top.setSpacing(10)
         top.addWidget(self.facts)
+        top.addWidget(self.plot)
         top.addWidget(self.notice)
         top.addWidget(self.message)
         whole = QVBoxLayout(self)
@@ -51,16 +58,35 @@ class OverviewTab(QWidget):
         whole.setSpacing(0)
         whole.addLayout(top)
         whole.addWidget(self.table, 1)
+        self._rest = QWidget()
+        self._rest.hide()
+        whole.addWidget(self._rest, 1)
+
+    def set_beside_tabs(self, beside: bool) -> None:
+        """Leave the tools to the tab that stands beside this."""
+        self.table.setVisible(not beside)
+        self._rest.setVisible(beside)
 
     def show_device(self, device: Device, tools: list[Tool] | None) -> None:
         """Show facts at once, and the tools when they are known."""
-        self.facts.show_facts(device_facts(device))
+        self.facts.show_facts(device_facts(device, self._fingerprint))
+        self.plot.show_series(device_series(device))
+        self._device = device
         self._show_notice(device)
         self._tools = tools or []
         self.message.setVisible(tools is None)
         if tools is None:
             self.message.setText("Reading the tools…")
         self.table.show_rows(tool_rows(self._tools))
+
+    def show_details(self, details: DeviceDetails | None) -> None:
+        """Show how its health was, and what it is known by; None while that is read."""
+        self._fingerprint = details.fingerprint if details is not None else ""
+        spans = health_spans(details.history) if details is not None else ()
+        first = clock(details.history[0].at, seconds=False) if details is not None and spans else ""
+        self.plot.show_health(spans, first, "now")
+        if self._device is not None and details is not None:
+            self.facts.show_facts(device_facts(self._device, self._fingerprint))
 
     def say_no_tools(self, why: str) -> None:
         """The tools cannot be read."""
@@ -95,15 +121,30 @@ class OverviewTab(QWidget):
         start_review(self.window(), self._link, changed, self.reviewed.emit)
 
 
-def device_facts(device: Device) -> list[Fact]:
+def device_facts(device: Device, fingerprint: str = "") -> list[Fact]:
     """What is known about a device, in words."""
     facts = [Fact("System", device.system or "not known")]
-    facts.append(Fact("Client", device.client or "not known"))
+    client = device.client or "not known"
+    # What was agreed is known as long as it is connected.
+    if device.direction != "local" and device.health is not Health.OFFLINE:
+        speaks = f"speaks {feature_words(device)}" if device.features else "speaks plain AIP"
+        client = f"{client}, {speaks}"
+    facts.append(Fact("Client", client))
     trip = milliseconds(device.round_trip_ms)
     if device.round_trips_ms and device.round_trip_ms is not None:
         trip = f"{trip}, worst {milliseconds(max(device.round_trips_ms))} lately"
     facts.append(Fact("Round trip", trip))
-    facts.append(Fact("Channel", device.channel or "not known"))
+    where = direction_words(device)
+    if device.direction != "local":
+        where += ", TLS" if device.secure else ", no TLS"
+    facts.append(Fact("Link", where if device.direction != "local" else device.channel or "not known"))
+    if device.requires_approval:
+        number = "one operator" if device.approvers == 1 else f"{device.approvers} operators"
+        facts.append(Fact("Actions", f"only signed by {number}; the device checks"))
+    if fingerprint and device.direction == "out":
+        facts.append(Fact("Identity", short_digest(fingerprint), mono=True, full=fingerprint))
+    if device.clock_offset_ms is not None:
+        facts.append(Fact("Clock", clock_words(device.clock_offset_ms)))
     if device.restarts:
         times = "once" if device.restarts == 1 else f"{device.restarts} times"
         facts.append(Fact("Restarted", f"{times} since the service started", tone="warn"))

@@ -4,48 +4,52 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
 from app.components.badges import HealthBadge, ProductionStrip
 from app.components.buttons import Button, IconButton
 from app.components.icon_mark import IconMark
-from app.components.label import Label, rule, surface
+from app.components.label import ElidedLabel, Label, rule, surface
 from app.link import ConsoleLink
 from app.look.theme import theme_of
 from app.look.tokens import SPACE
 from app.screens.base import Navigator, OpenQuery, OpenReplay, OpenTool
+from app.screens.fleet.link_tab import LinkTab
 from app.screens.fleet.overview import OverviewTab
+from app.screens.fleet.page_layout import PageLayout
+from app.screens.fleet.picture_wish import picture_problem, shoot
 from app.screens.fleet.pictures import PictureStore, Thumbnail
 from app.screens.fleet.recent_tab import RecentTab
 from app.screens.fleet.rows import platform_icon
 from app.screens.fleet.tools_tab import ToolsTab
+from app.screens.fleet.try_tab import TryTab
 from app.shell.words import clock
 from app.state import AppState
-from core.batch.models import Run, RunState
+from core.batch.models import Run
 from core.errors import QuarterdeckError
-from core.fleet.models import Device, Health, Tool
-from core.service.console import Console, EntryPage
+from core.fleet.models import Device, DeviceDetails, Health, Tool
+from core.service.console import EntryPage
 
-TABS = ("overview", "tools", "recent")
-PICTURE_TIMEOUT_S = 30.0
+TABS = ("overview", "tools", "try", "recent", "link")
 # Moving through the table with a held key must not ask every device it passes.
 TOOLS_PAUSE_MS = 90
 
 
 class DevicePanel(QWidget):
-    """The panel right of the table.
+    """The panel right of the table; wide, the page of the device in place of the table.
 
     Signals:
         closed: the operator closed it.
+        wide_asked: the operator wants the whole page.
     """
 
     closed = Signal()
+    wide_asked = Signal()
 
     def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         super().__init__()
         surface(self, "base")
         self.setAccessibleName("Device")
-        self.setFixedWidth(424)
         self._state, self._link, self._nav = state, link, nav
         self._device: Device | None = None
         self._tools: list[Tool] | None = None
@@ -56,6 +60,11 @@ class DevicePanel(QWidget):
         self._ask_tools.setSingleShot(True)
         self._ask_tools.setInterval(TOOLS_PAUSE_MS)
         self._ask_tools.timeout.connect(self._read_tools)
+        self._details_for: tuple[str, str, int, bool] | None = None
+        self._ask_details = QTimer(self)
+        self._ask_details.setSingleShot(True)
+        self._ask_details.setInterval(TOOLS_PAUSE_MS)
+        self._ask_details.timeout.connect(self._read_details)
         self._build_head()
         self._build_tabs(link, nav)
         self._build_actions()
@@ -63,13 +72,37 @@ class DevicePanel(QWidget):
         whole.setContentsMargins(1, 0, 0, 0)
         whole.setSpacing(0)
         whole.addWidget(self.strip)
-        whole.addWidget(self._head)
-        whole.addWidget(self._problem)
-        whole.addWidget(self.tabs)
-        whole.addWidget(self.stack, 1)
+        whole.addLayout(self._page.layout, 1)
         whole.addWidget(rule())
         whole.addWidget(self._actions)
         self.show_device(None)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether this is the page and not the panel beside the devices."""
+        return self._page.wide
+
+    @property
+    def device_name(self) -> str:
+        """The device on show; empty for none."""
+        return self._device.name if self._device is not None else ""
+
+    def set_room(self, width: int, low: bool) -> None:
+        """How wide the panel is while it is not the page; `low`: the page has no room for a large picture."""
+        self._page.set_narrow_width(width)
+        self._page.low = low
+        self._page.fit_head(self.picture)
+
+    def set_wide(self, wide: bool) -> None:
+        """Be the page of the device, or the panel again."""
+        if wide == self.is_wide:
+            return
+        self._page.set_wide(wide, self.picture, self.tabs, self.overview, self.tools_tab)
+        self.widen.setVisible(not wide)
+        if wide:
+            self._close.set_icon("left", "Back to the devices")
+        else:
+            self._close.set_icon("close", "Close the panel")
 
     def _build_head(self) -> None:
         self.strip = ProductionStrip("")
@@ -77,17 +110,20 @@ class DevicePanel(QWidget):
         self._icon = IconMark("device", size=18)
         self._name = Label("", "title")
         self._health = HealthBadge("offline")
-        self._since = Label("", tone="text3")
-        self._picture_words = Label("", "meta", "text3")
+        self._since = ElidedLabel("", tone="text3")
+        self._picture_words = Label("", "meta", "text3", wrap=True)
         self.take = Button("Take picture", icon="picture")
         self.take.clicked.connect(self.take_picture)
-        close = IconButton("close", "Close the panel", key="Esc")
-        close.clicked.connect(self.closed)
+        self.widen = IconButton("widen", "The whole page", key="Enter")
+        self.widen.clicked.connect(self.wide_asked)
+        self._close = IconButton("close", "Close the panel", key="Esc")
+        self._close.clicked.connect(self.closed)
         name = QHBoxLayout()
         name.setSpacing(SPACE.small)
         name.addWidget(self._icon)
         name.addWidget(self._name, 1)
-        name.addWidget(close)
+        name.addWidget(self.widen)
+        name.addWidget(self._close)
         health = QHBoxLayout()
         health.setSpacing(SPACE.small)
         health.addWidget(self._health)
@@ -100,11 +136,11 @@ class DevicePanel(QWidget):
         words.addSpacing(2)
         words.addWidget(self.take, 0, Qt.AlignmentFlag.AlignLeft)
         self._head = QWidget()
-        row = QHBoxLayout(self._head)
-        row.setContentsMargins(12, 10, 10, 8)
-        row.setSpacing(SPACE.medium)
-        row.addWidget(self.picture, 0, Qt.AlignmentFlag.AlignTop)
-        row.addLayout(words, 1)
+        self._head_row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self._head)
+        self._head_row.setContentsMargins(12, 10, 10, 8)
+        self._head_row.setSpacing(SPACE.medium)
+        self._head_row.addWidget(self.picture, 0, Qt.AlignmentFlag.AlignTop)
+        self._head_row.addLayout(words, 1)
         self._problem = Label("", "meta", "fail", wrap=True)
         self._problem.setContentsMargins(14, 0, 14, 6)
         self._problem.hide()
@@ -115,13 +151,17 @@ class DevicePanel(QWidget):
         self.tabs.setDrawBase(False)
         self.tabs.setFont(theme_of(self).font("name"))
         self.tabs.setAccessibleName("About the device")
-        for title in ("Overview", "Tools", "Recent"):
+        for title in ("Overview", "Tools", "Try it", "Recent", "Link"):
             self.tabs.addTab(title)
         self.overview = OverviewTab(link, nav)
         self.tools_tab = ToolsTab(link, nav)
+        self.try_tab = TryTab(self._state, link, nav)
         self.recent = RecentTab(link, nav)
+        self.link_tab = LinkTab(link, nav)
         self.stack = QStackedWidget()
-        for tab in (self.overview, self.tools_tab, self.recent):
+        self._page = PageLayout(self, self._head_row, [self._head, self._problem], [self.tabs, self.stack])
+        self._page.hold(self.overview)
+        for tab in (self._page.overview_place, self.tools_tab, self.try_tab, self.recent, self.link_tab):
             self.stack.addWidget(tab)
         self.tabs.currentChanged.connect(self._tab_chosen)
         self.overview.tool_opened.connect(lambda key: self.show_tab("tools", key))
@@ -150,7 +190,7 @@ class DevicePanel(QWidget):
         """Show one device; nothing when there is none."""
         other = (device.name if device else "") != (self._device.name if self._device else "")
         before, self._device = self._device, device
-        for part in (self._head, self.tabs, self.stack, self._actions):
+        for part in (self._page.side, self.tabs, self.stack, self._actions):
             part.setVisible(device is not None)
         self.strip.setVisible(device is not None and device.production)
         if device is None:
@@ -158,22 +198,37 @@ class DevicePanel(QWidget):
         if other:
             self._say("")
             self._tools = None
+            self.overview.show_details(None)
+            self.link_tab.show_details(None)
         self._show_head(device, before)
         self.overview.show_device(device, self._tools)
         self.recent.show_device(device.name)
+        self.link_tab.show_device(device)
         self.tabs.setTabText(1, f"Tools {device.tool_count}")
+        self.tabs.setTabText(4, f"Link {device.refused}" if device.refused else "Link")
+        self.tabs.setTabToolTip(
+            4, f"{device.refused} attempts were refused in its name" * bool(device.refused)
+        )
         wants = (device.name, device.tool_count, tuple(device.changed_tools), device.health)
         if wants != self._tools_for:
             self._tools_for = wants
             self.tools_tab.show_tools(device, self._tools)
+            self.try_tab.show_tools(device, self._tools)
             self._ask_tools.start()
+        trust = (device.name, device.since, device.refused, device.paired)
+        if trust != self._details_for:
+            self._details_for = trust
+            self._ask_details.start()
 
     def show_tab(self, tab: str, tool_key: str | None = None) -> None:
         """Bring a tab to the front, with one tool chosen."""
         self._wanted_tool = tool_key
-        self.tabs.setCurrentIndex(TABS.index(tab) if tab in TABS else 0)
+        wanted = TABS.index(tab) if tab in TABS else 0
+        if wanted or not self.is_wide:
+            self.tabs.setCurrentIndex(wanted)
         if tool_key is not None:
             self.tools_tab.choose(tool_key)
+            self.try_tab.choose(tool_key)
 
     def focus_first(self) -> None:
         """Put the focus on the tabs."""
@@ -185,8 +240,7 @@ class DevicePanel(QWidget):
         self._name.setText(device.name)
         self._health.set_health(device.health.value)
         since = f"since {clock(device.since, seconds=False)}"
-        self._since.setText(f"{since}, {device.reason}" if device.reason else since)
-        self._since.setToolTip("")
+        self._since.set_text(f"{since}, {device.reason}" if device.reason else since)
         offline = (
             "" if device.health in (Health.ONLINE, Health.BUSY) else f"{device.name} cannot be asked now."
         )
@@ -214,6 +268,9 @@ class DevicePanel(QWidget):
         self._pictures.want(blob, show)
 
     def _say(self, problem: str) -> None:
+        if problem and not self.isVisible() and self._device is not None:
+            # The panel is closed: what went wrong needs another place.
+            self._nav.fail(f"{self._device.name}: {problem}", "")
         self._problem.setText(problem)
         self._problem.setVisible(bool(problem))
 
@@ -230,8 +287,10 @@ class DevicePanel(QWidget):
                 self._tools = tools
                 self.overview.show_device(self._device, tools)
                 self.tools_tab.show_tools(self._device, tools)
+                self.try_tab.show_tools(self._device, tools)
                 if self._wanted_tool is not None:
                     self.tools_tab.choose(self._wanted_tool)
+                    self.try_tab.choose(self._wanted_tool)
                     self._wanted_tool = None
 
         def failed(error: QuarterdeckError) -> None:
@@ -240,6 +299,25 @@ class DevicePanel(QWidget):
                 self.tools_tab.say_no_tools(error.message)
 
         self._link.ask(lambda console: console.tools(name), came, failed, what=f"read the tools of {name}")
+
+    def _read_details(self) -> None:
+        device = self._device
+        if device is None:
+            return
+        name = device.name
+
+        def came(details: DeviceDetails) -> None:
+            if self._device is not None and self._device.name == name:
+                self.overview.show_details(details)
+                self.link_tab.show_details(details)
+
+        def failed(error: QuarterdeckError) -> None:
+            if self._device is not None and self._device.name == name:
+                self.link_tab.say_no_details(error.message)
+
+        self._link.ask(
+            lambda console: console.device_details(name), came, failed, what=f"read the history of {name}"
+        )
 
     def _tools_changed(self) -> None:
         self._read_tools()
@@ -253,29 +331,22 @@ class DevicePanel(QWidget):
     def take_picture(self) -> None:
         """Ask the device for a screenshot; the new picture comes with the device's next state."""
         device = self._device
-        if device is None or not self.isVisible() or not self.take.isEnabled():
+        if device is None or not self.take.isEnabled():
             return
         name = device.name
         self._say("")
         self.take.set_words("Taking…")
         self.take.set_off("The device was asked.")
 
-        async def shoot(console: Console) -> Run:
-            run = await console.call(name, "screenshot", {})
-            return await console.wait_run(run.summary.id, PICTURE_TIMEOUT_S)
-
         def done(run: Run) -> None:
             self._ready_for_picture()
-            if run.summary.state is RunState.WAITING:
-                self._say("The picture waits for your approval.")
-            elif run.summary.state is not RunState.DONE:
-                self._say(f"No picture was taken: {_why(run)}")
+            self._say(picture_problem(run))
 
         def failed(error: QuarterdeckError) -> None:
             self._ready_for_picture()
             self._say(f"No picture was taken. {error.message} {error.info.next}")
 
-        self._link.ask(shoot, done, failed, what=f"take a picture of {name}")
+        self._link.ask(lambda console: shoot(console, name), done, failed, what=f"take a picture of {name}")
 
     def _ready_for_picture(self) -> None:
         self.take.set_words("Take picture")
@@ -285,7 +356,7 @@ class DevicePanel(QWidget):
 
     def call_tool(self) -> None:
         """Open the form of the chosen tool; nothing is sent."""
-        if self._device is None or not self.isVisible():
+        if self._device is None:
             return
         tool = self.tools_tab.chosen() if self.tabs.currentIndex() == 1 else self.overview.chosen()
         self._nav.open("batch", OpenTool(self._device.name, tool.tool_name if tool else ""))
@@ -319,12 +390,3 @@ class DevicePanel(QWidget):
         border = theme_of(self).color("border")
         painter.fillRect(0, 0, 1, self.height(), border)
         painter.end()
-
-
-def _why(run: Run) -> str:
-    for cell in run.cells:
-        if cell.result is not None and cell.result.error is not None:
-            return f"{cell.result.error.message} {cell.result.error.next}".strip()
-        if cell.note:
-            return cell.note
-    return f"the run is {run.summary.state.value}."

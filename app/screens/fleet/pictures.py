@@ -82,6 +82,13 @@ class Thumbnail(QWidget):
         self.setAccessibleName(words)
         self.update()
 
+    def set_size(self, size: QSize) -> None:
+        """Be as large as this from now on."""
+        self._size = size
+        self._pixmap = QPixmap()
+        self.updateGeometry()
+        self.update()
+
     @property
     def has_picture(self) -> bool:
         """Whether there is one."""

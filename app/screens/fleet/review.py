@@ -1,19 +1,30 @@
-"""Review of a changed tool definition: the whole definition, what it now counts as, and trust or not."""
+"""Review of a changed tool definition: what changed in it, what it now counts as, and trust or not."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
+from app.components.banner import Notice
+from app.components.diff_view import DiffView
 from app.components.label import Label
 from app.event_loop import ended
 from app.link import ConsoleLink
+from app.look.tokens import FRAME
 from app.screens.fleet.contract import ContractFacts, DefinitionBox
+from app.screens.fleet.contract_change import Change, change_of
 from app.screens.fleet.rows import tool_title
 from app.shell.sheet import Sheet
 from core.errors import QuarterdeckError
 from core.fleet.models import Tool
+from core.service.console import Console
+
+WIDTH = 820
+_AROUND = 300
+"""What title, words and answers of the sheet need of the window's height."""
 
 
 def definition_of(tool: Tool) -> dict[str, object]:
@@ -29,39 +40,117 @@ def definition_of(tool: Tool) -> dict[str, object]:
 
 
 def start_review(window: QWidget, link: ConsoleLink, tool: Tool, on_trusted: Callable[[], None]) -> None:
-    """Show the definition; trusting it asks the service, which refuses when it changed once more."""
+    """Show what changed; trusting it asks the service, which refuses when it changed once more."""
     link.spawn("review a contract", _review(window, link, tool, on_trusted))
 
 
+class ReviewSheet(Sheet):
+    """Both definitions in one, the facts, and two answers. Trust waits until the end was on the screen."""
+
+    def __init__(self, window: QWidget, tool: Tool) -> None:
+        super().__init__(
+            window,
+            f"{tool_title(tool)} on {tool.device} changed its definition",
+            "Read all of it: what a device says of its tools is not checked by anybody. Until it is trusted, "
+            "no call of this tool leaves.",
+            width=WIDTH,
+        )
+        self.what = Label("Asking for the trusted definition…", "head", wrap=True)
+        self.not_kept = Notice(
+            "warn",
+            "The trusted definition was not kept.",
+            "It was pinned by its digest only, so what changed cannot be shown. The device says this now.",
+        )
+        self.not_kept.hide()
+        self.diff = DiffView()
+        self.diff.setAccessibleName("What changed in the definition")
+        self.diff.hide()
+        self.now = DefinitionBox("Definition, as the device gives it")
+        self.now.show_json(definition_of(tool))
+        self.counts = Label("What it counts as now", "head")
+        self.facts = ContractFacts()
+        self.facts.show_contract(tool)
+        self._tool = tool
+        inner = QWidget()
+        inner.setProperty("clear", "true")
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        for widget in (self.what, self.not_kept, self.diff, self.now, self.counts, self.facts):
+            column.addWidget(widget)
+        column.addStretch(1)
+        self._inner, self._column = inner, column
+        self.read_area = QScrollArea()
+        self.read_area.setWidgetResizable(True)
+        self.read_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.read_area.setAccessibleName("What changed")
+        self.read_area.setWidget(inner)
+        self.add(self.read_area)
+        self.first = Label("Scroll to the end of what changed: then it can be trusted.", "meta", "text2")
+        self.first.hide()
+        self.add(self.first)
+        self.add_answer("not-yet", "Leave it blocked")
+        self.trust = self.add_answer("trust", "Trust this definition", closes=False)
+        self.trust.set_off("What changed is not shown yet.")
+
+    def show_change(self, change: Change) -> None:
+        """Show what was compared."""
+        known = change.diff is not None
+        self.diff.setVisible(known)
+        self.now.setVisible(not known)
+        self.not_kept.setVisible(not known)
+        self.what.setVisible(known)
+        self.facts.show_contract(self._tool, change.before)
+        if change.diff is None:
+            self.trust.set_off("")
+        else:
+            self.what.setText(f"Changed: {change.parts}. {change.diff.words().capitalize()}.")
+            self.trust.set_off("Scroll to the end of what changed first.")
+            self.first.show()
+            self.diff.end_seen.connect(self._all_was_seen)
+            self.diff.show_diff(change.diff)
+        told = "What it counts as now"
+        if known and change.before is None:
+            told += "; what it counted as before is not known"
+        self.counts.setText(told)
+        self._fit()
+
+    def _all_was_seen(self) -> None:
+        self.trust.set_off("")
+        self.first.hide()
+        self._fit()
+
+    def say_not_known(self, error: QuarterdeckError) -> None:
+        """The trusted definition could not be asked for."""
+        self.what.hide()
+        self.not_kept.say("warn", "What changed is not known.", f"{error.message} The device says this now.")
+        self.not_kept.show()
+        self.trust.set_off("")
+        self._fit()
+
+    def _fit(self) -> None:
+        if hasattr(self, "read_area"):
+            room = self._window.height() - FRAME.top_bar - FRAME.status_bar - _AROUND
+            wanted = self._column.totalHeightForWidth(self.card.width() - 52)
+            self.read_area.setFixedHeight(
+                max(120, min(room, max(wanted, self._inner.sizeHint().height()) + 4))
+            )
+        super()._fit()
+
+
 async def _review(window: QWidget, link: ConsoleLink, tool: Tool, on_trusted: Callable[[], None]) -> None:
-    sheet = Sheet(
-        window,
-        f"{tool_title(tool)} on {tool.device} changed its definition",
-        "The device sends this now. Read all of it: what it says of itself is not checked by anybody. "
-        "Until it is trusted, no call of it leaves.",
-        width=640,
-    )
-    sheet.add(Label("Definition, as the device gives it", "label", "text3"))
-    box = DefinitionBox("Definition, as the device gives it")
-    box.show_json(definition_of(tool))
-    sheet.add(box)
-    sheet.add(Label("What it counts as", "label", "text3"))
-    facts = ContractFacts()
-    facts.show_contract(tool)
-    sheet.add(facts)
-    sheet.add_answer("not-yet", "Leave it blocked")
-    trust = sheet.add_answer("trust", "Trust this definition", closes=False)
+    sheet = ReviewSheet(window, tool)
 
     def trusted(_tool: Tool) -> None:
         sheet.finish("trust")
         on_trusted()
 
     def refused(error: QuarterdeckError) -> None:
-        trust.set_off("")
+        sheet.trust.set_off("")
         sheet.say(f"{error.message} {error.info.next}")
 
     def press() -> None:
-        trust.set_off("The service is asked.")
+        sheet.trust.set_off("The service is asked.")
         link.ask(
             lambda console: console.review_contract(tool.device, tool.tool_key, tool.contract.digest),
             trusted,
@@ -69,6 +158,13 @@ async def _review(window: QWidget, link: ConsoleLink, tool: Tool, on_trusted: Ca
             what="trust the definition",
         )
 
-    trust.clicked.connect(press)
-    sheet.open()
+    async def compare(console: Console) -> Change:
+        change = await console.contract_change(tool.device, tool.tool_key)
+        return await asyncio.to_thread(change_of, change, tool.contract)
+
+    sheet.trust.clicked.connect(press)
+    sheet.open(sheet.answer("not-yet"))
+    link.ask(
+        compare, sheet.show_change, lambda error: sheet.say(error.message), what="compare the definitions"
+    )
     await ended(sheet.finished)

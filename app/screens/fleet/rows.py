@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from app.components.rows import Cell, Column, Kind, Row
+from app.components.spark import HOT_PERCENT, PERCENT
 from app.shell.words import last_heard, parse_time
 from core.fleet.models import Device, Health, Tool, Unavailable
 
@@ -17,13 +18,15 @@ PLATFORM_ICONS = {
 }
 
 DEVICE_COLUMNS = (
-    Column("device", "Device", Kind.NAME, 166),
-    Column("health", "Health", Kind.HEALTH, 126),
-    Column("tags", "Tags", Kind.TEXT, 112, drop=1),
-    Column("tools", "Tools", Kind.NUMBER, 56),
-    Column("round_trip", "Round trip, ms", Kind.SPARK, 112, drop=2),
-    Column("doing", "Doing now", Kind.TEXT, 138, stretch=True),
-    Column("heard", "Last heard", Kind.TIME, 126),
+    Column("device", "Device", Kind.NAME, 148),
+    Column("health", "Health", Kind.HEALTH, 124),
+    Column("tags", "Tags", Kind.TEXT, 92, drop=2),
+    Column("tools", "Tools", Kind.NUMBER, 48, drop=1),
+    Column("round_trip", "Trip, ms", Kind.SPARK, 72, drop=3),
+    Column("cpu", "CPU, %", Kind.SPARK, 66, drop=4),
+    Column("memory", "Mem, %", Kind.SPARK, 66, drop=5),
+    Column("doing", "Doing now", Kind.TEXT, 110, stretch=True),
+    Column("heard", "Last heard", Kind.TIME, 92),
 )
 
 TOOL_COLUMNS = (
@@ -39,8 +42,18 @@ def platform_icon(platform: str) -> str:
     return PLATFORM_ICONS.get(platform.lower(), "device")
 
 
-def device_row(device: Device) -> Row:
-    """One device, ready to be painted; production sorts before the rest within the names."""
+def _percents(values: list[float]) -> Cell:
+    if not values:
+        return Cell("—", tone="text3")
+    hot = values[-1] >= HOT_PERCENT
+    return Cell(f"{values[-1]:.0f}", spark=tuple(values[-24:]), scale=PERCENT, tone="warn" if hot else "")
+
+
+def device_row(device: Device, marked: bool = False) -> Row:
+    """One device, ready to be painted; production sorts before the rest within the names.
+
+    A marked device has a check before its name instead of its platform.
+    """
     plain_tags = [tag for tag in device.tags if tag != "prod"]
     bold = "prod" if "prod" in device.tags else "production" if device.production else ""
     tags = ", ".join(plain_tags) + ("," if plain_tags and bold else "")
@@ -49,30 +62,37 @@ def device_row(device: Device) -> Row:
     doing = (
         Cell(device.doing, glyph="sand", tone="waiting")
         if device.doing and needs_answer
-        else Cell(device.doing, tip=device.reason)
+        else Cell(device.progress or device.doing, tip=device.progress or device.reason)
     )
-    if not device.doing and device.health is not Health.ONLINE:
+    if not device.progress and not device.doing and device.health is not Health.ONLINE:
         doing = Cell(device.reason, tip=device.reason, tone="text3")
     heard = parse_time(device.last_heard).timestamp() if device.last_heard else 0.0
     return Row(
         key=device.name,
         cells=(
-            Cell(device.name, icon=platform_icon(device.platform)),
+            Cell(device.name, glyph="check_disc", tone="accent")
+            if marked
+            else Cell(device.name, icon=platform_icon(device.platform)),
             Cell(device.health.value, tip=device.reason),
             Cell(tags, bold=bold),
             str(device.tool_count),
             Cell(trip, spark=tuple(device.round_trips_ms[-24:])),
+            _percents(device.cpu_percents),
+            _percents(device.memory_percents),
             doing,
             last_heard(device.last_heard),
         ),
         production=device.production,
         muted=device.health is Health.OFFLINE,
+        tint="accent_tint" if marked else "",
         order=(
             f"{0 if device.production else 1} {device.name}",
             list(Health).index(device.health),
             None,
             device.tool_count,
             device.round_trip_ms,
+            device.cpu_percents[-1] if device.cpu_percents else None,
+            device.memory_percents[-1] if device.memory_percents else None,
             None,
             -heard,
         ),

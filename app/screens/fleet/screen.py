@@ -1,33 +1,37 @@
-"""Fleet: the table of devices, and the panel of the one under the cursor. Answers: which device needs me?"""
+"""Fleet: the devices as table or wall, and the panel of the one under the cursor. Which device needs me?"""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QTimer
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.buttons import Button
-from app.components.inputs import SearchField, mark_failed
 from app.components.label import Label, rule, surface
-from app.components.section import ScreenHead
-from app.components.tables import DataTable, Row
+from app.components.wall_layout import USUAL
 from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenBatch, OpenDevice, OpenQuery, Screen, Shortcut, Target
+from app.screens.base import (
+    Navigator,
+    OpenBatch,
+    OpenDevice,
+    OpenPairing,
+    OpenQuery,
+    Screen,
+    Shortcut,
+    Target,
+)
 from app.screens.first_run.page import FirstRunPage
+from app.screens.fleet.grouping import GROUPINGS
+from app.screens.fleet.head import FleetHead
+from app.screens.fleet.listing import Listing
 from app.screens.fleet.panel import DevicePanel
-from app.screens.fleet.rows import DEVICE_COLUMNS, device_row
-from app.shell.words import plural
+from app.screens.fleet.picture_wish import ManyPictures
 from app.state import AppState
-from core.errors import BadInput
-from core.fleet.filter import DeviceFilter, parse_filter
 from core.fleet.models import Device
 
-REFRESH_TIMES_MS = 10_000
-FILTER_PAUSE_MS = 120
+COLUMNS_KEY = "fleet/table-v3"
 
 
 class FleetScreen(Screen):
-    """Table, panel, and the first run while this home has no operator."""
+    """Table or wall, panel, and the first run while this home has no operator."""
 
     name = "fleet"
     title = "Fleet"
@@ -36,67 +40,77 @@ class FleetScreen(Screen):
     def __init__(self) -> None:
         super().__init__()
         surface(self, "base")
-        self._filter: DeviceFilter = parse_filter("")
         self._wanted = ""
-        self.head = ScreenHead("Fleet")
-        self.filter_field = SearchField("Filter devices", "os:linux tag:lab !name:db-*", "filter")
-        self.filter_field.setFixedWidth(320)
-        self.run_button = Button("Run on all…", icon="run")
-        self.run_button.setToolTip("Make a batch for the devices that are shown; nothing is sent")
-        self.run_button.clicked.connect(self._run_on_shown)
-        self.head.add_left(self.filter_field)
-        self.head.add(self.run_button)
+        # The wall shows no panel until it is asked for.
+        self._panel_shown = {False: True, True: False}
+        self.head = FleetHead()
+        self.filter_field, self.run_button = self.head.filter_field, self.head.run_button
         self.problem = Label("", "meta", "fail", wrap=True)
         self.problem.setContentsMargins(16, 4, 16, 4)
         self.problem.hide()
-        self.table = DataTable(DEVICE_COLUMNS, "Devices", multiple=True)
-        self.table.current_changed.connect(self._show_current)
-        self.table.opened.connect(self._open_panel)
-        self.table.marked_changed.connect(self._show_counts)
+        self.listing = Listing()
+        self.table, self.wall = self.listing.table, self.listing.wall
         self.nothing = Label("No device matches this filter.", tone="text2")
         self.nothing.setContentsMargins(16, 16, 16, 16)
         self.nothing.hide()
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(FILTER_PAUSE_MS)
-        self._pause.timeout.connect(self._apply_filter)
-        self.filter_field.textChanged.connect(lambda _text: self._pause.start())
-        self.filter_field.down_pressed.connect(self.table.setFocus)
-        self._times = QTimer(self)
-        self._times.setInterval(REFRESH_TIMES_MS)
-        self._times.timeout.connect(self._show_times)
-        self._rows: dict[str, tuple[Device, Row]] = {}
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build what needs the door."""
         self.panel = DevicePanel(state, link, nav)
-        self.panel.closed.connect(self._close_panel)
+        self.panel.closed.connect(self.escape_panel)
+        self.panel.wide_asked.connect(self._open_page)
+        self.many = ManyPictures(link, nav, self)
+        self.many.progressed.connect(self._show_progress)
         self.first_run = FirstRunPage(state, link, nav)
         self.first_run.dismissed.connect(self._leave_first_run)
         self._build()
         super().bind(state, link, nav)
-        state.devices_changed.connect(self._show_devices)
-        state.control_changed.connect(self._choose_page)
-        state.service_changed.connect(self._choose_page)
-        if not self.table.restore_columns(nav.layout_store, "fleet/table-v1"):
-            self.table.sort_by("device")
+        self.listing.bind(link)
+        self.filter_field.devices = self._all_devices
+        self._connect()
+        self.listing.restore(nav.layout_store, COLUMNS_KEY)
+        group = str(self.remembered("group", "tag"))
+        self.listing.set_group(group if group in GROUPINGS else "tag")
+        self.wall.set_tile_size(_number(self.remembered("tile_size", USUAL), USUAL))
+        self.show_as(str(self.remembered("view", "table")) == "wall")
         self._show_devices()
         self._choose_page()
 
+    def _connect(self) -> None:
+        state = self.state
+        for show in (self.listing.devices_changed, self._choose_page, self._show_page):
+            state.devices_changed.connect(show)
+        state.control_changed.connect(self._choose_page)
+        state.service_changed.connect(self._choose_page)
+        self.listing.due.connect(self._show_devices)
+        self.listing.filled.connect(self._shown_now)
+        self.listing.current_changed.connect(self._show_current)
+        self.listing.opened.connect(self._open_page)
+        self.listing.marks_changed.connect(self._show_counts)
+        self.wall.size_changed.connect(self._size_changed)
+        self.filter_field.applied.connect(self._show_devices)
+        self.filter_field.refused.connect(self._say_filter_problem)
+        self.filter_field.down_pressed.connect(self._focus_devices)
+        self.head.wall_chosen.connect(self.show_as)
+        self.head.group_chosen.connect(self._group_by)
+        self.head.size_chosen.connect(self._size_chosen)
+        self.run_button.clicked.connect(self._run_on_shown)
+        self.head.pair_button.clicked.connect(self.pair)
+
     def _build(self) -> None:
-        left = QWidget()
+        self._devices_pane = left = QWidget()
         column = QVBoxLayout(left)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.problem)
         column.addWidget(self.nothing)
-        column.addWidget(self.table, 1)
+        column.addWidget(self.listing, 1)
         work = QWidget()
         row = QHBoxLayout(work)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(0)
         row.addWidget(left, 1)
-        row.addWidget(self.panel)
+        row.addWidget(self.panel, 1)
         self.pages = QStackedWidget()
         self.pages.addWidget(work)
         self.pages.addWidget(self.first_run)
@@ -110,42 +124,54 @@ class FleetScreen(Screen):
     # What the window asks
 
     def enter(self, target: Target | None) -> None:
-        """Show a device or the devices of a filter."""
-        self._times.start()
+        """Show a device or the devices of a filter, or pair one."""
+        self.listing.start_times()
         if isinstance(target, OpenDevice):
             self.filter_field.clear()
-            self._apply_filter()
+            self.filter_field.apply()
             self._wanted = target.device
             self._leave_first_run()
-            self.panel.show()
-            self.table.choose(target.device)
+            self._close_page()
+            self._show_panel(True)
+            self.listing.choose(target.device)
             self.panel.show_tab(target.tab, target.tool_key)
         elif isinstance(target, OpenQuery):
             self.filter_field.setText(target.query)
-            self._apply_filter()
+            self.filter_field.apply()
         self._show_devices()
         if self.pages.currentIndex() == 0:
-            self.table.setFocus()
+            self.listing.view.setFocus()
+        if isinstance(target, OpenPairing):
+            self.pair()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Show what changed while another screen was in front."""
         super().showEvent(event)
         self._show_devices()
+        self._show_page()
 
     def leave(self) -> None:
         """Stop counting times."""
-        self._times.stop()
+        self.listing.stop_times()
+        self.filter_field.close_list()
 
     def shortcuts(self) -> list[Shortcut]:
-        """The keys of comp 01."""
+        """The keys of comps 01 and 02."""
         return [
-            Shortcut("Up", "Previous device"),
-            Shortcut("Down", "Next device"),
-            Shortcut("Return", "Panel of the device"),
-            Shortcut("T", "Take a picture", self.panel.take_picture),
-            Shortcut("C", "Call a tool…", self.panel.call_tool),
+            Shortcut("Up", "Arrows: another device"),
+            Shortcut("Return", "Page of the device; Esc goes back"),
+            Shortcut("I", "Panel beside the devices", self._turn_panel),
+            Shortcut("W", "Table or wall", lambda: self.show_as(not self.listing.is_wall)),
+            Shortcut("T", "Take a picture of the device, or of all marked", self._take_picture),
+            Shortcut("C", "Call a tool…", self._call_tool),
             Shortcut("R", "Run a batch on what is shown or marked…", self._run_on_shown),
-            Shortcut("Space", "Mark the device"),
+            Shortcut("Space", "Mark the device, or take its mark away"),
+            Shortcut("Ctrl+A", "Choose all"),
+            Shortcut("P", "Pair a device…", self.pair),
+            Shortcut("/", "Filter", self._focus_filter),
+            Shortcut("G", "Wall: group by something else", self._next_group),
+            Shortcut("X", "Wall: close or open the group", self._toggle_group),
+            Shortcut("+", "Wall: larger tiles; − smaller"),
         ]
 
     def primary_filter(self) -> QWidget:
@@ -153,13 +179,20 @@ class FleetScreen(Screen):
         return self.filter_field
 
     def panes(self) -> list[QWidget]:
-        """Table and panel."""
-        return [self.table, self.panel] if self.pages.currentIndex() == 0 else [self.first_run]
+        """Table or wall, and panel."""
+        if self.pages.currentIndex():
+            return [self.first_run]
+        return [self.panel] if self.panel.is_wide else [self.listing.view, self.panel]
 
     def escape(self) -> bool:
-        """First the filter, then the panel."""
+        """First the list of offers, the page of a device, then the filter, the marks, the panel."""
+        if self.filter_field.close_list() or self._close_page():
+            return True
         if self.filter_field.text():
             self.filter_field.clear()
+            return True
+        if self.listing.marks:
+            self.listing.set_marks(frozenset())
             return True
         if self.panel.isVisible() and self.pages.currentIndex() == 0:
             self._close_panel()
@@ -168,76 +201,100 @@ class FleetScreen(Screen):
 
     def set_compact(self, narrow: bool, low: bool) -> None:
         """The panel gives way a little."""
-        del low
-        self.panel.setFixedWidth(360 if narrow else 424)
+        self.panel.set_room(360 if narrow else 424, low)
         self.filter_field.setFixedWidth(240 if narrow else 320)
 
     def save_layout(self) -> None:
         """Keep the columns."""
         super().save_layout()
-        self.table.save_columns(self.nav.layout_store, "fleet/table-v1")
+        self.listing.keep(self.nav.layout_store, COLUMNS_KEY)
+
+    # Table or wall
+
+    def show_as(self, wall: bool) -> None:
+        """Bring table or wall to the front."""
+        self._close_page()
+        self.listing.show_wall(wall)
+        self.head.show_view(wall, self.listing.group, self.wall.tile_size)
+        self.panel.setVisible(self._panel_shown[wall])
+        self.keep("view", "wall" if wall else "table")
+        self._show_counts()
+
+    def _group_by(self, group: str) -> None:
+        self.listing.set_group(group)
+        self.head.show_view(self.listing.is_wall, group, self.wall.tile_size)
+        self.keep("group", group)
+
+    def _next_group(self) -> None:
+        if self.listing.is_wall:
+            at = GROUPINGS.index(self.listing.group)
+            self._group_by(GROUPINGS[(at + 1) % len(GROUPINGS)])
+
+    def _toggle_group(self) -> None:
+        if self.listing.is_wall:
+            self.wall.toggle_group()
+
+    def _size_chosen(self, px: int) -> None:
+        self.wall.set_tile_size(px)
+        self.keep("tile_size", px)
+
+    def _size_changed(self, px: int) -> None:
+        self.head.show_view(self.listing.is_wall, self.listing.group, px)
+        self.keep("tile_size", px)
 
     # State
 
     def _shown(self) -> list[Device]:
-        return [device for device in self.state.devices.values() if self._filter.matches(device)]
-
-    def _show_times(self) -> None:
-        """ "6 min ago" changes by the clock alone."""
-        self._rows.clear()
-        self._show_devices()
-
-    def _row(self, device: Device) -> Row:
-        """The row of a device; made anew only when the device is another object than before."""
-        kept = self._rows.get(device.name)
-        if kept is None or kept[0] is not device:
-            kept = self._rows[device.name] = (device, device_row(device))
-        return kept[1]
+        wanted = self.filter_field.filter
+        if not wanted.terms:
+            return list(self.state.devices.values())
+        return [device for device in self.state.devices.values() if wanted.matches(device)]
 
     def _show_devices(self) -> None:
         self._choose_page()
         if not self.isVisible():
             return  # `enter` shows what is new
-        shown = self._shown()
-        self.table.show_rows([self._row(device) for device in shown])
+        self.listing.show_devices(self._shown())
+
+    def _shown_now(self) -> None:
+        shown = self.listing.shown_count()
         self.nothing.setVisible(self.state.loaded and not shown)
-        if shown and not self.table.current_key():
+        if shown and not self.listing.current_key():
             kept = self._wanted or str(self.remembered("device", ""))
-            if not self.table.choose(kept):
-                first = self.table.rows_model.row_at(0)
-                self.table.choose(first.key if first else "")
-        self.panel.show_device(self.state.devices.get(self.table.current_key()))
+            if not self.listing.choose(kept):
+                self.listing.choose_first()
+        if self.panel.isVisible() and not self.panel.is_wide:
+            self.panel.show_device(self.state.devices.get(self.listing.current_key()))
         self._show_counts()
 
     def _show_counts(self) -> None:
-        total, shown = len(self.state.devices), self.table.rows_model.rowCount()
-        words = plural(total, "device") if shown == total else f"{shown} of {plural(total, 'device')}"
-        self.head.set_detail(words if self.state.loaded else "reading…")
-        marked = self.table.marked_keys()
-        count = len(marked) if len(marked) > 1 else shown
-        self.run_button.set_words(f"Run on {count}…")
-        self.run_button.set_off("" if count else "There is no device to run on.")
+        # Behind a page, or before the first run is over, nobody fills the list.
+        shown = self.listing.shown_count() if self.listing.isVisible() else len(self._shown())
+        marked = len(self.listing.marked())
+        self.head.show_counts(shown, len(self.state.devices), marked, self.state.loaded)
 
     def _show_current(self, name: str) -> None:
-        self.panel.show_device(self.state.devices.get(name))
+        if self.panel.isVisible():
+            self.panel.show_device(self.state.devices.get(name))
         if name:
             self._wanted = ""
             self.keep("device", name)
 
-    def _apply_filter(self) -> None:
-        self._pause.stop()
-        text = self.filter_field.text()
-        try:
-            self._filter = parse_filter(text)
-        except BadInput as error:
-            # What was shown stays: half a term must not empty the table.
-            self.problem.setText(error.message)
-            self.problem.show()
-            mark_failed(self.filter_field, True)
-            return
-        self.problem.hide()
-        mark_failed(self.filter_field, False)
-        self._show_devices()
+    def _say_filter_problem(self, problem: str) -> None:
+        # What was shown stays: half a term must not empty the table.
+        self.problem.setText(problem)
+        self.problem.setVisible(bool(problem))
+
+    def _all_devices(self) -> list[Device]:
+        return list(self.state.devices.values())
+
+    def _focus_devices(self) -> None:
+        # Table or wall: whichever is in front then.
+        self.listing.view.setFocus()
+
+    def _focus_filter(self) -> None:
+        self.filter_field.setFocus()
+        self.filter_field.selectAll()
 
     def _choose_page(self) -> None:
         first = self.first_run.needed()
@@ -245,8 +302,9 @@ class FleetScreen(Screen):
             self.pages.setCurrentIndex(int(first))
             if first and self.isVisible():
                 self.first_run.focus_first()
-        self.filter_field.setVisible(not first)
-        self.run_button.setVisible(not first)
+        self.head.show_work(not first)
+        if not self.listing.isVisible():
+            self._show_counts()
 
     def _leave_first_run(self) -> None:
         self.first_run.dismiss()
@@ -254,19 +312,88 @@ class FleetScreen(Screen):
 
     # Wishes
 
-    def _open_panel(self, name: str) -> None:
+    def _show_panel(self, shown: bool) -> None:
+        self._panel_shown[self.listing.is_wall] = shown
+        self.panel.setVisible(shown)
+        if shown:
+            self.panel.show_device(self.state.devices.get(self.listing.current_key()))
+
+    def _turn_panel(self) -> None:
+        if not self._close_page():
+            self._show_panel(not self.panel.isVisible())
+
+    def _open_page(self, name: str = "") -> None:
+        """Lay the device out over the whole pane; the list comes back with Esc."""
+        self.panel.set_wide(True)
+        self._devices_pane.hide()
         self.panel.show()
-        self.panel.show_device(self.state.devices.get(name))
+        self.panel.show_device(self.state.devices.get(name or self.listing.current_key()))
         self.panel.focus_first()
 
+    def _show_page(self) -> None:
+        """The list is hidden behind the page and follows nothing then, so the page does by itself."""
+        if self.panel.is_wide:
+            if (device := self.state.devices.get(self.panel.device_name)) is None:
+                self._close_page()
+            elif self.isVisible():
+                self.panel.show_device(device)
+
+    def _close_page(self) -> bool:
+        if not self.panel.is_wide:
+            return False
+        self.panel.set_wide(False)
+        self._devices_pane.show()
+        self.panel.setVisible(self._panel_shown[self.listing.is_wall])
+        self.listing.view.setFocus()
+        return True
+
+    def escape_panel(self) -> None:
+        """Leave the page, or close the panel."""
+        if not self._close_page():
+            self._close_panel()
+
     def _close_panel(self) -> None:
-        self.panel.hide()
-        self.table.setFocus()
+        self._show_panel(False)
+        self.listing.view.setFocus()
+
+    def _take_picture(self) -> None:
+        if marked := [] if self.panel.is_wide else self.listing.marked():
+            self.many.start(marked)
+        else:
+            self._show_unseen()
+            self.panel.take_picture()
+
+    def _show_progress(self, words: str) -> None:
+        if words:
+            self.head.set_detail(words)
+        else:
+            self._show_counts()
+
+    def _call_tool(self) -> None:
+        self._show_unseen()
+        self.panel.call_tool()
+
+    def _show_unseen(self) -> None:
+        """The panel may be closed: its wishes are about the device under the cursor all the same."""
+        if self.pages.currentIndex() == 0 and not self.panel.is_wide:
+            self.panel.show_device(self.state.devices.get(self.listing.current_key()))
 
     def _run_on_shown(self) -> None:
-        marked = self.table.marked_keys()
-        if len(marked) > 1:
-            targets = "name:" + ",".join(marked)
-        else:
-            targets = self.filter_field.text().strip() or "name:*"
+        marked = self.listing.marked()
+        targets = "name:" + ",".join(marked) if marked else self.filter_field.text().strip() or "name:*"
         self.nav.open("batch", OpenBatch(targets=targets))
+
+    def pair(self) -> None:
+        """Make a device known to this console."""
+        from app.screens.fleet.pairing import start_pairing  # seldom, so not when the window starts
+
+        if self.pages.currentIndex() == 0:
+            start_pairing(self.window(), self.state, self.link, self.nav)
+
+
+def _number(value: object, default: int) -> int:
+    """A number out of the layout store, where ini files give text back."""
+    try:
+        return int(str(value))
+    except ValueError:
+        return default

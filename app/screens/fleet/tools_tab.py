@@ -53,7 +53,7 @@ class ToolsTab(QWidget):
         column.addWidget(self.message)
         column.addWidget(self.table, 1)
         column.addWidget(self.missing)
-        split = QSplitter(Qt.Orientation.Vertical)
+        self._split = split = QSplitter(Qt.Orientation.Vertical)
         split.setChildrenCollapsible(False)
         split.setHandleWidth(1)
         split.addWidget(upper)
@@ -62,6 +62,11 @@ class ToolsTab(QWidget):
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
         whole.addWidget(split)
+
+    def set_wide(self, wide: bool) -> None:
+        """Details beside the table, or below it."""
+        self._split.setOrientation(Qt.Orientation.Horizontal if wide else Qt.Orientation.Vertical)
+        self._split.setSizes([400, 400] if wide else [320, 260])
 
     def show_tools(self, device: Device, tools: list[Tool] | None) -> None:
         """Show what the device offers, and what it does not."""

@@ -10,7 +10,7 @@ from typing import Any
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.components.badges import VerdictBadge
+from app.components.badges import ProductionTag, VerdictBadge
 from app.components.key_hint import KeyHint
 from app.components.label import ElidedLabel, Label, Link, rule, surface
 from app.link import ConsoleLink
@@ -62,6 +62,8 @@ class Details(QWidget):
 
     def _build(self) -> None:
         self.tool = ElidedLabel("", "head")
+        self.production = ProductionTag(0)
+        self.production_devices: frozenset[str] = frozenset()
         self.verdict = VerdictBadge("done")
         self.entry = Link("")
         self.entry.clicked.connect(self._open_entry)
@@ -69,6 +71,7 @@ class Details(QWidget):
         top = QHBoxLayout()
         top.setSpacing(SPACE.small)
         top.addWidget(self.tool)
+        top.addWidget(self.production)
         top.addWidget(self.verdict)
         top.addStretch(1)
         top.addWidget(self.entry)
@@ -139,6 +142,8 @@ class Details(QWidget):
         self._moment = moment
         self._problem = ""
         self.entry.setVisible(moment is not None)
+        known = moment is not None and moment.device in self.production_devices
+        self.production.set_count(None if known else 0)
         if moment is None:
             self.tool.set_text("")
             self.title.setText("")

@@ -19,6 +19,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.components import paint
+from app.components.badges import paint_production_band
 from app.components.label import plain_tip
 from app.look.icons import paint_icon
 from app.look.theme import Theme, theme_of
@@ -49,6 +50,7 @@ class FilmStrip(QWidget):
         self._reel: Reel | None = None
         self._shelf: PictureShelf | None = None
         self._clock = Clock()
+        self._production: frozenset[str] = frozenset()
         self._current: int | None = None
         self._offset = 0.0
         self._frame = QSize(128, 80)
@@ -73,9 +75,9 @@ class FilmStrip(QWidget):
         self._keep_in_sight()
         self.update()
 
-    def show_reel(self, reel: Reel | None, clock: Clock) -> None:
+    def show_reel(self, reel: Reel | None, clock: Clock, production: frozenset[str] = frozenset()) -> None:
         """Show another timeline, or a longer one; the place in the strip stays."""
-        self._reel, self._clock = reel, clock
+        self._reel, self._clock, self._production = reel, clock, production
         self._current = None
         self._offset = min(self._offset, self._most_offset())
         self._ask()
@@ -198,6 +200,9 @@ class FilmStrip(QWidget):
             icon = "failed" if damaged else tool_icon(frame.tool) if not frame.blob else "picture"
             place = QRectF(rect.center().x() - 11, rect.center().y() - 11, 22, 22)
             paint_icon(painter, place, icon, theme.color("fail" if damaged else "text3"))
+        if frame.device in self._production:
+            band = QRectF(rect.x() + 1, rect.y(), rect.width() - 2, 5)
+            paint_production_band(painter, band, theme)
         paint.box(painter, rect, RADIUS.badge, edge=theme.color("border2"))
         if frame.blob and (frame.mark or tool_icon(frame.tool) in ("click", "type")):
             self._paint_plate(painter, rect, frame, theme)

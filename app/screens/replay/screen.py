@@ -212,7 +212,8 @@ class ReplayScreen(ReplayParts):
         self._shown = OpenReplay(run=target.run, around=target.around)
         self._show_page()
         production = frozenset(one.name for one in self.state.devices.values() if one.production)
-        self.film.show_reel(reel, self._clock)
+        self.film.show_reel(reel, self._clock, production)
+        self.details.production_devices = production
         self.lanes.show_reel(reel, self._clock, production)
         if len(reel):
             self.finder.show_reel(reel)

@@ -12,16 +12,28 @@ from app.look.states import StateLook, cell_look
 from app.look.theme import theme_of
 from app.look.tokens import SPACE
 from app.screens.runs.words import one_line, who_refused
+from app.shell.words import clock, count_words
+from core.audit.entries import Entry
 from core.batch.models import Cell
 
 UNKNOWN = "This may have happened. Nothing was sent again."
 
 
-def banner_words(cell: Cell, look: str, denied_by: str) -> tuple[str, str, str]:
-    """A fact, a detail and the words of a link; an empty fact when there is nothing to say."""
+def banner_words(cell: Cell, look: str, denied_by: str, late: Entry | None = None) -> tuple[str, str, str]:
+    """A fact, a detail and the words of a link; an empty fact when there is nothing to say.
+
+    `late` is the journal's entry of an answer that came when nobody waited for it any more.
+    """
     error = cell.result.error if cell.result else None
     why = one_line(error.message if error else cell.note)
     match look:
+        case "unknown" if late is not None:
+            said = f"It says {late.status}" if late.status else "It cannot be read"
+            return (
+                f"An answer came too late, at {clock(late.time)}.",
+                f"{said}: entry {count_words(late.seq)}. The outcome stays unknown; look at the device.",
+                "",
+            )
         case "unknown":
             return UNKNOWN, f"{why} Look at the device before you run it again.".strip(), ""
         case "refused":
@@ -67,9 +79,9 @@ class CellBanner(QWidget):
         row.addWidget(self.link, 0, Qt.AlignmentFlag.AlignVCenter)
         self.hide()
 
-    def show_cell(self, cell: Cell, look: str, denied_by: str) -> None:
+    def show_cell(self, cell: Cell, look: str, denied_by: str, late: Entry | None = None) -> None:
         """Say what there is to say of a cell."""
-        fact, detail, link = banner_words(cell, look, denied_by)
+        fact, detail, link = banner_words(cell, look, denied_by, late)
         self._look = cell_look(look)
         self.fact.setText(fact)
         self.detail.setText(detail)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.badges import VerdictBadge
+from app.components.badges import ProductionTag, VerdictBadge
 from app.components.buttons import IconButton, Segmented
 from app.components.label import ElidedLabel, Label, rule, surface
 from app.link import ConsoleLink
@@ -31,6 +32,8 @@ TABS = ("result", "output", "picture", "decision", "entries", "facts")
 FACTS_WIDTH = 296
 # Moving through the matrix with a held key must not ask about every cell it passes.
 READ_PAUSE_MS = 90
+# A busy journal changes many times a second.
+READ_AGAIN_MS = 1000
 
 
 class Drawer(QWidget):
@@ -62,6 +65,11 @@ class Drawer(QWidget):
         self._pause.setSingleShot(True)
         self._pause.setInterval(READ_PAUSE_MS)
         self._pause.timeout.connect(self._read)
+        self._again = QTimer(self)
+        self._again.setSingleShot(True)
+        self._again.setInterval(READ_AGAIN_MS)
+        self._again.timeout.connect(self._read)
+        self.is_production: Callable[[str], bool] = lambda _device: False
         self.result = ResultTab(link, nav)
         self.output = OutputTab(link, nav)
         self.picture = PictureTab(link, nav)
@@ -76,6 +84,7 @@ class Drawer(QWidget):
 
     def _build(self) -> None:
         self.title = Label("", "head")
+        self.production = ProductionTag(0)
         self.tool = ElidedLabel("", "mono_small", "text2")
         self.tool.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.badge = VerdictBadge("queued")
@@ -91,7 +100,7 @@ class Drawer(QWidget):
         row = QHBoxLayout(head)
         row.setContentsMargins(SPACE.pane, 0, SPACE.small, 0)
         row.setSpacing(SPACE.small)
-        for widget in (self.title, self.tool, self.badge):
+        for widget in (self.title, self.production, self.tool, self.badge):
             row.addWidget(widget)
         row.addWidget(self.time, 1)
         row.addWidget(self.tabs)
@@ -143,10 +152,11 @@ class Drawer(QWidget):
         if cell.result is None and self._known.result is not None:
             cell = cell.model_copy(update={"result": self._known.result})
         self.title.setText(f"{one_line(cell.device)}, {one_line(cell.step)}")
+        self.production.set_count(None if self.is_production(cell.device) else 0)
         self.tool.set_text(one_line(self._tool))
         self.badge.set_verdict(self._look)
         self.tick()
-        self.banner.show_cell(cell, self._look, self._known.denied_by)
+        self.banner.show_cell(cell, self._look, self._known.denied_by, self._known.late)
         self.result.show_cell(cell, self._look in ("unknown", "refused", "waiting"))
         self.output.show_result(cell.result)
         self.picture.show_result(cell.result)
@@ -250,6 +260,12 @@ class Drawer(QWidget):
             return
         self._known, self._missing = known_from(record), ""
         self._show(False)
+
+    def look_again(self) -> None:
+        """Read the journal again where more may come: a device can answer when nobody waits any more."""
+        wanted = self.isVisible() and self._look == "unknown" and self._known.late is None
+        if wanted and not self._again.isActive():
+            self._again.start()
 
     def _failed(self, error: QuarterdeckError) -> None:
         self._task = None

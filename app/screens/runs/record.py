@@ -45,6 +45,7 @@ class Known:
     parameters: Any = None
     said: str = ""
     answered: Answered | None = None
+    late: Entry | None = None
 
     @property
     def denied_by(self) -> str:
@@ -57,6 +58,7 @@ def known_from(record: CommandRecord) -> Known:
     digest, contract, said = "", "", ""
     parameters: Any = None
     answered: Answered | None = None
+    late: Entry | None = None
     for entry in record.entries:
         body = entry.body
         if entry.kind in (Kind.COMMAND_PREPARED, Kind.APPROVAL_REQUESTED, Kind.COMMAND_REFUSED):
@@ -66,9 +68,11 @@ def known_from(record: CommandRecord) -> Known:
             parameters = body.get("parameters", parameters)
         if entry.kind in _ANSWERS:
             answered = _answer(entry)
+        if entry.kind is Kind.LATE_ANSWER_RECEIVED:
+            late = entry
     result = record.result
     decision = record.decision or (result.decision if result else None)
-    return Known(tuple(record.entries), decision, result, digest, contract, parameters, said, answered)
+    return Known(tuple(record.entries), decision, result, digest, contract, parameters, said, answered, late)
 
 
 def _answer(entry: Entry) -> Answered:

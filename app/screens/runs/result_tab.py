@@ -73,6 +73,8 @@ class ResultTab(QWidget):
         """
         result = cell.result
         words = _NOT_YET.get(cell.state, "Nothing came back.")
+        if result is not None and result.note:
+            words = one_line(result.note)
         if cell.state is CellState.WAITING and said_above:
             words = ""
         elif cell.note and result is None:

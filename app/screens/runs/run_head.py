@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWidget
 
-from app.components.badges import StateBadge
+from app.components.badges import ProductionTag, StateBadge
 from app.components.banner import Banner
 from app.components.buttons import Button, IconButton
 from app.components.inputs import TextField
@@ -38,6 +38,7 @@ class RunHead(QWidget):
         self.number = Label("", "mono_small", "text2", selectable=True)
         self.badge = StateBadge(cell_look("queued"), "State of the run")
         self.elapsed = Label("", "body", "text2")
+        self.production = ProductionTag(0)
         self.about = ElidedLabel("", "body", "text2")
         self.about.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.cancel = Button("Cancel run…", "danger", "stop")
@@ -58,7 +59,9 @@ class RunHead(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
         row.setSpacing(SPACE.small)
-        for widget in (self.title, self.show_list, self.number, self.badge, self.elapsed):
+        for widget in (
+            self.title, self.show_list, self.number, self.production, self.badge, self.elapsed,
+        ):  # fmt: skip
             row.addWidget(widget)
         row.addWidget(self.about, 1)
         for control in (self.cancel, self.replay, self.more):

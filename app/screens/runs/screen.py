@@ -92,8 +92,9 @@ class RunsScreen(Screen):
         state.runs_changed.connect(self._take_runs)
         state.cell_changed.connect(self._take_cell)
         state.devices_changed.connect(self._names_changed)
+        state.journal_changed.connect(self.drawer.look_again)
         state.reset.connect(self._read_again)
-        self.matrix.cells.is_production = self._is_production
+        self.matrix.cells.is_production = self.drawer.is_production = self._is_production
         self.matrix.cells.counted.connect(self._count_soon.start)
         self.matrix.cell_changed.connect(self._show_cell)
         self.matrix.opened.connect(self._open_cell)
@@ -297,6 +298,7 @@ class RunsScreen(Screen):
         if summary is None:
             return
         self.head.show_run(summary, batch.rollout.parallel if batch else None)
+        self.head.production.set_count(sum(map(self._is_production, summary.devices)))
         if batch is not None:
             self.counts.say_rules(rules_words(summary, batch))
         show_notice(self.notice, summary)

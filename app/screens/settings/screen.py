@@ -1,4 +1,4 @@
-"""Settings: sections at the left, one column at the right."""
+"""Settings: sections at the left, the chosen one at the right; a column, or the whole width."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ from app.components.section import ScreenHead
 from app.components.tables import Column, DataTable, Kind, Row
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenSection, Screen, Shortcut, Target
-from app.screens.settings.sections import About, Appearance, Operators, Policy, ThisComputer
+from app.screens.settings.devices import Devices
+from app.screens.settings.grants import Grants
+from app.screens.settings.operators import Operators
+from app.screens.settings.policy_page import PolicyPage
+from app.screens.settings.sections import About, Appearance, ThisComputer
 from app.state import AppState
 
 SECTIONS = (
     ("appearance", "Appearance"),
-    ("operators", "Operators"),
-    ("this-computer", "This computer"),
     ("policy", "Policy"),
+    ("grants", "Grants"),
+    ("operators", "Operators"),
+    ("devices", "Devices"),
+    ("this-computer", "This computer"),
     ("about", "About"),
 )
+LIST, NARROW_LIST = 200, 150
 
 
 class SettingsScreen(Screen):
@@ -32,11 +39,13 @@ class SettingsScreen(Screen):
     def __init__(self) -> None:
         super().__init__()
         surface(self, "base")
+        self._key = ""
+        self._entering = False
         self.list = DataTable(
-            (Column("section", "Section", Kind.TEXT, 200, stretch=True, tone="text"),), "Sections"
+            (Column("section", "Section", Kind.TEXT, 100, stretch=True, tone="text"),), "Sections"
         )
         self.list.horizontalHeader().hide()
-        self.list.setFixedWidth(200)
+        self.list.setFixedWidth(LIST)
         self.list.show_rows([Row(key, (title,)) for key, title in SECTIONS])
         self.list.rows_model.sort(-1)
         self.pages = QStackedWidget()
@@ -46,11 +55,22 @@ class SettingsScreen(Screen):
         """Build what needs the door."""
         self.appearance = Appearance(nav)
         self.operators = Operators(state, link, nav)
+        self.grants = Grants(state, link, nav)
+        self.devices = Devices(state, link, nav)
         self.this_computer = ThisComputer(state, nav)
-        self.policy = Policy(state)
+        self.policy = PolicyPage(state, link, nav)
         self.about = About(state)
-        for section in (self.appearance, self.operators, self.this_computer, self.policy, self.about):
-            self.pages.addWidget(_scrolled(section))
+        made = {
+            "appearance": _scrolled(self.appearance),
+            "policy": self.policy,
+            "grants": self.grants,
+            "operators": _scrolled(self.operators),
+            "devices": _scrolled(self.devices),
+            "this-computer": _scrolled(self.this_computer),
+            "about": _scrolled(self.about),
+        }
+        for key, _title in SECTIONS:
+            self.pages.addWidget(made[key])
         body = QHBoxLayout()
         body.setSpacing(0)
         body.addWidget(self.list)
@@ -63,29 +83,106 @@ class SettingsScreen(Screen):
         whole.addWidget(rule())
         whole.addLayout(body, 1)
         super().bind(state, link, nav)
+        self.remember("grants-split", self.grants.split)
         self.appearance.changed.connect(nav.apply_density)
         self.policy.profile_chosen.connect(nav.choose_profile)
+        self.policy.grant_wanted.connect(self._show_grant)
+        self.policy.show_tab(str(self.remembered("policy-tab", "check")))
+        self.policy.tabs.chosen.connect(lambda key: self.keep("policy-tab", key))
         self.list.choose(str(self.remembered("section", "appearance")))
 
     def enter(self, target: Target | None) -> None:
-        """Show one section."""
-        if isinstance(target, OpenSection):
-            self.list.choose(target.section)
-        self.list.setFocus()
+        """Show one section, and in it what was asked for."""
+        wanted = target if isinstance(target, OpenSection) else OpenSection(self._key)
+        self._entering = True
+        if not self.list.choose(wanted.section):
+            self.list.choose("appearance")
+        self._entering = False
+        self._begin(wanted)
+        if not wanted.line:
+            self.list.setFocus()
+
+    def leave(self) -> None:
+        """Keep what was typed."""
+        self.policy.leave()
+
+    def save_layout(self) -> None:
+        """Keep sizes, and the unsaved policy."""
+        super().save_layout()
+        self.policy.leave()
+
+    def set_compact(self, narrow: bool, low: bool) -> None:
+        """A narrower list, and the policy's tabs under its editor."""
+        super().set_compact(narrow, low)
+        self.list.setFixedWidth(NARROW_LIST if narrow else LIST)
+        self.policy.set_narrow(narrow)
 
     def shortcuts(self) -> list[Shortcut]:
-        """Arrows only."""
-        return [Shortcut("Up", "Previous section"), Shortcut("Down", "Next section")]
+        """Keys of the policy editor do nothing in other sections."""
+        return [
+            Shortcut("Up", "Previous section"),
+            Shortcut("Down", "Next section"),
+            Shortcut("Ctrl+S", "Policy: save", self._save),
+            Shortcut("F5", "Policy: check now", self._check),
+            Shortcut("F7", "Policy: insert a rule…", self._insert),
+            Shortcut("F8", "Policy: run over the journal", self._run),
+        ]
+
+    def primary_filter(self) -> QWidget | None:
+        """What finds something in the section in front."""
+        if self._key == "policy":
+            return self.policy.search
+        return self.grants.search if self._key == "grants" else None
 
     def panes(self) -> list[QWidget]:
-        """The list and the form."""
+        """The list, then what the section has side by side."""
+        if self._key == "policy":
+            return [self.list, self.policy.editor, self.policy.stack]
+        if self._key == "grants":
+            return [self.list, self.grants.table, self.grants.details]
         return [self.list, self.pages]
 
     def _show(self, key: str) -> None:
         places = [name for name, _ in SECTIONS]
-        if key in places:
-            self.pages.setCurrentIndex(places.index(key))
-            self.keep("section", key)
+        if key not in places:
+            return
+        if self._key == "policy":
+            self.policy.leave()
+        self._key = key
+        self.pages.setCurrentIndex(places.index(key))
+        self.keep("section", key)
+        if self.isVisible() and not self._entering:
+            self._begin(OpenSection(key))
+
+    def _begin(self, wanted: OpenSection) -> None:
+        """Read what the section in front shows."""
+        match self._key:
+            case "devices":
+                self.devices.read()
+            case "policy":
+                self.policy.begin(wanted.line)
+            case "grants":
+                self.grants.begin(wanted.grant)
+
+    def _show_grant(self, grant: str) -> None:
+        self.nav.open("settings", OpenSection("grants", grant=grant))
+
+    def _save(self) -> None:
+        if self._key == "policy":
+            self.policy.work.save()
+
+    def _check(self) -> None:
+        if self._key == "policy":
+            self.policy.check_now()
+
+    def _insert(self) -> None:
+        if self._key == "policy":
+            self.policy.insert_rule()
+
+    def _run(self) -> None:
+        if self._key == "policy":
+            self.policy.show_tab("time")
+            self.policy.time_machine.start()
 
 
 def _scrolled(section: QWidget) -> QScrollArea:

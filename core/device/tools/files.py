@@ -1,4 +1,4 @@
-"""Files: `read_file`, `write_file`, and `restore_file`, which undoes a write."""
+"""Files: `read_file`, `list_directory`, `write_file`, and `restore_file`, which undoes a write."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import binascii
 from typing import Any
 
 from core.device import file_changes
+from core.device.folder_rows import list_folder
 from core.device.tool import (
     OBSERVES,
     Contract,
@@ -30,6 +31,7 @@ _ENCODING = {
     "default": "utf-8",
     "description": "How `content` is written: UTF-8 text, or base64 for anything else.",
 }
+DEFAULT_ROWS = 1000
 _DIGEST = "SHA-256 in hexadecimal"
 
 
@@ -60,16 +62,29 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
         return await workshop.in_thread(file_changes.write, held, data, mode, workshop.undo)
 
     async def restore_file(call: ToolCall) -> dict[str, Any]:
-        undo_id = call.arguments["undo_id"]
+        return await workshop.in_thread(restore, workshop, call.arguments["undo_id"])
 
-        def restore() -> dict[str, Any]:
-            # The roots may have become narrower since the write, so the path is checked again.
-            held = workshop.guard.hold(workshop.undo.path_of(undo_id), "the kept path")
-            return file_changes.restore(held, undo_id, workshop.undo)
+    async def list_directory(call: ToolCall) -> dict[str, Any]:
+        glob, most = call.arguments.get("glob", "*"), int(call.arguments.get("max_rows", DEFAULT_ROWS))
+        return await workshop.in_thread(list_folder, call.paths["path"], glob, most)
 
-        return await workshop.in_thread(restore)
+    return [
+        _read_file(read_file),
+        _list_directory(list_directory),
+        _write_file(write_file),
+        _restore_file(restore_file),
+    ], []
 
-    return [_read_file(read_file), _write_file(write_file), _restore_file(restore_file)], []
+
+def restore(workshop: Workshop, undo_id: str) -> dict[str, Any]:
+    """Undo one write of a file. Blocks on the disk.
+
+    Raises:
+        BadInput: nothing is kept under the id, the file changed since, or is not below a root any more.
+    """
+    # The roots may have become narrower since the write, so the path is checked again.
+    held = workshop.guard.hold(workshop.undo.entry(undo_id).path, "the kept path")
+    return file_changes.restore(held, undo_id, workshop.undo)
 
 
 def _read_file(run: Any) -> Tool:
@@ -98,6 +113,51 @@ def _read_file(run: Any) -> Tool:
         contract=OBSERVES,
         run=run,
         path_arguments=("file_path",),
+    )
+
+
+def _list_directory(run: Any) -> Tool:
+    row = object_schema(
+        {
+            "name": text("Name; bytes that are not UTF-8 are written as \\xNN."),
+            "kind": {"enum": ["file", "folder", "link", "fifo", "socket", "device", "other"]},
+            "size_bytes": whole_number("Size; of a link, the length of its target."),
+            "modified_at": text("ISO 8601."),
+            "mode": text("Permission bits, in octal."),
+            "target": nullable(text("Where a link leads, not followed; null for others.")),
+        }
+    )
+    return Tool(
+        name="list_directory",
+        title="List a folder",
+        tool_type="data_collection",
+        description="List the entries of one folder by name. Links are shown, not followed.",
+        input_schema=object_schema(
+            {
+                "path": text("Absolute path, or one that begins with ~.", minLength=1),
+                "glob": text(
+                    "Only names that match this, such as *.log.",
+                    pattern="^[^/]+$",
+                    maxLength=255,
+                    default="*",
+                ),
+                "max_rows": whole_number(
+                    "Most rows to return.", minimum=1, maximum=10_000, default=DEFAULT_ROWS
+                ),
+            },
+            required=("path",),
+        ),
+        output_schema=object_schema(
+            {
+                "path": text("The folder, resolved."),
+                "entries": {"type": "array", "items": row},
+                "total": whole_number("How many entries match."),
+                "truncated": yes_or_no("Whether some that match were left out."),
+            }
+        ),
+        contract=OBSERVES,
+        run=run,
+        path_arguments=("path",),
     )
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import io
-import os
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import ceil
 from typing import Any
 
 import mss
 import mss.exception
-from PIL import Image
+from PIL import Image, ImageDraw
 
+from core.device.desktop.model import Box, Desktop, stale
+from core.device.desktop.screens import monitors_now
+from core.device.desktop.use import window_as_dict
 from core.device.observations import Observation
 from core.device.tool import (
     OBSERVES,
@@ -26,9 +28,16 @@ from core.device.tool import (
     text,
     whole_number,
 )
+from core.device.tools.ui import WINDOW_ROW
 from core.errors import BadInput, DeviceError, ErrorCode
 
 _MEDIA = {"png": "image/png", "webp": "image/webp", "jpeg": "image/jpeg"}
+# The encoders' default efforts cost three times the time for a tenth of the size.
+_EFFORT: dict[str, dict[str, int]] = {
+    "png": {"compress_level": 3},
+    "webp": {"quality": 85, "method": 1},
+    "jpeg": {"quality": 85},
+}
 # The rest of a result beside the picture.
 _ENVELOPE_BYTES = 1024
 _RECTANGLE = {
@@ -37,6 +46,15 @@ _RECTANGLE = {
     "width": whole_number("Pixels.", minimum=1),
     "height": whole_number("Pixels.", minimum=1),
 }
+_PLACE = whole_number("On the whole desktop.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Area:
+    """A part of the screen, and the monitor that it is on; 0 for all together."""
+
+    monitor: int
+    box: Box
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +67,9 @@ class _Wish:
 
 def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
     """`screenshot`, where a picture can really be taken."""
-    if missing := _why_not():
+    if missing := _why_not(workshop.desktop):
         return [], [missing]
+    most = (workshop.config.limits.max_output_bytes - _ENVELOPE_BYTES) // 4 * 3
 
     async def screenshot(call: ToolCall) -> dict[str, Any]:
         wish = _Wish(
@@ -59,33 +78,33 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
             format=call.arguments.get("format", "png"),
             max_width=call.arguments.get("max_width"),
         )
-        if isinstance(wish.region, str) and wish.region != "fullscreen":
-            raise BadInput(
-                f"This device cannot take a picture of one window ({wish.region}). "
-                "One of: fullscreen, {x, y, width, height}"
-            )
-        picture, seen = await workshop.in_thread(_grab, wish)
-        encoded, size = await workshop.in_thread(_encode, picture, wish)
-        most = (workshop.config.limits.max_output_bytes - _ENVELOPE_BYTES) // 4 * 3
+        area = await workshop.in_thread(_area, wish, await _window_box(workshop.desktop, wish.region))
+        hidden = await workshop.desktop.hidden()
+        picture = await workshop.in_thread(_grab, area)
+        taken_at = datetime.now(UTC)
+        if hidden.boxes:
+            # A field may have moved while the picture was taken: where it is now is hidden as well.
+            hidden.boxes.extend((await workshop.desktop.hidden()).boxes)
+        encoded, size, masked = await workshop.in_thread(_encode, picture, area, hidden.boxes, wish)
         if len(encoded) > most:
             raise DeviceError(
                 f"The picture has {len(encoded)} bytes, more than the {most} this device sends; "
                 "ask for jpeg, or a smaller max_width",
                 ErrorCode.TOO_LARGE,
             )
-        scale = size[0] / seen.width
-        shown = Observation(wish.monitor, seen.left, seen.top, seen.width, seen.height, scale)
+        box = area.box
+        shown = Observation(area.monitor, box.x, box.y, box.width, box.height, *size)
         return {
-            "image": {
-                "media_type": _MEDIA[wish.format],
-                "data_base64": base64.b64encode(encoded).decode("ascii"),
-            },
+            "image": {"media_type": _MEDIA[wish.format], "data_bytes": encoded},
             "width": size[0],
             "height": size[1],
-            "scale": scale,
-            "monitor": wish.monitor,
-            "taken_at": datetime.now(UTC).isoformat(),
-            "masked": [],
+            "scale": shown.scale,
+            "monitor": area.monitor,
+            "screen_box": box.as_dict(),
+            "taken_at": taken_at.isoformat(),
+            "masked": [one.as_dict() for one in masked],
+            "not_searched": hidden.not_searched,
+            "windows": await _windows_in(workshop.desktop, box),
             "observation": workshop.observations.issue(shown),
         }
 
@@ -129,7 +148,22 @@ def _tool(run: Any) -> Tool:
                 "scale": number("Picture pixels for each screen pixel."),
                 "monitor": whole_number("The monitor."),
                 "taken_at": text("ISO 8601."),
-                "masked": {"type": "array", "items": rectangle, "description": "What was blacked out."},
+                "screen_box": object_schema({**_RECTANGLE, "x": _PLACE, "y": _PLACE}),
+                "masked": {
+                    "type": "array",
+                    "items": rectangle,
+                    "description": "What was blacked out, in the picture's pixels.",
+                },
+                "not_searched": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "Programs that could not be searched for what must not be seen.",
+                },
+                "windows": {
+                    "type": "array",
+                    "items": WINDOW_ROW,
+                    "description": "What is in the picture, the topmost first.",
+                },
                 "observation": text("Good for one click within 30 seconds."),
             }
         ),
@@ -138,62 +172,109 @@ def _tool(run: Any) -> Tool:
     )
 
 
-def _why_not() -> Unavailable | None:
-    if sys.platform == "linux":
-        if os.environ.get("XDG_SESSION_TYPE") == "wayland" or (
-            os.environ.get("WAYLAND_DISPLAY") and not os.environ.get("DISPLAY")
-        ):
-            return Unavailable(
-                "screenshot",
-                "This session runs on Wayland, where a program cannot read the screen",
-                "Log in to an X11 session",
-            )
-        if not os.environ.get("DISPLAY"):
-            return Unavailable(
-                "screenshot",
-                "There is no display: DISPLAY is not set",
-                "Start the device client inside a graphical session, or under xvfb-run",
-            )
+def _why_not(desktop: Desktop) -> Unavailable | None:
+    if sys.platform == "linux" and (lack := desktop.lack("windows")):
+        return Unavailable("screenshot", lack.reason, lack.how_to_fix)
     try:
-        with mss.MSS() as screen:
-            if len(screen.monitors) > 1:
-                return None
-    except (mss.exception.ScreenShotError, OSError) as error:
+        if monitors_now():
+            return None
+    except DeviceError as error:
         return Unavailable(
             "screenshot",
-            f"The display cannot be opened: {error}",
-            "Check DISPLAY and its access rights, then restart the device client",
+            f"The display cannot be opened: {error.message}",
+            "Check DISPLAY and its access rights; the device client looks again every half minute",
         )
     return Unavailable("screenshot", "The display has no monitor", "Connect a monitor")
 
 
-def _grab(wish: _Wish) -> tuple[Image.Image, Observation]:
+async def _window_box(desktop: Desktop, region: str | dict[str, int]) -> Box | None:
+    if not isinstance(region, str) or region == "fullscreen":
+        return None
+    window_id = region.removeprefix("window:")
+    window = next((one for one in await desktop.windows() if one.id == window_id), None)
+    if window is None:
+        raise stale(f"The window {window_id[:60]}")
+    if not window.visible:
+        raise BadInput(f"The window {window_id} is not shown, so there is no picture of it")
+    return window.box
+
+
+async def _windows_in(desktop: Desktop, area: Box) -> list[dict[str, Any]]:
+    try:
+        found = await desktop.windows()
+    except DeviceError:
+        # The picture is worth having without.
+        return []
+    return [window_as_dict(one) for one in reversed(found) if one.visible and area.shared_with(one.box)]
+
+
+def _area(wish: _Wish, window: Box | None) -> _Area:
+    monitors = monitors_now()
+    if window is not None:
+        whole = _around(monitors)
+        shown = window.shared_with(whole)
+        if shown is None:
+            raise BadInput("The window is outside the screen, so there is no picture of it")
+        centre = shown.centre
+        return _Area(next((n for n, one in enumerate(monitors, 1) if one.holds(*centre)), 0), shown)
+    if wish.monitor > len(monitors):
+        allowed = ", ".join(str(index) for index in range(len(monitors) + 1))
+        raise BadInput(f"Unknown monitor: {wish.monitor}. One of: {allowed}")
+    box = monitors[wish.monitor - 1] if wish.monitor else _around(monitors)
+    if isinstance(wish.region, dict):
+        part = Box(*(int(wish.region[key]) for key in ("x", "y", "width", "height")))
+        if part.x + part.width > box.width or part.y + part.height > box.height:
+            raise BadInput(f"The region leaves the monitor, which is {box.width} × {box.height} pixels")
+        box = Box(box.x + part.x, box.y + part.y, part.width, part.height)
+    return _Area(wish.monitor, box)
+
+
+def _around(boxes: list[Box]) -> Box:
+    left, top = min(one.x for one in boxes), min(one.y for one in boxes)
+    right, bottom = max(one.x + one.width for one in boxes), max(one.y + one.height for one in boxes)
+    return Box(left, top, right - left, bottom - top)
+
+
+def _grab(area: _Area) -> Image.Image:
+    box = area.box
     try:
         with mss.MSS() as screen:
-            if wish.monitor >= len(screen.monitors):
-                allowed = ", ".join(str(index) for index in range(len(screen.monitors)))
-                raise BadInput(f"Unknown monitor: {wish.monitor}. One of: {allowed}")
-            whole = screen.monitors[wish.monitor]
-            left, top, width, height = (whole[key] for key in ("left", "top", "width", "height"))
-            if isinstance(wish.region, dict):
-                x, y = int(wish.region["x"]), int(wish.region["y"])
-                wanted_width, wanted_height = int(wish.region["width"]), int(wish.region["height"])
-                if x + wanted_width > width or y + wanted_height > height:
-                    raise BadInput(f"The region leaves the monitor, which is {width} × {height} pixels")
-                left, top, width, height = left + x, top + y, wanted_width, wanted_height
-            shot = screen.grab({"left": left, "top": top, "width": width, "height": height})
-    except mss.exception.ScreenShotError as error:
+            shot = screen.grab({"left": box.x, "top": box.y, "width": box.width, "height": box.height})
+    except (mss.exception.ScreenShotError, OSError) as error:
         raise DeviceError(f"The screen cannot be read: {error}", ErrorCode.TOOL_FAILED) from error
-    picture = Image.frombytes("RGB", (shot.width, shot.height), bytes(shot.bgra), "raw", "BGRX")
-    return picture, Observation(wish.monitor, left, top, width, height, 1.0)
+    return Image.frombytes("RGB", (shot.width, shot.height), bytes(shot.bgra), "raw", "BGRX")
 
 
-def _encode(picture: Image.Image, wish: _Wish) -> tuple[bytes, tuple[int, int]]:
+def _encode(
+    picture: Image.Image, area: _Area, hidden: list[Box], wish: _Wish
+) -> tuple[bytes, tuple[int, int], list[Box]]:
+    """The picture without what is hidden, its size, and in its own pixels where something was."""
+    # Some systems' pictures have more pixels than the screen has points.
+    dense_x, dense_y = picture.width / area.box.width, picture.height / area.box.height
+    inside = [part for one in dict.fromkeys(hidden) if (part := one.shared_with(area.box))]
+    black = ImageDraw.Draw(picture)
+    for part in inside:
+        left, top = (part.x - area.box.x) * dense_x, (part.y - area.box.y) * dense_y
+        black.rectangle(
+            (int(left), int(top), ceil(left + part.width * dense_x), ceil(top + part.height * dense_y)),
+            "#000000",
+        )
     if wish.max_width is not None and picture.width > wish.max_width:
         height = max(1, round(picture.height * wish.max_width / picture.width))
-        picture = picture.resize((int(wish.max_width), height), Image.Resampling.LANCZOS)
+        # The gap lets whole pixels be left out first: a third of the time, and no difference to see.
+        picture = picture.resize((int(wish.max_width), height), Image.Resampling.LANCZOS, reducing_gap=2.0)
     buffer = io.BytesIO()
-    # PNG's default effort costs three times the time for a tenth of the size.
-    more: dict[str, Any] = {"compress_level": 3} if wish.format == "png" else {"quality": 85}
-    picture.save(buffer, wish.format.upper(), **more)
-    return buffer.getvalue(), picture.size
+    picture.save(buffer, wish.format.upper(), **_EFFORT[wish.format])
+    across, down = picture.width / area.box.width, picture.height / area.box.height
+    masked = [_in_picture(part, area.box, across, down) for part in inside]
+    return buffer.getvalue(), picture.size, masked
+
+
+def _in_picture(part: Box, area: Box, across: float, down: float) -> Box:
+    """The pixels of the picture that a part of the screen has any share in."""
+    left, top = int((part.x - area.x) * across), int((part.y - area.y) * down)
+    right, bottom = (
+        ceil((part.x + part.width - area.x) * across),
+        ceil((part.y + part.height - area.y) * down),
+    )
+    return Box(left, top, right - left, bottom - top)

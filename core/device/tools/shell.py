@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from core.device.children import Children, Finished
+from core.device.children import Finished
+from core.device.held_paths import HeldPath
 from core.device.tool import (
     Contract,
     FailedWithResult,
@@ -28,7 +29,26 @@ TIMED_OUT = 124
 _RUNS_ANYTHING = Contract("destroy", "high", reversible=False, idempotent=False, open_world=True)
 
 
-def _arguments(workshop: Workshop) -> dict[str, Any]:
+async def working_directory(workshop: Workshop, call: ToolCall) -> HeldPath:
+    """Where a call starts: what it names, checked, or the first allowed root.
+
+    Raises:
+        BadInput: there is no such folder.
+    """
+    root = workshop.first_root
+    held = call.paths.get("working_directory", HeldPath(root, root))
+    if not await workshop.in_thread(Path.is_dir, held.path):
+        raise BadInput(f"working_directory {held.path} is not a folder", ErrorCode.NOT_FOUND)
+    return held
+
+
+def seconds_for(workshop: Workshop, call: ToolCall) -> float:
+    """How long a call may run."""
+    longest = workshop.config.limits.shell_timeout_s
+    return float(call.arguments.get("timeout", min(DEFAULT_TIMEOUT_S, longest)))
+
+
+def shell_arguments(workshop: Workshop) -> dict[str, Any]:
     longest = workshop.config.limits.shell_timeout_s
     return object_schema(
         {
@@ -45,31 +65,29 @@ def _arguments(workshop: Workshop) -> dict[str, Any]:
     )
 
 
-_OUTPUT = {
+OUTPUT = {
     "stdout": text("Standard output; bytes that are not UTF-8 are replaced."),
     "stderr": text("Standard error, likewise."),
     "exit_code": whole_number("Exit code; 128 + N after signal N; 124 after a time-out."),
     "execution_time": number("Seconds it ran."),
 }
-_TRUNCATED = yes_or_no("Whether output beyond the device's limit was dropped.")
+TRUNCATED = yes_or_no("Whether output beyond the device's limit was dropped.")
 
 
 def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
     """Both shells; nothing of them can be missing on a platform that has them."""
-    children = Children(workshop.config.limits.max_output_bytes)
+    children = workshop.children
 
     async def run(call: ToolCall) -> Finished:
-        folder = call.paths["working_directory"].path if call.paths else workshop.first_root
-        if not await workshop.in_thread(Path.is_dir, folder):
-            raise BadInput(f"working_directory {folder} is not a folder", ErrorCode.NOT_FOUND)
+        folder = await working_directory(workshop, call)
         workshop.guard.process_slot(children.running)
-        longest = workshop.config.limits.shell_timeout_s
-        timeout = float(call.arguments.get("timeout", min(DEFAULT_TIMEOUT_S, longest)))
-        return await children.run_shell(call.arguments["command"], folder, timeout)
+        return await children.run_shell(
+            call.arguments["command"], folder, seconds_for(workshop, call), call.report
+        )
 
     async def shell_execute(call: ToolCall) -> dict[str, Any]:
         finished = await run(call)
-        answer = {**_common(finished), "truncated": finished.truncated}
+        answer = {**common(finished), "truncated": finished.truncated}
         if finished.exit_code is None:
             said = f"The command ran out of time after {finished.seconds:.1f} s; its process group was killed"
             raise FailedWithResult(said, ErrorCode.TIMEOUT, answer)
@@ -79,7 +97,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
         finished = await run(call)
         timed_out = finished.exit_code is None
         answer = {
-            **_common(finished),
+            **common(finished),
             "command": call.arguments["command"],
             "timestamp": datetime.now(UTC).isoformat(),
             "status": "TIMEOUT" if timed_out else "SUCCESS" if finished.exit_code == 0 else "ERROR",
@@ -98,8 +116,8 @@ def _shell_execute(workshop: Workshop, run: Any) -> Tool:
             "Run a line in this machine's shell, in its own process group, and wait for it. "
             "A background process that keeps writing must redirect its output."
         ),
-        input_schema=_arguments(workshop),
-        output_schema=object_schema({**_OUTPUT, "truncated": _TRUNCATED}),
+        input_schema=shell_arguments(workshop),
+        output_schema=object_schema({**OUTPUT, "truncated": TRUNCATED}),
         contract=_RUNS_ANYTHING,
         run=run,
         path_arguments=("working_directory",),
@@ -109,11 +127,11 @@ def _shell_execute(workshop: Workshop, run: Any) -> Tool:
 
 def _exec_cli(workshop: Workshop, run: Any) -> Tool:
     shape = {
-        **_OUTPUT,
+        **OUTPUT,
         "command": text("The line that ran."),
         "timestamp": text("When it ended, ISO 8601."),
         "status": {"enum": ["SUCCESS", "ERROR", "TIMEOUT"]},
-        "truncated": _TRUNCATED,
+        "truncated": TRUNCATED,
     }
     return Tool(
         name="EXEC_CLI",
@@ -123,7 +141,7 @@ def _exec_cli(workshop: Workshop, run: Any) -> Tool:
             "Run a line in this machine's shell and answer in the shape of UFO's LinuxAgent. "
             "A time-out kills the whole process group and gives exit code 124."
         ),
-        input_schema=_arguments(workshop),
+        input_schema=shell_arguments(workshop),
         output_schema=object_schema(shape, required=tuple(key for key in shape if key != "truncated")),
         contract=_RUNS_ANYTHING,
         run=run,
@@ -133,7 +151,7 @@ def _exec_cli(workshop: Workshop, run: Any) -> Tool:
     )
 
 
-def _common(finished: Finished) -> dict[str, Any]:
+def common(finished: Finished) -> dict[str, Any]:
     return {
         "stdout": finished.stdout.decode("utf-8", "replace"),
         "stderr": finished.stderr.decode("utf-8", "replace"),

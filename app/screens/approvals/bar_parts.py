@@ -1,0 +1,168 @@
+"""Small things of the decision bar: the code both sides show, slots of approvers, errors, the guard line."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+
+from app.components import paint
+from app.components.banner import Notice
+from app.components.label import surface
+from app.look.glyphs import paint_glyph
+from app.look.theme import theme_of
+from app.look.tokens import SPACE
+from app.screens.approvals.words import one_line
+from core.policy.models import Approval
+from core.policy.operator_keys import valid_seconds
+from core.statements import short_code
+
+_SLOT = 14
+
+
+class CodeWords(QWidget):
+    """`code on device 9f3c e210`, and how long the signature is worth anything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._code, self._below = "", ""
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+
+    def show_request(self, approval: Approval, count: int) -> None:
+        """Show the code of a request; several requests have one each, on their devices' list."""
+        self._code = short_code(approval.request.digest) if count == 1 else ""
+        self._above = "code on device" if count == 1 else f"{count} signatures, one a device"
+        self._below = f"valid {valid_seconds(approval):.0f} s, used once"
+        self.setAccessibleName(f"{self._above} {self._code}, {self._below}")
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        """Two lines."""
+        theme = theme_of(self)
+        above = paint.text_width("code on device", theme, "meta") + 6
+        wide = above + paint.text_width(self._code, theme, "code") if self._code else 156.0
+        return QSize(round(max(wide, paint.text_width(self._below, theme, "meta"))) + 2, 38)
+
+    def minimumSizeHint(self) -> QSize:
+        """It is never cut."""
+        return self.sizeHint()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw both lines, at the right."""
+        theme = theme_of(self)
+        painter = QPainter(self)
+        right = Qt.AlignmentFlag.AlignRight
+        first = QRectF(0, 0, self.width(), 20)
+        if self._code:
+            code = paint.text_width(self._code, theme, "code")
+            paint.text(painter, first, self._code, theme, "code", "text", right)
+            first.setWidth(self.width() - code - 6)
+        if self._below:
+            paint.text(painter, first, self._above, theme, "meta", "text3", right)
+            paint.text(painter, QRectF(0, 20, self.width(), 17), self._below, theme, "meta", "text3", right)
+        painter.end()
+
+
+class Slots(QWidget):
+    """One mark for each operator who must approve, filled for those who have, and words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._given, self._wanted, self._words = 0, 1, ""
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+
+    def show_request(self, approval: Approval) -> None:
+        """Show how many have approved."""
+        self._given, self._wanted = len(approval.approved_by), approval.approvers
+        self._words = slot_words(approval)
+        names = ", ".join(map(one_line, approval.approved_by))
+        self.setAccessibleName(f"{self._words}. Approved by {names}." if names else self._words)
+        self.setToolTip(f"Approved by {names}" if names else "")
+        self.updateGeometry()
+        self.update()
+
+    def words(self) -> str:
+        """What it says."""
+        return self._words
+
+    def sizeHint(self) -> QSize:
+        """Marks and words."""
+        words = paint.text_width(self._words, theme_of(self), "name")
+        return QSize(round(self._wanted * (_SLOT + 4) + 4 + words) + 2, 24)
+
+    def minimumSizeHint(self) -> QSize:
+        """It is never cut."""
+        return self.sizeHint()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw marks and words."""
+        theme = theme_of(self)
+        painter = QPainter(self)
+        top = (self.height() - _SLOT) / 2
+        for number in range(self._wanted):
+            place = QRectF(number * (_SLOT + 4), top, _SLOT, _SLOT)
+            if number < self._given:
+                paint_glyph(painter, place, "check_disc", theme.color("ok"))
+            else:
+                paint.box(painter, place.adjusted(1, 1, -1, -1), 6, None, theme.color("waiting"), 1.5)
+        left = self._wanted * (_SLOT + 4) + 4
+        room = QRectF(left, 0, self.width() - left, self.height())
+        paint.text(painter, room, self._words, theme, "name", "waiting")
+        painter.end()
+
+
+def slot_words(approval: Approval) -> str:
+    """`1 of 2, needs another operator`."""
+    given, wanted = len(approval.approved_by), approval.approvers
+    if given >= wanted:
+        return f"{given} of {wanted}"
+    rest = "needs another operator" if wanted - given == 1 and given else f"needs {wanted - given} operators"
+    return f"{given} of {wanted}, {rest}"
+
+
+class AnswerError(QWidget):
+    """What went wrong with an answer and what to do, whole, until it is closed or another card comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        surface(self, "base")
+        self._notice = Notice("fail", "", "", "Close")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small)
+        column.addWidget(self._notice)
+        self._notice.acted.connect(self.hide)
+        self.hide()
+
+    def tell(self, fact: str, detail: str) -> None:
+        """Say it."""
+        self._notice.say("fail", fact, detail, "Close")
+        self.show()
+
+    def words(self) -> str:
+        """What it says."""
+        return self._notice.accessibleName()
+
+
+class GuardLine(QWidget):
+    """Two pixels at the bar's top: a border, filling with accent while the card is new."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._part = 0.0
+        self.setFixedHeight(2)
+
+    def fill(self, part: float) -> None:
+        """Fill this part of the width, 0 to 1."""
+        self._part = float(part)
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the line."""
+        theme = theme_of(self)
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), theme.color("raised"))
+        painter.fillRect(0, 0, self.width(), 1, theme.color("border"))
+        if self._part > 0:
+            painter.fillRect(0, 0, round(self.width() * self._part), 2, theme.color("accent"))
+        painter.end()

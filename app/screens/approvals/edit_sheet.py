@@ -1,0 +1,100 @@
+"""Edit, then approve: the tool's form with what was asked for, and both versions one below the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtWidgets import QScrollArea, QSplitter, QVBoxLayout, QWidget
+
+from app.components.forms import SchemaForm
+from app.components.label import Label, surface
+from app.look.tokens import SPACE
+from app.screens.approvals.edited_part import EditedPart
+from app.screens.approvals.words import one_line
+from app.shell.sheet import Sheet
+from core.canonical import canonical_bytes
+from core.errors import BadInput
+from core.policy.models import Approval
+
+WIDTH = 920
+SHOW_AFTER_MS = 150
+
+
+class EditSheet(Sheet):
+    """Signals: wanted(parameters): ask again with these arguments instead."""
+
+    wanted = Signal(object)
+
+    def __init__(self, window: QWidget, approval: Approval, schema: Any) -> None:
+        width = min(WIDTH, window.width() - 2 * SPACE.wide)
+        super().__init__(
+            window,
+            "Edit, then approve",
+            f"{one_line(approval.request.tool_name)} on {one_line(approval.request.device)}. This request "
+            "ends, both versions are kept in the journal, and the new one asks for an approval of its own.",
+            width=width,
+        )
+        self._before = approval.request.parameters
+        self.form = SchemaForm()
+        self.form.setContentsMargins(SPACE.card, SPACE.small, SPACE.card, SPACE.card)
+        surface(self.form, "base")
+        self.form.set_schema(schema, self._before)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setWidget(self.form)
+        self.versions = EditedPart("Before and after")
+        right = QWidget()
+        column = QVBoxLayout(right)
+        column.setContentsMargins(SPACE.medium, 0, 0, 0)
+        column.addWidget(self.versions)
+        column.addStretch(1)
+        split = QSplitter()
+        split.setChildrenCollapsible(False)
+        split.addWidget(scroll)
+        split.addWidget(right)
+        split.setSizes([width // 2, width // 2])
+        split.setMinimumHeight(min(440, max(200, window.height() - 320)))
+        self.add(split)
+        self.add(Label("Nothing is sent by this.", "meta", "text3"))
+        self.add_answer("cancel", "Cancel")
+        self._ask = self.add_answer("ask", "Ask again with this", "primary", closes=False)
+        self._ask.clicked.connect(lambda *_: self._go())
+        self._soon = QTimer(self)
+        self._soon.setSingleShot(True)
+        self._soon.setInterval(SHOW_AFTER_MS)
+        self._soon.timeout.connect(self.show_versions)
+        self.form.changed.connect(self._soon.start)
+        self.show_versions()
+
+    def begin(self) -> None:
+        """Come up."""
+        self.open(self.form)
+
+    def show_versions(self) -> None:
+        """Show what was asked for and what it is by now."""
+        after = self.form.value()
+        self.versions.show_versions(self._before, after if isinstance(after, dict) else {})
+        self._ask.set_off("" if self._differs() else "Nothing was changed.")
+
+    def _differs(self) -> bool:
+        try:
+            return canonical_bytes(self.form.value()) != canonical_bytes(self._before)
+        except BadInput:
+            return True
+
+    def say_wrong(self, problem: str) -> None:
+        """The service did not take it."""
+        self._ask.set_off("")
+        self.say(one_line(problem))
+
+    def _go(self) -> None:
+        self.show_versions()
+        if problems := self.form.show_problems():
+            self.form.focus_path(problems[0].path)
+            self.say("Nothing was changed yet: a field needs another value.")
+            return
+        if self._differs():
+            self._ask.set_off("The service is asked.")
+            self.say("")
+            self.wanted.emit(self.form.value())

@@ -1,0 +1,52 @@
+"""The devices that one act would answer for, each with the code of its own request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+
+from app.components.code_box import CodeBox
+from app.components.section import Section
+from app.screens.approvals.words import one_line
+from core.policy.models import Approval
+from core.statements import short_code
+
+MOST_LINES = 8
+
+
+class GroupPart(Section):
+    """Every device, by name; nothing is approved before the last of them was on the screen.
+
+    Signals:
+        end_seen: the last device was on the screen.
+    """
+
+    end_seen = Signal()
+
+    def __init__(self) -> None:
+        super().__init__("Devices")
+        self.box = CodeBox("Devices of this request", most_lines=MOST_LINES)
+        self.add(self.box)
+        self._shown: tuple[str, ...] = ()
+        self.box.end_seen.connect(self.end_seen)
+        self.hide()
+
+    def show_members(self, members: Sequence[Approval]) -> None:
+        """List the members' devices; hidden where there is one only."""
+        self.setVisible(len(members) > 1)
+        pairs = ((one_line(one.request.device), short_code(one.request.digest)) for one in members)
+        lines = tuple("\t".join(pair) for pair in sorted(pairs))
+        if lines == self._shown:
+            return
+        self._shown = lines
+        self.head.title.setText(f"{len(members)} devices")
+        self.head.set_hint("the same on each, one signature and code each")
+        widest = max((len(line.partition("\t")[0]) for line in lines), default=0)
+        rows = (line.partition("\t") for line in lines)
+        self.box.show_text("\n".join(f"{name.ljust(widest)}   {code}" for name, _, code in rows))
+
+    @property
+    def end_was_seen(self) -> bool:
+        """True when every device was on the screen, or there is one only."""
+        return self.isHidden() or self.box.end_was_seen

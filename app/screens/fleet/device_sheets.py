@@ -1,0 +1,144 @@
+"""Questions before a device is changed: tags and colour band, the end of its token, the end of it here."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from PySide6.QtWidgets import QWidget
+
+from app.components.badges import ProductionStrip
+from app.components.inputs import CheckBox, Field, TextField
+from app.components.label import Label
+from app.link import ConsoleLink
+from app.screens.fleet.device_words import agent_problem, split_tags, tags_problem
+from app.shell.sheet import Sheet
+from core.errors import QuarterdeckError
+from core.fleet.models import Device, DeviceSettings
+from core.service.console import Console
+
+Toast = Callable[[str], None]
+
+
+class DeviceSheet(Sheet):
+    """A question about one device, with its production strip, whose answer goes through the door."""
+
+    def __init__(self, window: QWidget, title: str, words: str, device: Device, link: ConsoleLink) -> None:
+        super().__init__(window, title, words, width=480)
+        self._link = link
+        if device.production:
+            strip = ProductionStrip(device.name)
+            self.add(strip)
+
+    def carry(
+        self, answer: str, done: str, toast: Toast, wish: Callable[[Console], Awaitable[object]]
+    ) -> None:
+        """Ask the service; then say it and go, or stay and say what is wrong."""
+        button = self.answer(answer)
+        button.set_off("The service is asked.")
+
+        def came(_answer: object) -> None:
+            self.finish(answer)
+            toast(done)
+
+        def failed(error: QuarterdeckError) -> None:
+            button.set_off("")
+            self.say(f"{error.message} {error.info.next}".strip())
+
+        self._link.ask(wish, came, failed, what=f"{answer} the device")
+
+
+def start_edit(window: QWidget, link: ConsoleLink, device: Device, toast: Toast) -> DeviceSheet:
+    """Ask for tags, the colour band and a stock client's agent."""
+    sheet = DeviceSheet(window, f"Settings of {device.name}", "They hold at once.", device, link)
+    tags = TextField("Tags", "lab linux")
+    tags.setText(" ".join(device.tags))
+    row = Field("Tags", tags, help_text="For filters, rules and profiles.")
+    production = CheckBox("Production: it carries its colour band wherever it is shown")
+    production.setChecked(device.production)
+    agent = TextField("Agent", "found out when it connects", mono=True)
+    agent.setText(device.agent)
+    agent_row = Field("Agent", agent, help_text="Only for a stock UFO client; empty, it is found out.")
+    words = "Without the colour band, nothing here tells that this is production."
+    warning = Label(words, tone="warn", wrap=True)
+    warning.setVisible(False)
+    sheet.add(row)
+    sheet.add(production)
+    sheet.add(warning)
+    if device.agent or not device.features:
+        sheet.add(agent_row)
+    sheet.add_answer("cancel", "Cancel")
+    save = sheet.add_answer("save", "Save", "primary", closes=False)
+
+    def check() -> None:
+        row.set_error(tags_problem(tags.text()))
+        agent_row.set_error(agent_problem(agent.text().strip()))
+        warning.setVisible(device.production and not production.isChecked())
+        save.set_off(row.error or agent_row.error)
+        sheet._fit()
+
+    def press() -> None:
+        settings = DeviceSettings(
+            tags=split_tags(tags.text()),
+            production=production.isChecked() if production.isChecked() != device.production else None,
+            agent=agent.text().strip() if agent.text().strip() != device.agent else None,
+        )
+        sheet.carry(
+            "save", f"{device.name} is set", toast, lambda console: console.set_device(device.name, settings)
+        )
+
+    for field in (tags, agent):
+        field.textChanged.connect(check)
+    production.toggled.connect(lambda _on: check())
+    save.clicked.connect(press)
+    sheet.open(tags)
+    return sheet
+
+
+def start_revoke(window: QWidget, link: ConsoleLink, device: Device, toast: Toast) -> DeviceSheet:
+    """Ask before a token becomes worthless."""
+    sheet = DeviceSheet(
+        window,
+        f"Revoke {device.name}?",
+        "Its token is worthless at once and its link ends. What runs there now has an unknown outcome. "
+        "It stays in the list, and can be paired again.",
+        device,
+        link,
+    )
+    sheet.add_answer("cancel", "Cancel")
+    revoke = sheet.add_answer("revoke", "Revoke", "danger", closes=False)
+
+    def press() -> None:
+        done = f"{device.name} is revoked"
+        sheet.carry("revoke", done, toast, lambda console: console.revoke(device.name))
+
+    revoke.clicked.connect(press)
+    sheet.open()
+    return sheet
+
+
+def start_forget(window: QWidget, link: ConsoleLink, device: Device, toast: Toast) -> DeviceSheet:
+    """Ask before a device leaves the list; its name is typed, because nothing brings its settings back."""
+    sheet = DeviceSheet(
+        window,
+        f"Forget {device.name}?",
+        "It is revoked, and leaves the list with its tags and settings. What it did stays in the journal.",
+        device,
+        link,
+    )
+    name = TextField("Name", device.name, mono=True)
+    sheet.add(Field("Type its name", name))
+    sheet.add_answer("cancel", "Cancel")
+    forget = sheet.add_answer("forget", "Forget", "danger", closes=False)
+
+    def check() -> None:
+        forget.set_off("" if name.text() == device.name else "Type the device's name first.")
+
+    def press() -> None:
+        done = f"{device.name} is forgotten"
+        sheet.carry("forget", done, toast, lambda console: console.forget(device.name))
+
+    name.textChanged.connect(check)
+    forget.clicked.connect(press)
+    check()
+    sheet.open(name)
+    return sheet

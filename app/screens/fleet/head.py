@@ -1,0 +1,99 @@
+"""The line above the devices: how many, which, as what, and what can be done with them."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QSlider, QWidget
+
+from app.components.buttons import Button, Segmented
+from app.components.inputs import DropDown
+from app.components.section import ScreenHead
+from app.components.wall_layout import LEAST, MOST, STEP, USUAL
+from app.screens.fleet.filter_field import FilterField
+from app.screens.fleet.grouping import GROUPINGS
+from app.shell.words import count_words, plural
+
+
+class FleetHead(ScreenHead):
+    """Filter, grouping, size, table or wall, Run and Pair.
+
+    Signals:
+        wall_chosen(bool), group_chosen(name), size_chosen(px): the operator chose another view.
+    """
+
+    wall_chosen = Signal(bool)
+    group_chosen = Signal(str)
+    size_chosen = Signal(int)
+
+    def __init__(self) -> None:
+        super().__init__("Fleet")
+        self.filter_field = FilterField()
+        self.filter_field.setFixedWidth(320)
+        self.group = DropDown("Group by", ghost=True)
+        for name in GROUPINGS:
+            self.group.addItem(f"Group: {name}", name)
+        self.group.activated.connect(lambda place: self.group_chosen.emit(str(self.group.itemData(place))))
+        self.size_slider = QSlider(Qt.Orientation.Horizontal)
+        self.size_slider.setRange(LEAST, MOST)
+        self.size_slider.setSingleStep(STEP)
+        self.size_slider.setPageStep(2 * STEP)
+        self.size_slider.setValue(USUAL)
+        self.size_slider.setFixedWidth(96)
+        self.size_slider.setAccessibleName("Size of the tiles")
+        self.size_slider.setToolTip("Size of the tiles (+ and −)")
+        self.size_slider.valueChanged.connect(self.size_chosen)
+        self.view = Segmented([("table", "Table", "table"), ("wall", "Wall", "wall")], "Show devices as")
+        self.view.chosen.connect(lambda key: self.wall_chosen.emit(key == "wall"))
+        self.run_button = Button("Run on all…", icon="run")
+        self.run_button.setToolTip("Make a batch for the devices that are shown or marked; nothing is sent")
+        self.pair_button = Button("Pair a device", "primary", icon="add")
+        for left in (self.filter_field, self.group, self.size_slider):
+            self.add_left(left)
+        for right in (self.view, self.run_button, self.pair_button):
+            self.add(right)
+        self._wall = self._work = False
+
+    def controls(self) -> list[QWidget]:
+        """What is only there while devices are shown."""
+        return [self.filter_field, self.group, self.size_slider, self.view, self.run_button, self.pair_button]
+
+    def show_work(self, work: bool) -> None:
+        """Devices are shown, or the first run is."""
+        self._work = work
+        self._arrange()
+
+    def show_view(self, wall: bool, group: str, size: int) -> None:
+        """Show what is chosen, without emitting."""
+        self._wall = wall
+        self.view.choose("wall" if wall else "table")
+        self.group.setCurrentIndex(max(0, self.group.findData(group)))
+        self.size_slider.blockSignals(True)
+        self.size_slider.setValue(size)
+        self.size_slider.blockSignals(False)
+        self._arrange()
+
+    def show_counts(self, shown: int, total: int, marked: int, loaded: bool) -> None:
+        """How many are shown of how many, and how many a run would be for."""
+        words = plural(total, "device") if shown == total else f"{count_words(shown)} of "
+        if shown != total:
+            words += plural(total, "device")
+        if marked:
+            words += f", {count_words(marked)} marked"
+        self.set_detail(words if loaded else "reading…")
+        count = marked or shown
+        self.run_button.set_words(f"Run on {count_words(count)}…")
+        self.run_button.setAccessibleName(f"Run a batch on {plural(count, 'device')}…")
+        self.run_button.set_off("" if count else "There is no device to run on.")
+
+    def _arrange(self) -> None:
+        for widget in self.controls():
+            widget.setVisible(self._work)
+        self.group.setVisible(self._work and self._wall)
+        # The keys + and − do the same where there is no room.
+        self.size_slider.setVisible(self._work and self._wall and self.width() >= 1180)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """The size slider goes first."""
+        super().resizeEvent(event)
+        self._arrange()

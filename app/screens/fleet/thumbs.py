@@ -1,0 +1,106 @@
+"""Small pictures for the wall: fetched a few at a time, only what is seen, decoded in a thread, bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QObject, QSize, Qt, Signal
+from PySide6.QtGui import QImage, QImageReader
+
+from app.link import ConsoleLink
+from app.screens.fleet.pictures import MOST_BYTES
+from core.service.console import Console
+
+WIDTHS = (320, 640, 1280)
+AT_ONCE = 4
+KEPT_BYTES = 64 * 1024 * 1024
+MOST_PIXELS = 64_000_000
+
+Wanted = tuple[str, int]
+
+
+def shrink(data: bytes, width: int) -> QImage:
+    """Decode a picture to at most `width` px; a null image when it is none, or enormous."""
+    if len(data) > MOST_BYTES:
+        return QImage()
+    bytes_ = QByteArray(data)
+    buffer = QBuffer(bytes_)
+    buffer.open(QIODevice.OpenModeFlag.ReadOnly)
+    reader = QImageReader(buffer)
+    size = reader.size()
+    if not size.isValid() or size.width() * size.height() > MOST_PIXELS:
+        return QImage()
+    if size.width() > width:
+        # JPEG decodes straight to a smaller size; others are scaled by the reader.
+        reader.setScaledSize(QSize(width, max(1, round(size.height() * width / size.width()))))
+    image = reader.read()
+    buffer.close()
+    if image.isNull():
+        return image
+    if image.width() > width:
+        image = image.scaledToWidth(width, Qt.TransformationMode.SmoothTransformation)
+    return image.convertToFormat(QImage.Format.Format_RGB32)
+
+
+class Thumbs(QObject):
+    """Pictures by digest.
+
+    Signals:
+        came: at least one more picture is here.
+    """
+
+    came = Signal()
+
+    def __init__(self, link: ConsoleLink, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._link = link
+        self._kept: OrderedDict[Wanted, QImage] = OrderedDict()
+        self._bytes = 0
+        self._wished: OrderedDict[Wanted, None] = OrderedDict()
+        self._under_way: set[Wanted] = set()
+
+    def get(self, blob: str, px: int) -> QImage | None:
+        """The picture, if it is here; else it is fetched, and `came` tells. Null when it cannot be read."""
+        wanted = (blob, next((width for width in WIDTHS if width >= px), WIDTHS[-1]))
+        if (image := self._kept.get(wanted)) is not None:
+            self._kept.move_to_end(wanted)
+            return image
+        if wanted not in self._under_way:
+            self._wished[wanted] = None
+            self._wished.move_to_end(wanted)
+            # What was scrolled past long ago is not fetched any more.
+            while len(self._wished) > 96:
+                self._wished.popitem(last=False)
+            self._go_on()
+        return None
+
+    def _go_on(self) -> None:
+        while self._wished and len(self._under_way) < AT_ONCE:
+            wanted, _ = self._wished.popitem(last=True)
+            self._under_way.add(wanted)
+            self._fetch(wanted)
+
+    def _fetch(self, wanted: Wanted) -> None:
+        blob, width = wanted
+
+        async def read(console: Console) -> QImage:
+            data = await console.blob(blob)
+            return await asyncio.to_thread(shrink, data, width)
+
+        self._link.ask(
+            read,
+            lambda image: self._take(wanted, image),
+            lambda _error: self._take(wanted, QImage()),
+            what="read a picture",
+        )
+
+    def _take(self, wanted: Wanted, image: QImage) -> None:
+        self._under_way.discard(wanted)
+        self._kept[wanted] = image
+        self._bytes += image.sizeInBytes()
+        while self._bytes > KEPT_BYTES and len(self._kept) > 1:
+            _, old = self._kept.popitem(last=False)
+            self._bytes -= old.sizeInBytes()
+        self._go_on()
+        self.came.emit()

@@ -1,0 +1,349 @@
+"""Settings, Grants: what runs without asking because an operator said so; each can be taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
+
+from app.components.banner import Banner
+from app.components.buttons import Button, Segmented
+from app.components.empty_state import EmptyState
+from app.components.facts import Fact, Facts
+from app.components.inputs import SearchField
+from app.components.label import Label, Link, rule, surface
+from app.components.section import SectionHead
+from app.components.tables import Cell, Column, DataTable, Kind, Row
+from app.event_loop import ended
+from app.link import ConsoleLink
+from app.look.tokens import SPACE
+from app.screens.base import Navigator, OpenQuery
+from app.shell.sheet import Sheet
+from app.shell.words import clock, count_words, last_heard, plural, short_clock
+from app.state import AppState
+from core.errors import QuarterdeckError
+from core.policy.grants import Grant, scope_words
+from core.text import escape_hidden
+
+REFRESH_PAUSE_MS = 1_000
+COLUMNS = (
+    Column("scope", "What may run", Kind.TEXT, 170, stretch=True, tone="text"),
+    Column("device", "Device", Kind.NAME, 112),
+    Column("author", "Given by", Kind.TEXT, 84, drop=1),
+    Column("left", "Uses left", Kind.NUMBER, 72),
+    Column("used", "Last use", Kind.TIME, 94),
+    Column("ends", "Ends", Kind.TIME, 92),
+    Column("state", "State", Kind.TEXT, 90),
+)
+HOLDS, USED_UP, ENDED, REVOKED = "holds", "used up", "ended", "revoked"
+
+
+def grant_state(grant: Grant) -> str:
+    """Whether it holds, and if not, why."""
+    if grant.revoked_at is not None:
+        return REVOKED
+    if not grant.over:
+        return HOLDS
+    uses = grant.terms.uses
+    return USED_UP if uses is not None and grant.used >= uses else ENDED
+
+
+def grant_scope(grant: Grant) -> str:
+    """Tool and arguments in one line."""
+    terms = grant.terms
+    tool = terms.tool_key.partition("::")[2] or terms.tool_key
+    parts = [
+        f"{name} {'may be anything' if isinstance(one, str) else one.words()}"
+        for name, one in sorted(terms.arguments.items())
+    ]
+    return escape_hidden(f"{tool}: {', '.join(parts)}" if parts else f"{tool}, no argument", keep_lines=False)
+
+
+def uses_left(grant: Grant) -> str:
+    """How often it may still be used."""
+    uses = grant.terms.uses
+    return "any" if uses is None else str(max(0, uses - grant.used))
+
+
+def _names(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
+
+
+def grant_rows(grants: Iterable[Grant]) -> list[Row]:
+    """Rows of the table; what is over is quiet."""
+    rows = []
+    for grant in grants:
+        state, terms = grant_state(grant), grant.terms
+        left = uses_left(grant)
+        rows.append(
+            Row(
+                terms.id,
+                (
+                    grant_scope(grant),
+                    _names(terms.devices),
+                    terms.author,
+                    left if state == HOLDS else "—",
+                    last_heard(grant.last_used_at) if grant.last_used_at else "never",
+                    short_clock(terms.expires),
+                    Cell(
+                        state,
+                        glyph="check" if state == HOLDS else "minus",
+                        tone="" if state == HOLDS else "text3",
+                    ),
+                ),
+                muted=state != HOLDS,
+                order=(
+                    None,
+                    None,
+                    None,
+                    10**9 if left == "any" else int(left),
+                    grant.last_used_at or "",
+                    terms.expires,
+                    None,
+                ),
+            )
+        )
+    return rows
+
+
+def fits_words(grant: Grant, words: str) -> bool:
+    """Whether every word occurs somewhere in the scope, its author or its id."""
+    everything = " ".join([grant.terms.id, grant.terms.author, grant_state(grant), *grant.words]).casefold()
+    return all(word in everything for word in words.casefold().split())
+
+
+class Grants(QWidget):
+    """The table, and the whole scope of the chosen one beside it."""
+
+    def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
+        super().__init__()
+        surface(self, "base")
+        self.setAccessibleName("Grants")
+        self._link, self._nav = link, nav
+        self._grants: dict[str, Grant] = {}
+        self._wanted = ""
+        self._known = False
+        self.banner = Banner()
+        self.search = SearchField("Find a grant", "find by words of its scope", keys="Ctrl+F")
+        self.which = Segmented(
+            [(HOLDS, "In force"), ("over", "Over"), ("all", "All")], "Which grants", in_bar=True
+        )
+        self.table = DataTable(COLUMNS, "Grants")
+        self.details = GrantDetails()
+        self.empty = EmptyState(
+            "No grant lets anything run without asking.",
+            "A grant is given on an approval's card, with Approve for…, and signed with your key. "
+            "It covers exactly what it shows, ends by itself and can be revoked here.",
+        )
+        self._soon = QTimer(self)
+        self._soon.setSingleShot(True)
+        self._soon.setInterval(REFRESH_PAUSE_MS)
+        self._soon.timeout.connect(self.read)
+        self._build()
+        self.search.textChanged.connect(self._show)
+        self.search.down_pressed.connect(self.table.setFocus)
+        self.which.chosen.connect(self._show)
+        self.table.current_changed.connect(lambda key: self.details.show_grant(self._grants.get(key)))
+        self.details.revoke.clicked.connect(self.revoke)
+        self.details.entries.clicked.connect(self._open_entries)
+        self.table.opened.connect(lambda _key: self.details.revoke.setFocus(Qt.FocusReason.TabFocusReason))
+        state.journal_changed.connect(self._read_soon)
+        state.reset.connect(self._read_soon)
+        self._show()
+
+    def _build(self) -> None:
+        head = QWidget()
+        head.setFixedHeight(48)
+        row = QHBoxLayout(head)
+        row.setContentsMargins(SPACE.pane, 0, SPACE.pane, 0)
+        row.setSpacing(SPACE.medium)
+        self.search.setFixedWidth(300)
+        self._count = Label("", "meta", "text3")
+        row.addWidget(Label("Grants", "title"))
+        row.addWidget(self._count)
+        row.addStretch(1)
+        row.addWidget(self.which)
+        row.addWidget(self.search)
+        self.split = QSplitter(Qt.Orientation.Horizontal)
+        self.split.setChildrenCollapsible(False)
+        self.split.setHandleWidth(1)
+        self.split.addWidget(self.table)
+        self.split.addWidget(self.details)
+        self.split.setSizes([740, 320])
+        self.split.setStretchFactor(0, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(head)
+        column.addWidget(rule())
+        column.addWidget(self.banner)
+        column.addWidget(self.split, 1)
+        column.addWidget(self.empty, 1)
+
+    # Reading
+
+    def begin(self, grant: str = "") -> None:
+        """The section comes to the front; `grant` is the one to show."""
+        self._wanted = grant
+        if grant:
+            self.search.clear()
+            self.which.choose("all")
+        self.read()
+
+    def read(self) -> None:
+        """Ask for the grants."""
+        self._link.ask(lambda console: console.grants(), self._came, self._failed, what="list the grants")
+
+    def _read_soon(self) -> None:
+        if self.isVisible() and not self._soon.isActive():
+            self._soon.start()
+
+    def _came(self, grants: list[Grant]) -> None:
+        self._known = True
+        self._grants = {one.terms.id: one for one in grants}
+        if self.banner.kind == "fail":
+            self.banner.hide()
+        self._show()
+        if self._wanted and self.table.choose(self._wanted):
+            self._wanted = ""
+
+    def _failed(self, error: QuarterdeckError) -> None:
+        self.banner.say("fail", error.message, error.info.next)
+
+    def _show(self, *_args: object) -> None:
+        which, words = self.which.current(), self.search.text()
+        shown = [
+            one
+            for one in self._grants.values()
+            if (which == "all" or (grant_state(one) == HOLDS) is (which == HOLDS)) and fits_words(one, words)
+        ]
+        self.table.show_rows(grant_rows(shown))
+        self.table.fit_names()
+        if not self.table.current_key() and shown:
+            self.table.choose(shown[0].terms.id)
+        holds = sum(grant_state(one) == HOLDS for one in self._grants.values())
+        self._count.setText(
+            f"{count_words(holds)} in force, {len(self._grants) - holds} over" if self._known else ""
+        )
+        none = self._known and not self._grants
+        self.empty.setVisible(none)
+        self.split.setVisible(not none)
+        self.details.show_grant(self._grants.get(self.table.current_key()))
+
+    # Wishes
+
+    def revoke(self) -> None:
+        """Ask, and take the chosen grant back."""
+        if (grant := self._grants.get(self.table.current_key())) is not None:
+            self._link.spawn("revoke a grant", self._revoke(grant))
+
+    async def _revoke(self, grant: Grant) -> None:
+        sheet = Sheet(
+            self.window(),
+            "Revoke this grant?",
+            "From now on such calls ask again. What ran under it stays in the journal, and a revoked grant "
+            "cannot be brought back: a new one is given on a card.",
+            width=520,
+        )
+        sheet.add(_scope_label(grant))
+        sheet.add_answer("keep", "Keep it")
+        sheet.add_answer("revoke", "Revoke", "danger")
+        sheet.open()
+        if await ended(sheet.finished) != "revoke":
+            return
+
+        def done(revoked: Grant) -> None:
+            self._grants[revoked.terms.id] = revoked
+            self._show()
+            self._nav.toast("The grant is revoked")
+
+        name = grant.terms.id
+        self._link.ask(
+            lambda console: console.revoke_grant(name), done, self._failed, what="revoke the grant"
+        )
+
+    def _open_entries(self) -> None:
+        if key := self.table.current_key():
+            self._nav.open("journal", OpenQuery(f'kind:grant_given,grant_used,grant_revoked "{key}"'))
+
+
+def _scope_label(grant: Grant) -> Label:
+    lines = "\n".join(escape_hidden(line, keep_lines=False) for line in grant.words)
+    return Label(lines, "mono_small", "text", wrap=True, selectable=True)
+
+
+class GrantDetails(QScrollArea):
+    """The whole scope of one grant, what became of it, and Revoke."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setWidgetResizable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("The chosen grant")
+        self._inner = QWidget()
+        surface(self._inner, "base")
+        self.title = Label("", "mono", selectable=True)
+        self.scope = QVBoxLayout()
+        self.scope.setSpacing(SPACE.tight)
+        self.facts = Facts(104, "What became of the grant")
+        self.revoke = Button("Revoke…", "danger")
+        self.entries = Link("Its entries in the journal")
+        column = QVBoxLayout(self._inner)
+        column.setContentsMargins(SPACE.side_panel, 14, SPACE.side_panel, 14)
+        column.setSpacing(SPACE.small)
+        column.addWidget(self.title)
+        column.addWidget(SectionHead("The whole scope"))
+        column.addLayout(self.scope)
+        column.addWidget(SectionHead("What became of it"))
+        column.addWidget(self.facts)
+        column.addWidget(self.entries, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addSpacing(SPACE.small)
+        column.addWidget(self.revoke, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addStretch(1)
+        self.setWidget(self._inner)
+        self.show_grant(None)
+
+    def show_grant(self, grant: Grant | None) -> None:
+        """Show one grant, or nothing."""
+        self._inner.setVisible(grant is not None)
+        if grant is None:
+            return
+        state, terms = grant_state(grant), grant.terms
+        self.title.setText(terms.id)
+        self._show_scope(grant)
+        facts = [
+            Fact("State", state, tone="text" if state == HOLDS else "text2"),
+            Fact("Given", f"{clock(grant.given_at)} by {terms.author}"),
+            Fact("From request", "…" + terms.approval[-10:], mono=True, full=terms.approval),
+            Fact("Used", plural(grant.used, "time")),
+            Fact("Last use", clock(grant.last_used_at) if grant.last_used_at else "never"),
+            Fact("Ends", clock(terms.expires)),
+            Fact("Tool's contract", terms.contract[:12] + "…", mono=True, full=terms.contract),
+        ]
+        if grant.revoked_at is not None:
+            facts.append(Fact("Revoked", f"{clock(grant.revoked_at)} by {grant.revoked_by}"))
+        self.facts.show_facts(facts)
+        self.revoke.set_off("" if state == HOLDS else f"It is {state} already.")
+
+    def scope_words(self) -> list[str]:
+        """The lines of the scope, as they are shown."""
+        items = (self.scope.itemAt(place) for place in range(self.scope.count()))
+        labels = [item.widget() for item in items if item is not None]
+        return [one.text() for one in labels if isinstance(one, Label)]
+
+    def _show_scope(self, grant: Grant) -> None:
+        until = datetime.fromisoformat(grant.terms.expires).astimezone()
+        words = scope_words(grant.terms, f"{until:%Y-%m-%d %H:%M}")
+        lines = [escape_hidden(line, keep_lines=False) for line in words]
+        if lines == self.scope_words():
+            return
+        while (item := self.scope.takeAt(0)) is not None:
+            if (widget := item.widget()) is not None:
+                widget.hide()
+                widget.setParent(None)
+                widget.deleteLater()
+        for line in lines:
+            self.scope.addWidget(Label(line, wrap=True, selectable=True))

@@ -1,0 +1,344 @@
+"""Settings, Operators: who may approve, which keys lie in this home, which one is unlocked, another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit
+
+from app.components.banner import Notice
+from app.components.buttons import Button
+from app.components.facts import Fact, Facts, short_digest
+from app.components.inputs import Field, TextField
+from app.components.label import Label, Link
+from app.components.section import SectionHead
+from app.components.tables import Cell, Column, DataTable, Kind, Row
+from app.event_loop import ended
+from app.link import ConsoleLink
+from app.screens.base import Navigator, OpenQuery
+from app.screens.settings.base import SettingsSection
+from app.shell.sheet import Sheet
+from app.shell.words import clock
+from app.state import AppState
+from core.errors import QuarterdeckError
+from core.policy.models import Operator
+from core.service.console import Console
+
+COLUMNS = (
+    Column("name", "Operator", Kind.NAME, 120),
+    Column("key", "Key", Kind.MONO, 168),
+    Column("passphrase", "Passphrase", Kind.TEXT, 92),
+    Column("registered", "Registered", Kind.TIME, 130, drop=1),
+    Column("here", "In this home", Kind.TEXT, 110, stretch=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One operator: as the service knows them, as their key lies here, or both."""
+
+    name: str
+    public_key: str
+    has_passphrase: bool
+    registered_at: str = ""
+    registered: bool = False
+    here: bool = False
+    unlocked: bool = False
+    other_key: bool = False
+
+
+def known_operators(state: AppState, nav: Navigator) -> list[Known]:
+    """Registered operators in their order, then keys of this home that nobody registered."""
+    keys = {file.name: file for file in nav.keys.listed}
+    found = []
+    for one in state.operators:
+        file = keys.pop(one.name, None)
+        other = file is not None and file.public_key not in ("", one.public_key)
+        here = file is not None and not other
+        unlocked = here and nav.keys.unlocked == one.name
+        found.append(
+            Known(
+                one.name, one.public_key, one.has_passphrase, one.registered_at, True, here, unlocked, other
+            )
+        )
+    for file in keys.values():
+        unlocked = nav.keys.unlocked == file.name
+        found.append(Known(file.name, file.public_key, file.has_passphrase, here=True, unlocked=unlocked))
+    return found
+
+
+def operator_rows(operators: list[Known]) -> list[Row]:
+    """Rows of the table."""
+    rows = []
+    for one in operators:
+        if one.unlocked:
+            here: str | Cell = Cell("unlocked", icon="key", tone="text")
+        elif one.other_key:
+            here = Cell("another key", glyph="help_rhombus", tone="warn")
+        else:
+            here = "locked" if one.here else "elsewhere"
+        registered: str | Cell = (
+            (clock(one.registered_at, seconds=False) if one.registered_at else "yes")
+            if one.registered
+            else Cell("not yet", tone="warn")
+        )
+        passphrase: str | Cell = "yes" if one.has_passphrase else Cell("none", tone="warn")
+        key = short_digest(one.public_key, "ed25519") if one.public_key else "not readable"
+        rows.append(Row(one.name, (one.name, key, passphrase, registered, here)))
+    return rows
+
+
+class Operators(SettingsSection):
+    """The list, the chosen one, and making a key."""
+
+    def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
+        super().__init__(
+            "Operators",
+            "An approval is a signature by an operator's key. Keys lie in this home; the unlocked one is "
+            "held in this window only, and the service never sees it.",
+        )
+        self._state, self._link, self._nav = state, link, nav
+        self._known: dict[str, Known] = {}
+        self.table = DataTable(COLUMNS, "Operators", sortable=False)
+        self.none = Label("Nobody yet: the first key that is made is taken in.", tone="text2")
+        self.column.addWidget(self.table)
+        self.column.addWidget(self.none)
+        self.facts = Facts(104, "The chosen operator")
+        self.column.addWidget(self.facts)
+        self.unlock = Button("Unlock…", icon="key")
+        self.unlock.clicked.connect(self._unlock_or_lock)
+        self.register = Button("Register…")
+        self.register.clicked.connect(self._register_chosen)
+        self.entries = Link("What they decided")
+        self.entries.clicked.connect(self._open_entries)
+        line = QHBoxLayout()
+        line.setSpacing(12)
+        line.addWidget(self.unlock)
+        line.addWidget(self.register)
+        line.addWidget(self.entries)
+        line.addStretch(1)
+        self.column.addLayout(line)
+        self.head = SectionHead("Make a key")
+        self.column.addWidget(self.head)
+        self.endorsed = Label("", tone="text2", wrap=True)
+        self.column.addWidget(self.endorsed)
+        self._build_form()
+        self.problem = Notice("fail", "")
+        self.problem.hide()
+        self.column.addWidget(self.problem)
+        self.table.current_changed.connect(lambda _key: self._show_chosen())
+        self.table.opened.connect(lambda _key: self.unlock.click())
+        state.control_changed.connect(self.show_state)
+        nav.keys.changed.connect(self.show_state)
+        self.show_state()
+
+    def _build_form(self) -> None:
+        self.name_field = TextField("Name", "letters and digits")
+        self.name_field.setMaxLength(64)
+        self.secret_field = TextField("Passphrase", "at least 10 characters")
+        self.again_field = TextField("Passphrase again", "the same once more")
+        for one in (self.secret_field, self.again_field):
+            one.setEchoMode(QLineEdit.EchoMode.Password)
+            one.textChanged.connect(self._check_form)
+        self.name_field.textChanged.connect(self._check_form)
+        self.make = Button("Create key")
+        self.make.clicked.connect(lambda: self._create(with_passphrase=True))
+        self.again_field.returnPressed.connect(self.make.click)
+        self.name_row = Field("Name on approvals", self.name_field)
+        self.secret_row = Field("Passphrase", self.secret_field)
+        self.again_row = Field("Passphrase again", self.again_field)
+        row = QHBoxLayout()
+        row.setSpacing(12)
+        for field in (self.name_row, self.secret_row, self.again_row):
+            row.addWidget(field, 1, Qt.AlignmentFlag.AlignTop)
+        self.column.addLayout(row)
+        self.without = Link("Without a passphrase")
+        self.without.clicked.connect(lambda: self._create(with_passphrase=False))
+        buttons = QHBoxLayout()
+        buttons.setSpacing(16)
+        buttons.addWidget(self.make)
+        buttons.addWidget(self.without)
+        buttons.addStretch(1)
+        self.column.addLayout(buttons)
+
+    # Showing
+
+    def show_state(self) -> None:
+        """Show who is known, and what is unlocked."""
+        known = known_operators(self._state, self._nav)
+        self._known = {one.name: one for one in known}
+        self.table.show_rows(operator_rows(known))
+        self.table.setVisible(bool(known))
+        self.none.setVisible(not known)
+        self.table.setFixedHeight(self.table.row_height() * (min(len(known), 8) + 1) + 6)
+        if not self.table.current_key() and known:
+            self.table.choose(next((one.name for one in known if one.unlocked), known[0].name))
+        others = bool(self._state.operators)
+        self.head.set_title("Add another operator" if others else "Make a key")
+        signer = self._nav.keys.unlocked
+        if not others:
+            words = "The first operator needs nobody's leave."
+        elif self._may_sign():
+            words = (
+                f"The new operator types a passphrase here; {signer} vouches for the key with a signature."
+            )
+        else:
+            words = "An operator has to vouch for a new one: unlock a registered key first."
+        self.endorsed.setText(words)
+        self._show_chosen()
+        self._check_form()
+
+    def _may_sign(self) -> bool:
+        """Whether the unlocked key can vouch for another one."""
+        one = self._known.get(self._nav.keys.unlocked or "")
+        return one is not None and one.registered and not one.other_key
+
+    def chosen(self) -> Known | None:
+        """The operator under the cursor."""
+        return self._known.get(self.table.current_key())
+
+    def _show_chosen(self) -> None:
+        one = self.chosen()
+        for widget in (self.facts, self.unlock, self.entries):
+            widget.setVisible(one is not None)
+        self.register.setVisible(one is not None and not one.registered)
+        if one is None:
+            return
+        where = "unlocked in this window" if one.unlocked else "in this home, locked"
+        if one.other_key:
+            where = "another key of that name lies here: it cannot sign for them"
+        elif not one.here:
+            where = "not in this home"
+        registered = clock(one.registered_at) if one.registered_at else "registered"
+        self.facts.show_facts(
+            [
+                Fact("Name", one.name),
+                Fact("Public key", one.public_key or "not readable", mono=True),
+                Fact("Their key is", where),
+                Fact("Registered", registered if one.registered else "not with this service"),
+                Fact("Passphrase", "yes" if one.has_passphrase else "none: whoever sits here can sign"),
+            ]
+        )
+        usable = one.here and not one.other_key
+        self.unlock.set_words(
+            "Lock" if one.unlocked else f"Unlock {one.name}…" if one.has_passphrase else "Unlock"
+        )
+        self.unlock.set_off("" if usable else "Their key does not lie in this home.")
+        needs = bool(self._state.operators) and not self._may_sign()
+        off = "Unlock a registered operator's key first: they vouch for this one." if needs else ""
+        self.register.set_off(off if one.public_key else "The key's public half cannot be read.")
+
+    # Unlocking
+
+    def _unlock_or_lock(self) -> None:
+        one = self.chosen()
+        if one is None:
+            return
+        if one.unlocked:
+            self._nav.keys.lock()
+        else:
+            self._link.spawn("unlock a key", self._unlock(one))
+
+    async def _unlock(self, one: Known) -> None:
+        if not one.has_passphrase:
+            try:
+                await self._nav.keys.unlock(one.name, None)
+            except QuarterdeckError as error:
+                self._say(error.message, error.info.next)
+            return
+        sheet = Sheet(
+            self.window(), f"Unlock the key of {one.name}", "It is held in this window until it is locked."
+        )
+        secret = TextField(f"Passphrase of {one.name}")
+        secret.setEchoMode(QLineEdit.EchoMode.Password)
+        sheet.add(Field("Passphrase", secret))
+        sheet.add_answer("cancel", "Cancel")
+        unlock = sheet.add_answer("unlock", "Unlock", "primary", closes=False)
+
+        async def attempt() -> None:
+            unlock.set_off("The key is being opened.")
+            try:
+                await self._nav.keys.unlock(one.name, secret.text())
+            except QuarterdeckError as error:
+                sheet.say(error.message)
+                unlock.set_off("")
+                secret.selectAll()
+                secret.setFocus()
+            else:
+                sheet.finish("unlock")
+
+        unlock.clicked.connect(lambda: self._link.spawn("open the key", attempt()))
+        secret.returnPressed.connect(unlock.click)
+        sheet.open(secret)
+        await ended(sheet.finished)
+
+    # Making and registering
+
+    def _check_form(self) -> None:
+        name, secret, again = (
+            self.name_field.text().strip(),
+            self.secret_field.text(),
+            self.again_field.text(),
+        )
+        taken = name in self._known
+        self.name_row.set_error("There is an operator of that name already." if taken else "")
+        differ = bool(again) and again != secret
+        self.again_row.set_error("The two are not the same." if differ else "")
+        needs = (
+            "Unlock a registered operator's key first."
+            if self._state.operators and not self._may_sign()
+            else ""
+        )
+        reason = needs or ("The name is taken." if taken else "") or ("" if name else "Type a name first.")
+        typed = "" if secret and secret == again else "Type the passphrase twice."
+        self.make.set_off(reason or typed)
+        self.without.setEnabled(not reason)
+        self.without.setToolTip(reason)
+
+    def _create(self, with_passphrase: bool) -> None:
+        name, secret = self.name_field.text().strip(), self.secret_field.text()
+        self._say("")
+        self.make.set_off("The key is being made.")
+        first = not self._state.operators
+
+        async def create(console: Console) -> Operator:
+            keys = self._nav.keys
+            make = keys.create if first else keys.create_other
+            made = await make(name, secret if with_passphrase else None)
+            return await console.register_operator(made, None if first else keys.endorse(made))
+
+        self._link.ask(create, self._made, self._failed, what="make an operator key")
+
+    def _made(self, operator: Operator) -> None:
+        for field in (self.name_field, self.secret_field, self.again_field):
+            field.clear()
+        self._nav.toast(f"{operator.name} can approve now")
+
+    def _register_chosen(self) -> None:
+        one = self.chosen()
+        if one is None or one.registered:
+            return
+        operator = Operator(name=one.name, public_key=one.public_key, has_passphrase=one.has_passphrase)
+        first = not self._state.operators
+        self._say("")
+
+        async def register(console: Console) -> Operator:
+            endorsed = None if first else self._nav.keys.endorse(operator)
+            return await console.register_operator(operator, endorsed)
+
+        self._link.ask(register, self._made, self._failed, what="register an operator")
+
+    def _failed(self, error: QuarterdeckError) -> None:
+        self.show_state()
+        self._say(error.message, error.info.next)
+
+    def _say(self, problem: str, next_step: str = "") -> None:
+        if problem:
+            self.problem.say("fail", problem, next_step)
+        self.problem.setVisible(bool(problem))
+
+    def _open_entries(self) -> None:
+        if (one := self.chosen()) is not None:
+            query = f'kind:approval_given,approval_denied,grant_given actor:"operator:{one.name}"'
+            self._nav.open("journal", OpenQuery(query))

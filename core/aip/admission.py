@@ -1,0 +1,88 @@
+"""How a device becomes a link, whichever side dialled: it speaks first, and is answered once.
+
+device ── register ───────────► console    role, name
+device ◄─ heartbeat/ok ──────── console    before anything else; then on_connected(link)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from datetime import UTC, datetime
+
+import structlog
+from websockets.asyncio.connection import Connection
+from websockets.exceptions import ConnectionClosed
+
+from core.aip.events import LinkEvents, RefusedAttempt
+from core.aip.frames import acknowledgement, clock_offset_ms, complaint
+from core.aip.limits import LinkLimits
+from core.aip.link import DeviceLink
+from core.aip.messages import ClientMessage, read_client_frame
+from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
+
+log = structlog.get_logger(__name__)
+
+
+async def read_registration(connection: Connection, expected: str, limits: LinkLimits) -> ClientMessage:
+    """The first frame of a connection, when it is the registration of the device `expected`.
+
+    Raises:
+        BadInput: it registers as something or somebody else.
+        DeviceError: it is no registration, or none came in time.
+        ConnectionClosed: it went away before.
+    """
+    try:
+        async with asyncio.timeout(limits.register_s):
+            frame = await connection.recv(decode=False)
+    except TimeoutError:
+        raise DeviceError(f"No registration came within {limits.register_s:g} s", ErrorCode.TIMEOUT) from None
+    if len(frame) > limits.register_bytes:
+        raise BadInput(f"A registration has at most {limits.register_bytes} bytes", ErrorCode.TOO_LARGE)
+    hello = read_client_frame(frame)
+    if hello.type != "register":
+        raise DeviceError(f"The first frame must be register, not {hello.type}", ErrorCode.PROTOCOL_ERROR)
+    if hello.client_type == "constellation":
+        raise BadInput("The role constellation is not served here")
+    if not hello.client_id:
+        raise BadInput("A registration needs a client_id")
+    if not hmac.compare_digest(
+        hello.client_id.encode("utf-8", "surrogatepass"), expected.encode("utf-8", "surrogatepass")
+    ):
+        raise BadInput("client_id is not the device this token is for")
+    return hello
+
+
+async def serve(
+    link: DeviceLink, hello: ClientMessage, connection: Connection, events: LinkEvents, limits: LinkLimits
+) -> str:
+    """Acknowledge a registration and serve the link to its end; returns why it ended."""
+    reason = "the service failed"
+    link.clock_offset_ms = clock_offset_ms(hello.timestamp, datetime.now(UTC), 0.0)
+    connected = False
+    try:
+        await connection.send(acknowledgement(sorted(link.features), limits.heartbeat_s))
+        connected = True
+        events.on_connected(link)
+        reason = await link.listen()
+    except ConnectionClosed:
+        reason = "it closed while it registered"
+    except asyncio.CancelledError:
+        reason = "the console hangs up"
+        raise
+    finally:
+        link.end(reason)
+        if connected:
+            events.on_lost(link, reason)
+        else:
+            events.on_refused(RefusedAttempt(reason, link.peer, link.name))
+    return reason
+
+
+async def say_no(connection: Connection, error: QuarterdeckError) -> None:
+    """Tell a device why it is refused, and close politely."""
+    try:
+        await connection.send(complaint(error))
+        await connection.close(1000)
+    except ConnectionClosed:
+        return

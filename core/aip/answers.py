@@ -1,0 +1,181 @@
+"""The command frames of one link that wait for their results, and those that nobody waits for any more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from core.aip.blobs import HeldBlobs
+from core.aip.error_text import read_error_text
+from core.aip.events import LateAnswer
+from core.aip.extras import BLOB_KEY
+from core.aip.messages import ClientMessage, Result
+from core.errors import DeviceError, ErrorCode
+
+log = structlog.get_logger(__name__)
+
+_FORGOTTEN_KEPT = 1024
+# Also where a tool's own key was escaped.
+_BLOB_WORD = f'{BLOB_KEY}"'.encode()
+
+
+class LinkLost(DeviceError):
+    """The link ended after sending had begun, so the device may have seen the command."""
+
+    default_code = ErrorCode.OUTCOME_UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """One command frame on its way: its calls in order, and the answer to come."""
+
+    call_ids: list[str | None]
+    answer: asyncio.Future[list[Result]]
+
+
+class PendingAnswers:
+    """Brings results to whoever waits for them, by response id."""
+
+    def __init__(self, name: str, on_late: Callable[[LateAnswer], None], blobs: HeldBlobs | None) -> None:
+        self._name = name
+        self._on_late = on_late
+        self._blobs = blobs
+        self._pending: dict[str, Pending] = {}
+        self._given_up: OrderedDict[str, list[str | None]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    @property
+    def given_up(self) -> int:
+        """How many frames may still be answered late."""
+        return len(self._given_up)
+
+    def has_call(self, call_id: str) -> bool:
+        """Whether this call waits for its result."""
+        return any(call_id in pending.call_ids for pending in self._pending.values())
+
+    def expect(self, response_id: str, call_ids: list[str | None]) -> Pending:
+        """Begin to wait; every `expect` is ended by one `leave`."""
+        pending = Pending(call_ids, asyncio.get_running_loop().create_future())
+        self._pending[response_id] = pending
+        return pending
+
+    def leave(self, response_id: str, pending: Pending) -> None:
+        """Stop waiting, answered or not; an answer from now on is late."""
+        if self._pending.pop(response_id, None) is not None:
+            self._given_up[response_id] = pending.call_ids
+            if len(self._given_up) > _FORGOTTEN_KEPT:
+                self._given_up.popitem(last=False)
+        if self._blobs and not self._pending and not self._given_up:
+            self._blobs.clear()
+        if pending.answer.done() and not pending.answer.cancelled():
+            # Retrieved here too, so that an error which nobody awaited is not reported as lost.
+            pending.answer.exception()
+
+    def end(self, reason: str) -> None:
+        """Fail everything that still waits: the link is gone."""
+        for pending in self._pending.values():
+            self._fail(
+                pending,
+                LinkLost(f"The link to {self._name} was lost: {reason}; the command may have run"),
+            )
+
+    def take(self, message: ClientMessage, data: bytes) -> bool:
+        """Hand results to whoever waits for them; false when nobody ever asked."""
+        response_id = message.prev_response_id or ""
+        results = message.action_results or []
+        pending = self._pending.pop(response_id, None)
+        names_blobs = self._blobs is not None and _BLOB_WORD in data
+        if pending is None:
+            return self._take_late(response_id, results, names_blobs)
+        wrong = _mismatch(pending.call_ids, results) or (self._fill(results) if names_blobs else None)
+        if wrong is not None:
+            self._fail(pending, DeviceError(f"{self._name} answered wrongly: {wrong}", ErrorCode.BAD_RESULT))
+        elif not pending.answer.done():
+            pending.answer.set_result(results)
+        return True
+
+    def _take_late(self, response_id: str, results: list[Result], names_blobs: bool) -> bool:
+        """Pass on what nobody waits for any more; false when nobody ever asked."""
+        call_ids = self._given_up.get(response_id)
+        if call_ids is None:
+            return False
+        wrong = _mismatch(call_ids, results)
+        if names_blobs:
+            wrong = wrong or self._fill(results)
+        self._late(response_id, results, wrong or "")
+        return True
+
+    def _late(self, response_id: str, results: list[Result], problem: str) -> bool:
+        call_ids = self._given_up.pop(response_id, None)
+        if call_ids is None:
+            return False
+        log.warning("late answer", device=self._name, results=len(results), problem=problem)
+        self._on_late(LateAnswer(tuple(call_ids), tuple(results), problem))
+        return True
+
+    def inherit(self, before: PendingAnswers) -> None:
+        """Know what was given up on an earlier link of the same device: its answer may come over this one."""
+        self._given_up = OrderedDict([*before._given_up.items(), *self._given_up.items()])
+        while len(self._given_up) > _FORGOTTEN_KEPT:
+            self._given_up.popitem(last=False)
+
+    def _fill(self, results: list[Result]) -> str | None:
+        assert self._blobs is not None
+        try:
+            self._blobs.put_back(results)
+        except DeviceError as error:
+            return error.message
+        return None
+
+    def take_error(self, message: ClientMessage) -> None:
+        """End the wait for the frame that a device says it could not serve."""
+        pending = self._pending.get(message.prev_response_id or "")
+        if pending is not None:
+            told = read_error_text(message.error or "no reason given", ErrorCode.PROTOCOL_ERROR)
+            self._fail(
+                pending,
+                DeviceError(f"{self._name} could not serve the frame: {told.message}", ErrorCode.BAD_RESULT),
+            )
+        else:
+            told_late = f"it could not serve the frame: {message.error or 'no reason given'}"
+            self._late(message.prev_response_id or "", [], told_late)
+
+    def fail_malformed(self, data: bytes, fault: DeviceError) -> None:
+        """Where malformed results still say which command they answer, end that wait now."""
+        if not self._pending and not self._given_up:
+            return
+        try:
+            frame = json.loads(data)
+        except (ValueError, RecursionError):
+            return
+        response_id = frame.get("prev_response_id") if isinstance(frame, dict) else None
+        pending = self._pending.get(response_id) if isinstance(response_id, str) else None
+        if pending is not None:
+            self._fail(
+                pending,
+                DeviceError(
+                    f"{self._name} sent a result that is not AIP: {fault.message}", ErrorCode.BAD_RESULT
+                ),
+            )
+        elif isinstance(response_id, str):
+            self._late(response_id, [], f"it is not AIP: {fault.message}")
+
+    def _fail(self, pending: Pending, error: DeviceError) -> None:
+        if not pending.answer.done():
+            pending.answer.set_exception(error)
+
+
+def _mismatch(call_ids: list[str | None], results: list[Result]) -> str | None:
+    if len(results) != len(call_ids):
+        return f"{len(results)} results for {len(call_ids)} commands"
+    for wanted, result in zip(call_ids, results, strict=True):
+        if result.call_id != wanted:
+            return f"a result for call {result.call_id}, where {wanted} was next"
+    return None

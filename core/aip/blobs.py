@@ -1,0 +1,113 @@
+"""Binary frames that wait for the result which names them, and their way back into it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from core.aip.extras import BLOB_KEY, Blob, unescaped
+from core.aip.limits import LinkLimits
+from core.aip.messages import Result
+from core.errors import DeviceError, ErrorCode
+
+# Where a picture travels as text, and where its bytes stand once they are back.
+BASE64_KEY = "data_base64"
+BYTES_KEY = "data_bytes"
+_MOST_DEPTH = 200
+
+
+@dataclass(slots=True)
+class _Held:
+    media_type: str
+    data: bytes
+    arrivals: int = 1
+
+
+class HeldBlobs:
+    """The binary frames of one link that no result has named yet, bounded in number and bytes."""
+
+    def __init__(self, limits: LinkLimits) -> None:
+        self._limits = limits
+        self._held: dict[str, _Held] = {}
+        self._arrivals = 0
+        self.bytes_held = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def has_room(self, size: int) -> bool:
+        """Whether one more of `size` bytes would be kept."""
+        return self._arrivals < self._limits.held_blobs and self.bytes_held + size <= self._limits.held_bytes
+
+    def keep(self, head: Blob, data: bytes) -> None:
+        """Hold a blob that `has_room` admitted; the same bytes may come once for each result."""
+        self._arrivals += 1
+        known = self._held.get(head.sha256)
+        if known is not None:
+            known.arrivals += 1
+            return
+        self._held[head.sha256] = _Held(head.media_type, data)
+        self.bytes_held += len(data)
+
+    def clear(self) -> None:
+        """Let go of everything; nobody waits for it any more."""
+        self._held.clear()
+        self._arrivals = self.bytes_held = 0
+
+    def put_back(self, results: list[Result]) -> None:
+        """Replace every `{"$blob": sha256}` in the results, let go of what was named, and give the tools'
+        own keys of that kind their names back.
+
+        A text becomes text again. Anything else becomes `data_bytes` with its `media_type` in the object that
+        named it, or in the one that had the reference where its base64 text would be.
+
+        Raises:
+            DeviceError: a result names a blob that never came (code `bad_result`).
+        """
+        used: set[str] = set()
+        try:
+            for result in results:
+                result.result = self._filled(result.result, used, 0)
+        finally:
+            for sha256 in used:
+                self._release(sha256)
+
+    def _release(self, sha256: str) -> None:
+        held = self._held[sha256]
+        held.arrivals -= 1
+        self._arrivals -= 1
+        if held.arrivals == 0:
+            del self._held[sha256]
+            self.bytes_held -= len(held.data)
+
+    def _filled(self, value: Any, used: set[str], depth: int) -> Any:
+        if depth > _MOST_DEPTH:
+            return value
+        if isinstance(value, list):
+            return [self._filled(one, used, depth + 1) for one in value]
+        if not isinstance(value, dict):
+            return value
+        if BLOB_KEY in value:
+            held = self._named(value[BLOB_KEY], used)
+            if held.media_type.startswith("text/"):
+                return held.data.decode("utf-8", "backslashreplace")
+            return self._with_bytes(value, BLOB_KEY, held, used, depth)
+        encoded = value.get(BASE64_KEY)
+        if isinstance(encoded, dict) and BLOB_KEY in encoded:
+            held = self._named(encoded[BLOB_KEY], used)
+            return self._with_bytes(value, BASE64_KEY, held, used, depth)
+        return {unescaped(key): self._filled(one, used, depth + 1) for key, one in value.items()}
+
+    def _with_bytes(
+        self, value: dict[str, Any], instead_of: str, held: _Held, used: set[str], depth: int
+    ) -> dict[str, Any]:
+        beside = {key: one for key, one in value.items() if key != instead_of}
+        rest = self._filled(beside, used, depth + 1)
+        return {"media_type": held.media_type, **rest, BYTES_KEY: held.data}
+
+    def _named(self, sha256: Any, used: set[str]) -> _Held:
+        held = self._held.get(sha256) if isinstance(sha256, str) else None
+        if held is None:
+            raise DeviceError("a result names bytes that never came", ErrorCode.BAD_RESULT)
+        used.add(sha256)
+        return held

@@ -1,0 +1,159 @@
+"""Frames as the console writes them, and how it reads what is not plain AIP."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import uuid4
+
+from pydantic import Discriminator, TypeAdapter, ValidationError
+
+from core import __version__
+from core.aip.error_text import error_text
+from core.aip.extras import (
+    Grounds,
+    Metrics,
+    Progress,
+    ToolsChanged,
+    Welcome,
+)
+from core.aip.messages import ClientMessage, Command, FrameStatus, ServerMessage, now_stamp
+from core.errors import DeviceError, ErrorCode, QuarterdeckError
+
+_LONGEST_DEADLINE = 86_400.0
+_SNIFFED = 4096
+_OURS = b'"quarterdeck.'
+_EXTRA_FRAME: TypeAdapter[Progress | ToolsChanged] = TypeAdapter(
+    Annotated[Progress | ToolsChanged, Discriminator("type")]
+)
+
+
+def acknowledgement(features: Sequence[str] = (), heartbeat_s: float = 20.0) -> str:
+    """The frame that accepts a registration or answers a heartbeat.
+
+    `features` are those agreed with a device that announced any; a stock device sees plain AIP.
+    """
+    welcome = Welcome(version=__version__, features=sorted(features), heartbeat_s=heartbeat_s)
+    return ServerMessage(
+        type="heartbeat",
+        status=FrameStatus.OK,
+        timestamp=now_stamp(),
+        response_id=str(uuid4()),
+        result={"quarterdeck": welcome.model_dump()} if features else None,
+    ).model_dump_json()
+
+
+def complaint(error: QuarterdeckError) -> str:
+    """The frame that says what was wrong with one of a device's."""
+    return ServerMessage(
+        type="error",
+        status=FrameStatus.ERROR,
+        error=error_text(error),
+        timestamp=now_stamp(),
+        response_id=str(uuid4()),
+    ).model_dump_json()
+
+
+def command_frame(commands: Sequence[Command], agent_name: str, session_id: str, response_id: str) -> bytes:
+    """The frame that carries commands, as a stock server would write it."""
+    message = ServerMessage(
+        type="command",
+        status=FrameStatus.CONTINUE,
+        agent_name=agent_name,
+        process_name="",
+        root_name="",
+        actions=list(commands),
+        session_id=session_id,
+        task_name=session_id,
+        timestamp=now_stamp(),
+        response_id=response_id,
+    )
+    return message.model_dump_json().encode()
+
+
+def with_terms(commands: Sequence[Command], grounds: Sequence[Grounds], timeout: float) -> list[Command]:
+    """The commands with their deadline, a little before ours, and what they were permitted on."""
+    deadline = min(timeout - min(1.0, timeout / 10), _LONGEST_DEADLINE)
+    told: list[Command] = []
+    for index, command in enumerate(commands):
+        why = grounds[index] if index < len(grounds) else Grounds()
+        terms = {"deadline_s": deadline, "digest": why.digest, "approval": why.approval}
+        told.append(command.model_copy(update={"quarterdeck": terms}))
+    return told
+
+
+def without_terms(commands: Sequence[Command]) -> list[Command]:
+    """The commands as a stock device is sent them."""
+    return [
+        command if command.quarterdeck is None else command.model_copy(update={"quarterdeck": None})
+        for command in commands
+    ]
+
+
+def read_extra_frame(data: bytes) -> Progress | ToolsChanged | None:
+    """A frame of ours; None when it is none, or a broken one."""
+    if data.find(_OURS, 0, _SNIFFED) < 0:
+        return None
+    try:
+        return _EXTRA_FRAME.validate_json(data)
+    except ValidationError:
+        return None
+
+
+def spoofed(message: ClientMessage, name: str) -> str | None:
+    """What a frame claims that the registered connection of `name` may not; None when all is well."""
+    if message.client_id is not None and message.client_id != name:
+        return "client_id does not match the registered connection"
+    if message.client_type not in {None, "device"}:
+        return "client_type does not match the registered connection"
+    return None
+
+
+def refuse_nan(data: bytes) -> None:
+    """Refuse NaN and infinities, which Python's parsers take for JSON and nobody else does.
+
+    Raises:
+        DeviceError: there is one outside of texts (code `protocol_error`).
+    """
+    if b"NaN" not in data and b"Infinity" not in data:
+        return
+
+    def refuse(word: str) -> None:
+        raise DeviceError(f"Not an AIP frame: {word} is not JSON", ErrorCode.PROTOCOL_ERROR)
+
+    try:
+        json.loads(data, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise DeviceError(f"Not an AIP frame: {error}", ErrorCode.PROTOCOL_ERROR) from error
+
+
+def clock_offset_ms(timestamp: str | None, received: datetime, round_trip_s: float) -> float | None:
+    """How far a device's clock is ahead of ours; None when its timestamp says nothing.
+
+    Its frame was half a round trip on its way when we received it.
+    """
+    if not timestamp or len(timestamp) > 64:
+        return None
+    try:
+        there = datetime.fromisoformat(timestamp)
+        if there.tzinfo is None:
+            return None
+        offset = (there - received).total_seconds() + round_trip_s / 2
+    except (ValueError, OverflowError):
+        return None
+    return round(offset * 1000, 1) if math.isfinite(offset) else None
+
+
+def metrics_of(metadata: dict[str, Any] | None) -> Metrics | None:
+    """The metrics in a heartbeat's metadata; None when there are none, or nonsense."""
+    ours = (metadata or {}).get("quarterdeck")
+    told = ours.get("metrics") if isinstance(ours, dict) else None
+    if not isinstance(told, dict):
+        return None
+    try:
+        return Metrics.model_validate(told)
+    except ValidationError:
+        return None

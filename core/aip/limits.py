@@ -1,0 +1,71 @@
+"""How much a device may send, and how long things may take: the bounds of one link and of the door."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+_MEBIBYTE = 1024 * 1024
+_BYTES_OF_ONE_FRAME = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLimits:
+    """Times in seconds, sizes in bytes.
+
+    `takeover_s` is how long a link has to prove that it lives when its device comes a second time.
+    `max_outgoing_bytes` is what a device is known to take. `flood_*` bound the frames that nobody asked for;
+    answers to commands are free, and a large frame counts as many. `progress_*` bound the progress of one
+    call. `held_*` bound binary frames that wait for the result which names them. `queue_*` bound what waits
+    for its turn at a device that takes one frame at a time. `door_*` bound the connections that have not
+    registered yet: all together, and those of one far address. `returns_*` bound how often one device
+    registers: each time is in the journal, and its tools are listed. What it registers with is kept as long
+    as its link, so it is bounded by `register_bytes`.
+    """
+
+    register_s: float = 10.0
+    ping_s: float = 20.0
+    pong_s: float = 20.0
+    close_s: float = 2.0
+    cancel_s: float = 5.0
+    takeover_s: float = 3.0
+    heartbeat_s: float = 20.0
+    max_incoming_bytes: int = 32 * _MEBIBYTE
+    register_bytes: int = 512 * 1024
+    max_outgoing_bytes: int = 60 * _MEBIBYTE
+    flood_burst: float = 100.0
+    flood_per_s: float = 20.0
+    progress_burst: float = 200.0
+    progress_per_s: float = 50.0
+    held_blobs: int = 64
+    held_bytes: int = 96 * _MEBIBYTE
+    queue_most: int = 256
+    queue_s: float = 600.0
+    door_most: int = 1024
+    door_most_of_one: int = 64
+    returns_burst: float = 60.0
+    returns_per_s: float = 0.5
+
+
+@dataclass(slots=True)
+class Allowance:
+    """A token bucket over frames: `burst` at once, `per_s` more each second."""
+
+    burst: float
+    per_s: float
+    left: float = field(init=False)
+    at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left, self.at = self.burst, time.monotonic()
+
+    def spend(self, size: int) -> bool:
+        """Take one frame of `size` bytes; false when the sender has used its allowance up."""
+        now = time.monotonic()
+        self.left = min(self.burst, self.left + (now - self.at) * self.per_s)
+        self.at = now
+        cost = 1 + size // _BYTES_OF_ONE_FRAME
+        if cost > self.left:
+            return False
+        self.left -= cost
+        return True

@@ -1,0 +1,146 @@
+"""What two ends need to find and trust each other, as one line to paste.
+
+`qd1.` + base64url of canonical JSON `{"f": fingerprint, "n": name, "t": token, "u": url}` + `.` + the first
+8 hexadecimal digits of that JSON's SHA-256, so that a typing error is noticed. Whoever listens makes the
+string and whoever dials is given it: the console for a device that dials in, the device for a console that
+dials out.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import re
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from core.canonical import canonical_bytes
+from core.errors import BadInput
+
+_MARK = "qd1"
+_CHECK_DIGITS = 8
+_LONGEST = 16_384
+_TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+_LONGEST_NAME = 200
+_LOOPBACK_NAMES = {"localhost", "ip6-localhost"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """One end's address, the device's name, the token, and the certificate to pin.
+
+    `fingerprint` is the SHA-256 of the listener's certificate in lower-case hexadecimal; empty where the
+    link stays on one computer, or where the system's certificate authorities are to be believed.
+    """
+
+    url: str
+    name: str
+    token: str = field(repr=False)
+    fingerprint: str = ""
+
+
+def encode_pairing(pairing: Pairing) -> str:
+    """The line that `decode_pairing` reads.
+
+    Raises:
+        BadInput: a part of it is not what it should be.
+    """
+    _check(pairing)
+    data = canonical_bytes(
+        {"u": pairing.url, "n": pairing.name, "t": pairing.token, "f": pairing.fingerprint}
+    )
+    return f"{_MARK}.{base64.urlsafe_b64encode(data).rstrip(b'=').decode()}.{_check_of(data)}"
+
+
+def decode_pairing(text: str) -> Pairing:
+    """Read a pairing string; spaces and line breaks inside it are passed over.
+
+    Raises:
+        BadInput: it is no pairing string, or was damaged on its way; never with the token in it.
+    """
+    packed = "".join(text.split())
+    if not packed:
+        raise BadInput("The pairing string is empty")
+    if len(packed) > _LONGEST:
+        raise BadInput(f"A pairing string has at most {_LONGEST} characters")
+    parts = packed.split(".")
+    if parts[0] != _MARK:
+        raise BadInput(f"A pairing string begins with {_MARK}. (is the whole line there?)")
+    if len(parts) != 3 or len(parts[2]) != _CHECK_DIGITS:
+        raise BadInput("The pairing string is not complete: its end is missing")
+    try:
+        data = base64.b64decode(parts[1] + "=" * (-len(parts[1]) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise BadInput("The pairing string has characters that do not belong in it") from None
+    if not hmac.compare_digest(_check_of(data).encode(), parts[2].lower().encode()):
+        raise BadInput("The pairing string was altered or cut on its way; copy it again")
+    return _read(data)
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether an address's host is this computer itself."""
+    if not host:
+        return False
+    if host.lower() in _LOOPBACK_NAMES:
+        return True
+    try:
+        return ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def check_url(url: str) -> None:
+    """Refuse an address that no link may use.
+
+    Raises:
+        BadInput: not ws:// or wss://, no host, or ws:// to another computer.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise BadInput(f"This is not an address: {error}") from None
+    if parts.scheme not in {"ws", "wss"} or not host or port == 0:
+        raise BadInput("A link's address begins with ws:// or wss:// and names a host")
+    if parts.fragment or "@" in parts.netloc:
+        raise BadInput("A link's address has no # and no user name in it; its token is given apart from it")
+    if parts.scheme == "ws" and not is_loopback(host):
+        raise BadInput(
+            f"ws:// is not encrypted and is only used on one computer; {host} is another one. "
+            "Use wss:// with the fingerprint of its certificate (its pairing string has both)"
+        )
+
+
+def _check(pairing: Pairing) -> None:
+    check_url(pairing.url)
+    if not pairing.name.strip() or len(pairing.name) > _LONGEST_NAME or not pairing.name.isprintable():
+        raise BadInput("The pairing string names no device")
+    if not _TOKEN.fullmatch(pairing.token):
+        raise BadInput("The token of the pairing string is none")
+    if pairing.fingerprint and not _FINGERPRINT.fullmatch(pairing.fingerprint):
+        raise BadInput("The fingerprint is not a SHA-256 in hexadecimal")
+
+
+def _check_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:_CHECK_DIGITS]
+
+
+def _read(data: bytes) -> Pairing:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        raise BadInput("The pairing string holds no pairing") from None
+    if not isinstance(found, dict):
+        raise BadInput("The pairing string holds no pairing")
+    parts = [found.get(key) for key in ("u", "n", "t", "f")]
+    if not all(isinstance(part, str) for part in parts):
+        raise BadInput("The pairing string holds no pairing")
+    url, name, token, fingerprint = (str(part) for part in parts)
+    pairing = Pairing(url, name, token, fingerprint)
+    _check(pairing)
+    return pairing

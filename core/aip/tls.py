@@ -1,0 +1,144 @@
+"""Encryption of links: a certificate of one's own, known by its SHA-256 fingerprint alone.
+
+Nobody signs these certificates, so no name and no date in them is believed. Whoever dials knows the one
+fingerprint that the far end must show, from pairing, and looks at it before any byte of its own goes out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from core.errors import BadInput
+
+CERTIFICATE = "link-certificate.pem"
+KEY = "link-key.pem"
+_YEARS = 30
+_HEX = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A certificate with its key, both PEM files. `fingerprint` is the SHA-256 of its DER form."""
+
+    certificate: Path
+    key: Path
+    fingerprint: str
+
+
+def load_or_make_identity(folder: Path, name: str = "quarterdeck") -> Identity:
+    """The identity kept in `folder`, made there when there is none.
+
+    Raises:
+        BadInput: what is there cannot be read, or its key may be read by others.
+    """
+    certificate, key = folder / CERTIFICATE, folder / KEY
+    if not certificate.exists() and not key.exists():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(certificate, key, name)
+    try:
+        der = ssl.PEM_cert_to_DER_cert(certificate.read_text("ascii"))
+        mode = key.stat().st_mode
+    except (OSError, ValueError) as error:
+        raise BadInput(f"The link certificate in {folder} cannot be read: {error}") from error
+    if os.name == "posix" and mode & 0o077:
+        raise BadInput(f"The key {key} may be read by others; make it private (chmod 600) or remove it")
+    return Identity(certificate, key, fingerprint_of(der))
+
+
+def fingerprint_of(der: bytes) -> str:
+    """The SHA-256 of a certificate's DER form, in lower-case hexadecimal."""
+    return hashlib.sha256(der).hexdigest()
+
+
+def server_context(identity: Identity) -> ssl.SSLContext:
+    """What a listener encrypts with.
+
+    Raises:
+        BadInput: certificate and key cannot be used together.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(identity.certificate, identity.key)
+    except (OSError, ssl.SSLError) as error:
+        raise BadInput(f"The link certificate {identity.certificate} cannot be used: {error}") from error
+    return context
+
+
+def pinned_client_context(fingerprint: str) -> ssl.SSLContext:
+    """What a dialler encrypts with: only the certificate of this fingerprint is accepted.
+
+    The check is a part of the handshake, so with another certificate there is no connection to send over;
+    the error is `ssl.SSLCertVerificationError`.
+
+    Raises:
+        BadInput: it is no SHA-256 in hexadecimal.
+    """
+    pin = fingerprint.replace(":", "").lower()
+    if len(pin) != 64 or not set(pin) <= _HEX:
+        raise BadInput("A fingerprint is a SHA-256 in hexadecimal, 64 digits")
+
+    def check(der: bytes | None) -> None:
+        if der is None or not hmac.compare_digest(fingerprint_of(der), pin):
+            raise ssl.SSLCertVerificationError("the certificate is not the one that was paired")
+
+    class PinnedObject(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            super().do_handshake()
+            check(self.getpeercert(True))
+
+    class PinnedSocket(ssl.SSLSocket):
+        def do_handshake(self, block: bool = False) -> None:
+            super().do_handshake(block)
+            check(self.getpeercert(True))
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # The fingerprint takes the place of names and authorities.
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.sslobject_class = PinnedObject
+    context.sslsocket_class = PinnedSocket
+    return context
+
+
+def _make(certificate: Path, key: Path, name: str) -> None:
+    # Importing cryptography takes a while, and only making needs it.
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    private = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name[:64])])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        # A day of grace: clocks of devices differ, and pinned certificates are not judged by dates anyway.
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=365 * _YEARS))
+        .sign(private, hashes.SHA256())
+    )
+    pem: Any = serialization.Encoding.PEM
+    secret = private.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    _write_new(key, secret, 0o600)
+    _write_new(certificate, signed.public_bytes(pem), 0o644)
+
+
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    """Write a file that was not there, with its mode from the first byte on."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,58 @@
+"""What every command shares: its options, and its way to a console."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from core.cli.session import Session, open_session
+from core.home import Home
+from core.service import exit_codes
+
+EVERYWHERE = "Every command also takes --home DIR and --json."
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What holds for every command."""
+
+    home: Home
+    json: bool
+
+
+Work = Callable[[Session], Coroutine[Any, Any, int | None]]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+HomeOption = Annotated[str | None, typer.Option("--home", help="The home to use.", metavar="DIR")]
+
+
+def in_session(
+    context: typer.Context, work: Work, wait_for_devices: bool = False, device: str | None = None
+) -> None:
+    """Run `work` on a console and exit with its code; devices that are starting may be waited for.
+
+    `device` is one that is waited for too, wherever it is.
+    """
+    given: Given = context.obj
+
+    async def whole() -> int:
+        _end_on_signals()
+        async with open_session(given.home, wait_for_devices, device) as session:
+            return await work(session) or exit_codes.DONE
+
+    raise typer.Exit(asyncio.run(whole()))
+
+
+def _end_on_signals() -> None:
+    """SIGTERM and SIGHUP end a command in order, as Ctrl+C does: what it hosts must not be left behind."""
+    this = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    for name in ("SIGTERM", "SIGHUP"):
+        # Windows has neither in its loop.
+        if this is not None and sys.platform != "win32":
+            loop.add_signal_handler(getattr(signal, name), this.cancel)

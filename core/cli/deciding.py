@@ -1,0 +1,183 @@
+"""Deciding at a terminal: answers, grants and operators, done over the door with a key unlocked here."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from core.cli.call import card, of_words
+from core.cli.output import as_json, facts, lines, note, one_line, say, table
+from core.cli.session import Session
+from core.cli.signing import Unlocking, endorse, unlock
+from core.errors import BadInput
+from core.ids import new_id
+from core.policy.grants import GrantTerms, exact_arguments, scope_words
+from core.policy.models import Approval, ApprovalState
+from core.policy.operator_keys import create_operator_key, statement_for
+
+RUN_GRANT_HOURS = 24.0
+USUAL_GRANT_HOURS = 24.0
+SECONDS = 19
+_SPAN = re.compile(r"(\d{1,5})([mhd])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+def granted_terms(
+    approval: Approval, author: str, words: list[str] | None, for_run: bool
+) -> GrantTerms | None:
+    """What is granted along with an approval, each argument exactly as it is; None for this once.
+
+    `words` are `uses=N` and `until=30m`, `8h`, `7d` or a moment in ISO 8601.
+
+    Raises:
+        BadInput: a word is not understood, or the request belongs to no run.
+        Refused: an argument is secret.
+    """
+    if words is None and not for_run:
+        return None
+    if for_run and approval.run is None:
+        raise BadInput("This request belongs to no run; approve it once, or with --grant.")
+    uses, ends = None, datetime.now(UTC) + timedelta(hours=RUN_GRANT_HOURS if for_run else USUAL_GRANT_HOURS)
+    for word in [part for one in words or [] for part in re.split(r"[\s,]+", one) if part]:
+        key, _, value = word.partition("=")
+        if key == "uses" and value.isdigit() and 0 < int(value) <= 100_000:
+            uses = int(value)
+        elif key == "until" and value:
+            ends = _moment(value)
+        else:
+            raise BadInput(f"{word!r} is not understood: write uses=N or until=8h.")
+    return GrantTerms(
+        id=f"g-{new_id()}",
+        approval=approval.id,
+        author=author,
+        devices=[approval.request.device],
+        tool_key=approval.request.tool_key,
+        contract=approval.request.contract,
+        actors=[approval.actor],
+        arguments=exact_arguments(approval.request.parameters),
+        risk=approval.decision.risk,
+        run=approval.run if for_run else None,
+        uses=uses,
+        expires=ends.isoformat(timespec="seconds"),
+    )
+
+
+def _moment(text: str) -> datetime:
+    if span := _SPAN.fullmatch(text):
+        return datetime.now(UTC) + timedelta(**{_UNITS[span[2]]: int(span[1])})
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadInput(f"until={text} is no moment: write 30m, 8h, 7d or 2026-12-24T18:00.") from error
+    return moment.astimezone(UTC)
+
+
+async def answer(
+    session: Session,
+    wanted: str,
+    verdict: Literal["approve", "deny"],
+    reason: str,
+    unlocking: Unlocking,
+    json_wanted: bool,
+    *,
+    grant: list[str] | None = None,
+    for_run: bool = False,
+) -> None:
+    """Answer one request; what is granted with it is shown in full before it is signed."""
+    console = session.console
+    approval = await console.approval(wanted)
+    key = await unlock(session, unlocking)
+    terms = granted_terms(approval, key.name, grant, for_run)
+    signed = None
+    if terms is not None:
+        note("Granted from now on:\n" + "\n".join(f"  {one_line(line)}" for line in scope_words(terms)))
+        signed = key.sign_grant(terms)
+    statement = key.sign(statement_for(approval, verdict, key.name, reason))
+    decided = await console.decide(statement, signed)
+    if json_wanted:
+        told = decided.model_dump(mode="json")
+        say(as_json({**told, "grant": terms.id} if terms else told))
+        return
+    word = "Approved" if decided.state is ApprovalState.APPROVED else decided.state.value.capitalize()
+    say(
+        facts(
+            [
+                (word, decided.id),
+                ("Device", decided.request.device),
+                ("Tool", decided.request.tool_name),
+                ("By", decided.decided_by or " and ".join(decided.approved_by)),
+                ("Approvals", of_words(decided)),
+                ("Grant", terms.id if terms else ""),
+                ("Run", decided.run or ""),
+            ]
+        )
+    )
+
+
+async def show(session: Session, wanted: str, json_wanted: bool) -> None:
+    """One request in full."""
+    found = await session.console.approval(wanted)
+    say(as_json(found.model_dump(mode="json")) if json_wanted else card(found))
+
+
+async def grants(session: Session, everything: bool, json_wanted: bool) -> None:
+    """The grants that hold; with `everything`, those that are over too."""
+    found = [one for one in await session.console.grants() if everything or not one.over]
+    if json_wanted:
+        say(as_json({"grants": [one.model_dump(mode="json") for one in found]}))
+        return
+    if not found:
+        say("No grant holds.")
+        return
+    for one in found:
+        uses = f"{one.used} of {one.terms.uses}" if one.terms.uses else str(one.used)
+        state = f"revoked by {one.revoked_by}" if one.revoked_at else "over" if one.over else "holds"
+        pairs = [
+            ("Grant", one.terms.id),
+            ("State", state),
+            ("By", one.terms.author),
+            ("Used", uses),
+            ("Last used", (one.last_used_at or "never")[:SECONDS].replace("T", " ")),
+        ]
+        say(facts(pairs) + "\n" + "\n".join(f"  {lines(line)}" for line in one.words) + "\n")
+
+
+async def revoke(session: Session, wanted: str, json_wanted: bool) -> None:
+    """Take a grant back."""
+    found = await session.console.revoke_grant(wanted)
+    say(as_json(found.model_dump(mode="json")) if json_wanted else f"Revoked: {found.terms.id}.")
+
+
+async def operators(session: Session, json_wanted: bool) -> None:
+    """Who may approve."""
+    found = (await session.console.state()).operators
+    if json_wanted:
+        say(as_json({"operators": [one.model_dump(mode="json") for one in found]}))
+        return
+    rows = [
+        (
+            one.name,
+            one.fingerprint,
+            "yes" if one.has_passphrase else "no",
+            one.registered_at[:SECONDS].replace("T", " "),
+        )
+        for one in found
+    ]
+    say(table(("NAME", "KEY", "PASSPHRASE", "REGISTERED (UTC)"), rows) if found else "Nobody yet.")
+
+
+async def add_operator(
+    session: Session, name: str, passphrase: str | None, unlocking: Unlocking, json_wanted: bool
+) -> None:
+    """Make a key for another operator; one who is registered signs for them."""
+    endorser = await unlock(session, unlocking)
+    if endorser.name == name:
+        raise BadInput(f"{name} is an operator of this home already.")
+    key = create_operator_key(session.home, name, passphrase)
+    added = await session.console.register_operator(key.operator, endorse(endorser, key.operator))
+    if json_wanted:
+        say(as_json(added.model_dump(mode="json")))
+    else:
+        protected = "protected by its passphrase" if added.has_passphrase else "without a passphrase"
+        say(f"{added.name} may approve from now on (key …{added.fingerprint}, {protected}).")

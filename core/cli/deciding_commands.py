@@ -1,0 +1,152 @@
+"""The commands of deciding: `approvals`, `grants` and `operators`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.cli import deciding as work
+from core.cli import show
+from core.cli.base import EVERYWHERE, in_session
+from core.cli.session import Session
+from core.cli.signing import Unlocking
+from core.cli.terminal import ask_line, is_terminal
+from core.errors import BadInput
+
+approvals_app = typer.Typer(help="What waits for an operator's answer.", no_args_is_help=True)
+grants_app = typer.Typer(help="Remembered approvals: what runs without asking.", no_args_is_help=True)
+operators_app = typer.Typer(help="Who may approve.", no_args_is_help=True)
+
+OperatorOption = Annotated[str | None, typer.Option("--operator", help="Which operator signs.")]
+PassphraseFile = Annotated[
+    Path | None, typer.Option("--passphrase-file", help="A file whose first line unlocks the key.")
+]
+PassphraseFd = Annotated[
+    int | None, typer.Option("--passphrase-fd", help="An open file descriptor, likewise.", min=0)
+]
+ReasonOption = Annotated[str, typer.Option(help="Why, for the journal and the asker.")]
+RequestArgument = Annotated[str, typer.Argument(metavar="ID")]
+
+
+@approvals_app.command("list", epilog=EVERYWHERE)
+def approvals_list(context: typer.Context) -> None:
+    """List what waits: highest risk first, then oldest."""
+    in_session(context, lambda session: show.approvals(session, context.obj.json))
+
+
+@approvals_app.command("show", epilog=EVERYWHERE)
+def approvals_show(context: typer.Context, approval: RequestArgument) -> None:
+    """Show one request with everything that would be sent."""
+    in_session(context, lambda session: work.show(session, approval, context.obj.json))
+
+
+@approvals_app.command("approve", epilog=EVERYWHERE)
+def approvals_approve(
+    context: typer.Context,
+    approval: RequestArgument,
+    reason: ReasonOption = "",
+    for_run: Annotated[
+        bool, typer.Option("--for-run", help="And whatever is exactly like it in this run.")
+    ] = False,
+    grant: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--grant",
+            metavar="uses=N|until=8h",
+            help="And whatever is exactly like it, so often, so long.",
+        ),
+    ] = None,
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Approve one request, once unless more is granted, with an operator's signature."""
+    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    in_session(
+        context,
+        lambda session: work.answer(
+            session,
+            approval,
+            "approve",
+            reason,
+            unlocking,
+            context.obj.json,
+            grant=grant or None,
+            for_run=for_run,
+        ),
+    )
+
+
+@approvals_app.command("deny", epilog=EVERYWHERE)
+def approvals_deny(
+    context: typer.Context,
+    approval: RequestArgument,
+    reason: ReasonOption = "",
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Deny one request, with an operator's signature; the asker receives the reason."""
+    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    in_session(
+        context,
+        lambda session: work.answer(session, approval, "deny", reason, unlocking, context.obj.json),
+    )
+
+
+@grants_app.command("list", epilog=EVERYWHERE)
+def grants_list(
+    context: typer.Context,
+    everything: Annotated[bool, typer.Option("--all", help="Those that are over too.")] = False,
+) -> None:
+    """List grants with their whole scope, how often they were used, and when last."""
+    in_session(context, lambda session: work.grants(session, everything, context.obj.json))
+
+
+@grants_app.command("revoke", epilog=EVERYWHERE)
+def grants_revoke(context: typer.Context, grant: Annotated[str, typer.Argument(metavar="GRANT")]) -> None:
+    """Take a grant back: from now on the same asks again."""
+    in_session(context, lambda session: work.revoke(session, grant, context.obj.json))
+
+
+@operators_app.command("list", epilog=EVERYWHERE)
+def operators_list(context: typer.Context) -> None:
+    """List the operators of this home."""
+    in_session(context, lambda session: work.operators(session, context.obj.json))
+
+
+@operators_app.command("add", epilog=EVERYWHERE)
+def operators_add(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    new_passphrase_file: Annotated[
+        Path | None, typer.Option("--new-passphrase-file", help="The new key's passphrase: its first line.")
+    ] = None,
+    no_passphrase: Annotated[
+        bool, typer.Option("--no-passphrase", help="A key that anybody with this file can use; marked so.")
+    ] = False,
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Make a key for another operator; --operator, who is one already, signs for them."""
+    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+
+    async def add(session: Session) -> None:
+        chosen = None if no_passphrase else await _new_passphrase(name, new_passphrase_file)
+        await work.add_operator(session, name, chosen, unlocking, context.obj.json)
+
+    in_session(context, add)
+
+
+async def _new_passphrase(name: str, file: Path | None) -> str:
+    if file is not None:
+        return await Unlocking(passphrase_file=file).passphrase(name)
+    if not is_terminal():
+        raise BadInput(f"Give --new-passphrase-file for the key of {name}, or --no-passphrase.")
+    chosen = await ask_line(f"New passphrase of {name}: ", secret=True)
+    if chosen != await ask_line("Once more: ", secret=True):
+        raise BadInput("The two are not the same.")
+    return chosen

@@ -1,0 +1,121 @@
+"""The commands about devices: list, pair, set, revoke, forget, and find out why one cannot be reached."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from core.cli import devices as work
+from core.cli import show
+from core.cli.base import EVERYWHERE, in_session
+from core.errors import BadInput
+from core.fleet.models import DeviceSettings
+
+app = typer.Typer(help="The devices and their health.", invoke_without_command=True)
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
+TagOption = Annotated[
+    list[str] | None, typer.Option("--tag", help="A tag; give it once for each. An empty one clears them.")
+]
+ProductionOption = Annotated[
+    bool | None, typer.Option("--production/--no-production", help="Mark it as production, or not.")
+]
+AgentOption = Annotated[
+    str | None,
+    typer.Option("--agent", help="Which agent of a stock UFO client to address; else it is found."),
+]
+
+
+@app.callback(epilog=EVERYWHERE)
+def devices(context: typer.Context) -> None:
+    """List the devices and their health; or see to one of them."""
+    if context.invoked_subcommand is None:
+        in_session(context, lambda session: show.devices(session, context.obj.json), wait_for_devices=True)
+
+
+def pair(
+    context: typer.Context,
+    name: NameArgument,
+    tag: TagOption = None,
+    production: ProductionOption = None,
+    agent: AgentOption = None,
+    string: Annotated[
+        str | None,
+        typer.Option(
+            "--string", help="For a device that listens: the line it printed; - reads it from stdin."
+        ),
+    ] = None,
+) -> None:
+    """Make a device known: prints the line to paste on it, or takes the line that it printed.
+
+    Pairing a name again makes what its device had before worthless.
+    """
+    settings = _settings(tag, production, agent)
+    line = sys.stdin.readline() if string == "-" else string
+    in_session(context, lambda session: work.pair(session, name, settings, line, context.obj.json))
+
+
+@app.command("show", epilog=EVERYWHERE)
+def devices_show(context: typer.Context, name: NameArgument) -> None:
+    """Show one device: its health over time, and what was refused in its name."""
+    in_session(context, lambda session: work.details(session, name, context.obj.json))
+
+
+@app.command("set", epilog=EVERYWHERE)
+def devices_set(
+    context: typer.Context,
+    name: NameArgument,
+    tag: TagOption = None,
+    production: ProductionOption = None,
+    agent: AgentOption = None,
+) -> None:
+    """Change a device's tags, its production mark, or the agent that it is addressed as."""
+    settings = _settings(tag, production, agent)
+    if settings == DeviceSettings():
+        raise BadInput("Nothing is to be set: give --tag, --production, --no-production or --agent.")
+    in_session(context, lambda session: work.change(session, name, settings, context.obj.json))
+
+
+@app.command("revoke", epilog=EVERYWHERE)
+def devices_revoke(context: typer.Context, name: NameArgument) -> None:
+    """Make a device's token worthless and end its link; it stays on the list."""
+    in_session(context, lambda session: work.revoke(session, name, context.obj.json))
+
+
+@app.command("forget", epilog=EVERYWHERE)
+def devices_forget(context: typer.Context, name: NameArgument) -> None:
+    """Revoke a device and take it off the list; what it did stays in the journal."""
+    in_session(context, lambda session: work.forget(session, name, context.obj.json))
+
+
+@app.command("reconnect", epilog=EVERYWHERE)
+def devices_reconnect(context: typer.Context, name: NameArgument) -> None:
+    """Dial a device now, or list the tools of a connected one again."""
+    in_session(context, lambda session: work.reconnect(session, name, context.obj.json))
+
+
+@app.command("doctor", epilog=EVERYWHERE)
+def devices_doctor(context: typer.Context, name: NameArgument) -> None:
+    """Look for why a device cannot be reached; exit code 5 when something is wrong."""
+    in_session(context, lambda session: work.doctor(session, name, context.obj.json))
+
+
+@app.command("refused", epilog=EVERYWHERE)
+def devices_refused(context: typer.Context) -> None:
+    """List refused attempts to connect, newest first."""
+    in_session(context, lambda session: work.refused(session, context.obj.json))
+
+
+@app.command("listen", epilog=EVERYWHERE)
+def devices_listen(
+    context: typer.Context, address: Annotated[str | None, typer.Argument(metavar="HOST:PORT")] = None
+) -> None:
+    """Say where devices dial in, or listen somewhere else from now on."""
+    in_session(context, lambda session: work.listen(session, address, context.obj.json))
+
+
+def _settings(tags: list[str] | None, production: bool | None, agent: str | None) -> DeviceSettings:
+    named = [tag for tag in tags if tag] if tags else None
+    return DeviceSettings(tags=named, production=production, agent=agent)

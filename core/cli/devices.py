@@ -1,0 +1,178 @@
+"""What the commands about devices do and print."""
+
+from __future__ import annotations
+
+from core.cli.output import as_json, facts, note, one_line, say, table
+from core.cli.session import Session
+from core.fleet.models import CheckState, Device, DeviceSettings
+from core.service import exit_codes
+
+SECONDS = 19
+
+
+async def pair(
+    session: Session, name: str, settings: DeviceSettings, line: str | None, json_wanted: bool
+) -> None:
+    """Pair a device that dials in, or with its `line` one that listens."""
+    if line is not None:
+        device = await session.console.pair_listening(name, line, settings)
+        _say_device(device, json_wanted, "Paired; this console dials it from now on")
+    else:
+        pairing = await session.console.pair(name, settings)
+        if json_wanted:
+            say(as_json(pairing.model_dump(mode="json")))
+        else:
+            say(
+                facts(
+                    [
+                        ("Paired", pairing.name),
+                        ("Address", pairing.url),
+                        ("Certificate", pairing.fingerprint or "none: the link stays on this computer"),
+                    ]
+                )
+            )
+            say("\nRun this on the device. It is shown once; whoever has it passes for the device:\n")
+            say(pairing.command)
+            say("\nThen start quarterdeck-device there.")
+            say("\nA stock UFO client takes this address as its server instead:\n")
+            say(pairing.stock_url)
+    if session.hosted:
+        note("No service is running for this home: quarterdeck service start, so that devices can connect.")
+
+
+async def details(session: Session, name: str, json_wanted: bool) -> None:
+    """One device with its history."""
+    found = await session.console.device_details(name)
+    if json_wanted:
+        say(as_json(found.model_dump(mode="json")))
+        return
+    device = found.device
+    say(
+        facts(
+            [
+                ("Device", device.name),
+                ("Health", device.health.value),
+                ("Since", _time(device.since)),
+                ("Why", device.reason),
+                ("Last heard", _time(device.last_heard)),
+                ("Tags", " ".join(device.tags)),
+                ("Production", "yes" if device.production else "no"),
+                ("Signatures", f"{device.approvers} for each action" if device.requires_approval else ""),
+                ("Client", device.client),
+                ("System", device.system or device.platform),
+                ("Address", device.address),
+                ("Encrypted", "yes" if device.secure else ""),
+                ("Certificate", found.fingerprint),
+                ("Paired", _time(found.paired_at) or ("" if device.direction == "local" else "no")),
+                ("Agent", device.agent),
+                ("Extensions", ", ".join(device.features)),
+                ("Clock", _clock(device)),
+                ("Tools", device.tool_count),
+                ("Refused", device.refused or ""),
+            ]
+        )
+    )
+    if found.history:
+        say()
+        say(
+            table(("WHEN", "HEALTH", "WHY"), [(_time(h.at), h.health.value, h.reason) for h in found.history])
+        )
+    if found.refusals:
+        say()
+        rows = [(_time(one.at), one.peer, one.count, one.reason) for one in found.refusals]
+        say(table(("REFUSED", "FROM", "TIMES", "WHY"), rows))
+
+
+async def change(session: Session, name: str, settings: DeviceSettings, json_wanted: bool) -> None:
+    """Set what is given of a device."""
+    _say_device(await session.console.set_device(name, settings), json_wanted, "Changed")
+
+
+async def revoke(session: Session, name: str, json_wanted: bool) -> None:
+    """Revoke a device."""
+    _say_device(await session.console.revoke(name), json_wanted, "Revoked")
+
+
+async def forget(session: Session, name: str, json_wanted: bool) -> None:
+    """Forget a device."""
+    await session.console.forget(name)
+    say(as_json({"forgotten": name}) if json_wanted else f"Forgotten: {one_line(name)}.")
+
+
+async def reconnect(session: Session, name: str, json_wanted: bool) -> None:
+    """Dial a device now, or list its tools again."""
+    _say_device(await session.console.reconnect(name), json_wanted, "Asked")
+
+
+async def doctor(session: Session, name: str, json_wanted: bool) -> int:
+    """Every check, and whether one failed."""
+    checks = await session.console.doctor(name)
+    if json_wanted:
+        say(as_json({"checks": [one.model_dump(mode="json") for one in checks]}))
+    else:
+        rows = [(one.name, one.state.value, one.found) for one in checks]
+        say(table(("CHECK", "STATE", "FOUND"), rows))
+        for one in checks:
+            if one.next:
+                say(f"\n{one.name}: {one_line(one.next)}")
+    wrong = any(one.state is CheckState.FAILED for one in checks)
+    return exit_codes.DEVICE_OFFLINE if wrong else exit_codes.DONE
+
+
+async def refused(session: Session, json_wanted: bool) -> None:
+    """Refused attempts."""
+    found = await session.console.refusals()
+    if json_wanted:
+        say(as_json({"refusals": [one.model_dump(mode="json") for one in found]}))
+    elif not found:
+        say("Nobody was refused.")
+    else:
+        rows = [(_time(one.at), one.peer, one.name, one.count, one.reason) for one in found]
+        say(table(("LAST", "FROM", "NAME", "TIMES", "WHY"), rows))
+
+
+async def listen(session: Session, address: str | None, json_wanted: bool) -> None:
+    """Where devices dial in, now or from now on."""
+    console = session.console
+    found = await (console.listen(address) if address else console.listening())
+    if json_wanted:
+        say(as_json(found.model_dump(mode="json")))
+        return
+    say(
+        facts(
+            [
+                ("Address", found.address),
+                ("URL", found.url),
+                ("Certificate", found.fingerprint),
+                ("Problem", found.problem),
+                ("Refused", found.refused),
+            ]
+        )
+    )
+
+
+def _say_device(device: Device, json_wanted: bool, word: str) -> None:
+    if json_wanted:
+        say(as_json(device.model_dump(mode="json")))
+        return
+    say(
+        facts(
+            [
+                (word, device.name),
+                ("Health", device.health.value),
+                ("Why", device.reason),
+                ("Tags", " ".join(device.tags)),
+                ("Production", "yes" if device.production else "no"),
+            ]
+        )
+    )
+
+
+def _time(stamp: str | None) -> str:
+    return (stamp or "")[:SECONDS].replace("T", " ")
+
+
+def _clock(device: Device) -> str:
+    if device.clock_offset_ms is None:
+        return ""
+    return f"{abs(device.clock_offset_ms):.0f} ms {'ahead' if device.clock_offset_ms > 0 else 'behind'}"

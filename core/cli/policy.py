@@ -1,0 +1,207 @@
+"""The commands about the policy: check a file, explain one call, run a file over the journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.cli.base import EVERYWHERE, in_session
+from core.cli.output import as_json, facts, lines, note, one_line, print_error, say, styled, table
+from core.cli.session import Session
+from core.cli.values import parse_arguments
+from core.errors import BadInput, ErrorCode, ErrorInfo
+from core.policy.checking import PolicyCheck, Trial, check_text
+from core.policy.models import Answer, Decision
+from core.policy.policy import Explanation
+from core.service import exit_codes
+
+app = typer.Typer(
+    help="policy.toml: check it, explain one call, try it on the journal.", no_args_is_help=True
+)
+
+_WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "is denied"}
+
+
+@app.command("check", epilog=EVERYWHERE)
+def check(
+    context: typer.Context,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="Else the home's policy.toml.")] = None,
+) -> None:
+    """Read a policy and run its examples; exit code 2 when something is wrong. Nothing is changed."""
+    path = file or context.obj.home.policy
+    found = check_text(_text(path, missing_ok=file is None))
+    if context.obj.json:
+        say(as_json({"path": str(path), **found.model_dump(mode="json")}))
+    else:
+        _say_check(path, found)
+    raise typer.Exit(exit_codes.DONE if found.ok else exit_codes.BAD_INPUT)
+
+
+@app.command("explain", epilog=EVERYWHERE)
+def explain(
+    context: typer.Context,
+    device: str,
+    tool: str,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE...")] = None,
+    actor: Annotated[
+        str, typer.Option("--as", metavar="ACTOR", help="Who asks, such as agent:night; else you.")
+    ] = "",
+) -> None:
+    """Say what would become of one call and why. Nothing is sent and nothing recorded."""
+
+    async def work(session: Session) -> None:
+        tools = await session.console.tools(device)
+        known = next((one for one in tools if tool in (one.tool_name, one.tool_key)), None)
+        if known is None:
+            raise BadInput(f"{device} has no tool {tool!r}.", ErrorCode.UNKNOWN_TOOL)
+        sent = parse_arguments(arguments or [], known.input_schema)
+        found = await session.console.explanation(device, known.tool_name, sent, actor)
+        say(as_json(found.model_dump(mode="json")) if context.obj.json else explanation_text(found))
+
+    in_session(context, work, wait_for_devices=True, device=device)
+
+
+@app.command("try", epilog=EVERYWHERE)
+def try_file(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE")],
+    limit: Annotated[int, typer.Option(min=0, max=2_000, help="How many changed commands to list.")] = 50,
+) -> None:
+    """Run a policy that is not in force over the journal: what it would have said of every command."""
+    text = _text(file)
+    found = check_text(text)
+    if not found.ok:
+        if context.obj.json:
+            message = f"{file} has faults: {_problems(found)}"
+            print_error(ErrorInfo.of(ErrorCode.INVALID_ARGUMENTS, message), True)
+        else:
+            _say_check(file, found)
+        raise typer.Exit(exit_codes.BAD_INPUT)
+
+    async def work(session: Session) -> None:
+        trial = await session.console.try_policy(text, limit)
+        say(as_json(trial.model_dump(mode="json")) if context.obj.json else trial_text(trial))
+
+    in_session(context, work)
+
+
+def explanation_text(found: Explanation) -> str:
+    """A decision with everything that led to it, and what nearly did."""
+    decision = found.decision
+    parts = [facts(_head(decision))]
+    if decision.findings:
+        rows = [
+            (one.risk.value, one.argument or "", _place(one.start, one.end), one.text, one.detail)
+            for one in decision.findings
+        ]
+        parts.append(
+            _titled("What the arguments say", table(("RISK", "ARGUMENT", "AT", "FOUND", "TEXT"), rows))
+        )
+    if decision.rules:
+        rules = [(one.id, one.decision.value, one.line or "", one.reason) for one in decision.rules]
+        parts.append(_titled("Rules that match", table(("RULE", "SAYS", "LINE", "REASON"), rules)))
+    if found.near:
+        near = [(one.id, one.decision.value, one.line or "", one.fault) for one in found.near]
+        parts.append(_titled("Rules that nearly match", table(("RULE", "SAYS", "LINE", "BUT"), near)))
+    if found.near_grants:
+        grants = [(one.id, one.fault) for one in found.near_grants]
+        parts.append(_titled("Grants that nearly cover it", table(("GRANT", "BUT"), grants)))
+    return "\n\n".join(parts)
+
+
+def trial_text(trial: Trial) -> str:
+    """What a trial found, in sentences and rows."""
+    says = (
+        f"Of {trial.looked_at:,} commands it would have allowed {trial.allowed:,}, asked {trial.asked:,}, "
+        f"denied {trial.denied:,}; {trial.changed:,} otherwise than then."
+    )
+    parts = [says]
+    if trial.allowed_but_denied_by_human:
+        parts.append(
+            styled(
+                f"{trial.allowed_but_denied_by_human:,} of the allowed were denied by a human then.", "red"
+            )
+        )
+    if trial.skipped:
+        parts.append(
+            f"{trial.skipped:,} of {trial.commands:,} could not be judged from what the journal has."
+        )
+    if trial.rows:
+        rows = [
+            (
+                one.seq,
+                one.time[:19].replace("T", " "),
+                one.device,
+                one.tool,
+                f"{one.was.value} -> {one.now.value}",
+                one.human,
+                one.rule,
+                one.summary,
+            )
+            for one in trial.rows
+        ]
+        parts.append(table(("ENTRY", "TIME", "DEVICE", "TOOL", "ANSWER", "HUMAN", "RULE", "WHAT"), rows))
+        if len(trial.rows) < trial.changed:
+            parts.append(f"The newest {len(trial.rows):,} of {trial.changed:,} are listed.")
+    return "\n".join(parts)
+
+
+def _head(decision: Decision) -> list[tuple[str, object]]:
+    asks = decision.answer is Answer.ASK
+    return [
+        ("This call", _WORDS[decision.answer]),
+        ("Effect", f"{decision.summary} ({decision.effect.value})"),
+        ("Risk", decision.risk.value),
+        ("Approvers", decision.approvers if asks else ""),
+        ("Waits", f"{decision.expires_s:g} s" if asks and decision.expires_s is not None else ""),
+        ("Evidence", ", ".join(one.value for one in decision.evidence)),
+        ("Grant", decision.grant),
+        ("Undo", decision.undo),
+        *[("Because", f"{one.text} [{one.origin}]") for one in decision.reasons],
+    ]
+
+
+def _say_check(path: Path, found: PolicyCheck) -> None:
+    for problem in found.problems:
+        at = f"line {problem.line}: " if problem.line and "line " not in problem.message else ""
+        note(f"{styled('Error', 'red')}: {at}{lines(problem.message)}")
+    if found.examples:
+        rows = [
+            (
+                "ok" if one.ok else "FAILS",
+                one.rule,
+                one.line or "",
+                "match" if one.wanted else "not_match",
+                one.number,
+                one.fault,
+            )
+            for one in found.examples
+        ]
+        say(table(("RESULT", "RULE", "LINE", "EXAMPLE", "NO", "WHY"), rows))
+    state = "holds" if found.ok else "may not be used"
+    say(f"{one_line(path)} {state}: {found.rules:,} rules, {len(found.examples):,} examples.")
+
+
+def _problems(found: PolicyCheck) -> str:
+    return "; ".join(one.message for one in found.problems[:5])
+
+
+def _titled(title: str, body: str) -> str:
+    return f"{styled(title, 'bold')}\n{body}"
+
+
+def _place(start: int | None, end: int | None) -> str:
+    return "" if start is None else f"{start}-{end}"
+
+
+def _text(path: Path, missing_ok: bool = False) -> str:
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError as error:
+        if missing_ok:
+            return ""
+        raise BadInput(f"There is no file {path}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} cannot be read: {error}") from error

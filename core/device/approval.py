@@ -1,0 +1,262 @@
+"""Operators' signed leave for one action, as this device wants to see it before it acts.
+
+The device trusts nothing that a console says of the command: it makes the request again from what arrived and
+from what it knows of its own tool, and compares that with what a pinned key has signed. One approval is good
+for one run, also over a restart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import structlog
+from pydantic import ValidationError
+
+from core.aip.extras import Terms
+from core.aip.messages import Command
+from core.device.config import DeviceConfig, PinnedOperator
+from core.device.tool import NAMESPACE, Tool
+from core.errors import BadInput, ErrorCode, Refused
+from core.statements import (
+    MOST_STATEMENT_SECONDS,
+    Request,
+    SignedLeave,
+    SignedStatement,
+    check_speaks_of,
+    make_request,
+    short_code,
+    verify_signature,
+)
+
+log = structlog.get_logger(__name__)
+
+Clock = Callable[[], datetime]
+
+
+def _utc() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """A checked approval. `until` is when the last of its signatures is worth nothing any more."""
+
+    call_id: str
+    code: str
+    approvers: tuple[str, ...]
+    until: datetime
+
+
+class UsedApprovals:
+    """Which approvals were used, on disk: one small file for each, so that no two clients use the same one.
+
+    Time goes forward only: an approval that had expired when another one was used stays expired, even when
+    somebody sets the clock back. So a file is needed no longer than its approval could be valid.
+    """
+
+    def __init__(self, folder: Path, device: str) -> None:
+        self._folder = folder
+        self._device = device
+        self._latest: datetime | None = None
+
+    def now(self, clock: Clock = _utc) -> datetime:
+        """The time, but never earlier than that of the last approval that was used.
+
+        Raises:
+            Refused: which were used cannot be read.
+        """
+        if self._latest is None:
+            try:
+                self._latest = max(self._used(), default=datetime.fromtimestamp(0, UTC))
+            except OSError as error:
+                raise _unkept(error) from error
+        return max(clock(), self._latest)
+
+    def use(self, leave: Leave, clock: Clock = _utc) -> None:
+        """Use an approval up; on disk before this returns.
+
+        Raises:
+            Refused: it was used before, or that cannot be kept.
+        """
+        now = self.now(clock)
+        path = self._folder / hashlib.sha256(f"{self._device}\0{leave.call_id}".encode()).hexdigest()
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                os.write(handle, f"{now.isoformat()} {leave.until.isoformat()}\n".encode())
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            self._sync_folder()
+        except FileExistsError:
+            raise _refused("This approval was used before; each one is good for one run.") from None
+        except OSError as error:
+            raise _unkept(error) from error
+        self._latest = now
+        self._forget(now)
+
+    def _sync_folder(self) -> None:
+        # Only where folders can be opened; elsewhere the file's own entry is written with it.
+        with contextlib.suppress(PermissionError):
+            handle = os.open(self._folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def _used(self) -> list[datetime]:
+        """When each that is remembered was used."""
+        try:
+            return [_times(path)[0] for path in self._folder.iterdir()]
+        except FileNotFoundError:
+            return []
+
+    def _forget(self, now: datetime) -> None:
+        """Remove what could not be valid any more."""
+        for path in list(self._folder.iterdir()):
+            _, until = _times(path)
+            if until < now:
+                path.unlink(missing_ok=True)
+
+
+def _times(path: Path) -> tuple[datetime, datetime]:
+    """When an approval was used and until when it holds; of a file that was cut off, from the file's age."""
+    try:
+        used, until = path.read_text("ascii").split()
+        return datetime.fromisoformat(used), datetime.fromisoformat(until)
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError):
+            written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+            return written, written + timedelta(seconds=MOST_STATEMENT_SECONDS)
+        return datetime.fromtimestamp(0, UTC), datetime.fromtimestamp(0, UTC)
+
+
+class ApprovalCheck:
+    """This device's own look at approvals. It never asks a console whether one is good."""
+
+    def __init__(self, config: DeviceConfig, device: str, folder: Path, clock: Clock = _utc) -> None:
+        """`folder` is where used approvals are remembered."""
+        self._config = config
+        self._device = device
+        self._clock = clock
+        self._used = UsedApprovals(folder, device)
+
+    @property
+    def required(self) -> bool:
+        """Whether actions need an approval here."""
+        return self._config.require_signed_approval
+
+    def check(self, tool: Tool, command: Command, terms: Terms | None) -> Leave | None:
+        """Whether this very command was approved by enough pinned operators; None where nobody is asked.
+
+        Our own observations need none; a hosted server's tools do, whatever it says of them. Nothing is
+        used up yet.
+
+        Raises:
+            Refused: it was not (code `denied_by_device`); says why.
+        """
+        looks_only = tool.tool_type != "action" and tool.namespace == NAMESPACE
+        if not self.required or looks_only:
+            return None
+        try:
+            return self._checked(tool, command, terms)
+        except Refused as error:
+            log.warning("an action was refused", tool=tool.name, call=command.call_id, reason=error.message)
+            raise
+
+    def use(self, leave: Leave) -> None:
+        """Use an approval up, just before its action begins.
+
+        Raises:
+            Refused: it was used before, or that cannot be kept (code `denied_by_device`).
+        """
+        self._used.use(leave, self._clock)
+        log.info("approved", code=leave.code, call=leave.call_id, by=", ".join(leave.approvers))
+
+    def _checked(self, tool: Tool, command: Command, terms: Terms | None) -> Leave:
+        if terms is None or not terms.approval:
+            raise _refused(
+                f"{tool.name} came without an operator's signed approval, which this device wants for every "
+                "action (require_signed_approval in its device.toml)."
+            )
+        try:
+            leave = SignedLeave.model_validate(terms.approval)
+        except ValidationError as error:
+            raise _refused("The approval that came with the command cannot be read.") from error
+        request = self._request(tool, command, leave.contract)
+        now = self._used.now(self._clock)
+        counted: dict[str, SignedStatement] = {}
+        faults: list[str] = []
+        for signed in leave.statements:
+            try:
+                operator = self._signer(signed)
+                _check_approves(signed, request, now)
+                counted[operator.name] = signed
+            except Refused as error:
+                faults.append(error.message)
+        if len(counted) < self._config.approvers:
+            raise _refused(_too_few(len(counted), self._config.approvers, faults))
+        until = max(datetime.fromisoformat(one.statement.expires) for one in counted.values())
+        return Leave(request.call_id, short_code(request.digest), tuple(sorted(counted)), until)
+
+    def _request(self, tool: Tool, command: Command, contract: str) -> Request:
+        """The request as it arrived. What the console says of the tool is not asked, only what we know."""
+        if not command.call_id:
+            raise _refused("The command has no call_id, so no approval can be about it.")
+        try:
+            return make_request(
+                device=self._device,
+                contract=contract,
+                tool_key=tool.key,
+                tool_name=tool.name,
+                tool_type=tool.tool_type,
+                namespace=tool.namespace,
+                parameters=command.parameters or {},
+                call_id=command.call_id,
+            )
+        except BadInput as error:
+            raise _refused(f"The command has no canonical form: {error.message}") from error
+
+    def _signer(self, signed: SignedStatement) -> PinnedOperator:
+        name = signed.statement.approver
+        named = [one for one in self._config.pinned_operators if one.name == name]
+        if not named:
+            raise _refused(f"{name[:60]} is not one of this device's pinned operators.")
+        for operator in named:
+            if verify_signature(signed.statement, signed.signature, operator.public_key):
+                return operator
+        raise _refused(f"The signature is not one of the key that is pinned for {name}.")
+
+
+def _check_approves(signed: SignedStatement, request: Request, now: datetime) -> None:
+    statement = signed.statement
+    if statement.verdict != "approve":
+        raise _refused(f"{statement.approver} denied it.")
+    if statement.request_digest != request.digest:
+        raise _refused(f"What {statement.approver} approved is not this command, byte for byte.")
+    try:
+        check_speaks_of(statement, request, now)
+    except Refused as error:
+        raise _refused(f"{error.message} (It is {now:%Y-%m-%d %H:%M:%S} UTC on this device.)") from error
+
+
+def _too_few(counted: int, wanted: int, faults: list[str]) -> str:
+    why = " ".join(dict.fromkeys(faults))
+    if wanted == 1:
+        return why or "No operator's signature came with the approval."
+    return f"This device wants {wanted} operators' approvals; {counted} came that count. {why}".rstrip()
+
+
+def _unkept(error: OSError) -> Refused:
+    return _refused(f"This device cannot keep which approvals were used: {error.strerror}.")
+
+
+def _refused(words: str) -> Refused:
+    return Refused(words, ErrorCode.DENIED_BY_DEVICE)

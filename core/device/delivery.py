@@ -1,0 +1,278 @@
+"""What became of each call: so that nothing runs twice, and an answer that was lost can be asked for.
+
+A call is `waiting`, `running` or `done`, or `gone`: asked about before it ever came, and refused since. The
+latest results are kept in memory, bounded in bytes; ids are kept much longer. Actions are on disk too
+(`Ledger`), so that a client that was killed neither runs one again nor calls it never seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import structlog
+from pydantic import ValidationError
+
+from core.aip.extras import Recalled, Terms
+from core.aip.messages import Command, Result, ResultStatus
+from core.device.ledger import EXPIRY_S, Ledger, Line
+from core.device.router import failure
+from core.device.values import BinaryResult, Blobs, marked
+from core.errors import DeviceError, ErrorCode
+
+log = structlog.get_logger(__name__)
+
+State = Literal["waiting", "running", "done", "gone"]
+MOST_RECALLED = 256
+# A console holds 64 binary frames that no result has named yet.
+MOST_BLOBS = 32
+_LONGEST_ID = 200
+_MOST_BYTES = 24 * 1024 * 1024
+_MOST_RESULTS = 4096
+_MOST_CALLS = 50_000
+
+
+@dataclass(slots=True)
+class Call:
+    """One call and what is known of it. `what` names the command, so that an id cannot mean another one."""
+
+    call_id: str
+    what: str
+    state: State
+    at: float
+    action: bool = False
+    result: Result | None = None
+    size: int = 0
+    withdrawn: bool = False
+    ended: asyncio.Future[None] | None = field(default=None, repr=False)
+
+
+class Deliveries:
+    """The calls of one device, over all its links. Without a ledger nothing outlives the process."""
+
+    def __init__(self, ledger: Ledger | None = None, clock: Callable[[], float] = time.time) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._calls: OrderedDict[str, Call] = OrderedDict()
+        self._with_result: OrderedDict[str, None] = OrderedDict()
+        self._bytes = 0
+        # Until when an unknown id may be that of an action which had to be forgotten.
+        self._forgetful_until = 0.0
+        if ledger is not None:
+            self._learn(ledger.open())
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @property
+    def bytes_held(self) -> int:
+        """How large the results in memory are, roughly."""
+        return self._bytes
+
+    def find(self, call_id: str | None) -> Call | None:
+        """The call with this id, if it is known."""
+        return None if call_id is None else self._calls.get(call_id)
+
+    def accept(self, command: Command, terms: Terms | None, *, action: bool) -> Call:
+        """Remember a command whose id is new; it waits to be run.
+
+        Raises:
+            DeviceError: its id is too long to be kept.
+        """
+        assert command.call_id is not None, "calls without an id are not kept"
+        if len(command.call_id) > _LONGEST_ID:
+            raise DeviceError(
+                f"A call_id has at most {_LONGEST_ID} characters on this device", ErrorCode.PROTOCOL_ERROR
+            )
+        call = Call(command.call_id, what_of(command, terms), "waiting", self._clock(), action)
+        self._calls[call.call_id] = call
+        self._make_room()
+        return call
+
+    def begin(self, call: Call) -> None:
+        """Note that a call runs from now on; for an action, on disk before this returns.
+
+        Raises:
+            DeviceError: it cannot be noted, so it must not run.
+        """
+        if call.action and self._ledger is not None:
+            self._ledger.write(Line(call.call_id, "started", call.what, call.at))
+        call.state = "running"
+
+    def finish(self, call: Call, result: Result, size: int) -> None:
+        """Keep a call's result, of about `size` bytes, and wake whoever waits for it."""
+        ran = call.state == "running"
+        call.state, call.result, call.size = "done", result, size
+        self._bytes += size
+        self._with_result[call.call_id] = None
+        if call.ended is not None and not call.ended.done():
+            call.ended.set_result(None)
+        if ran and call.action:
+            kept = None if isinstance(result, BinaryResult) else result.model_dump(mode="json")
+            self._note(Line(call.call_id, "done", call.what, call.at, kept))
+        self._make_room()
+
+    async def wait(self, call: Call) -> Result:
+        """The result of a call that another frame asked for, when it has one."""
+        if call.state in {"waiting", "running"}:
+            if call.ended is None:
+                call.ended = asyncio.get_running_loop().create_future()
+            await asyncio.shield(call.ended)
+        return self.result_of(call)
+
+    def result_of(self, call: Call) -> Result:
+        """What a call that has ended, or may never run, is answered with."""
+        if call.state == "gone":
+            fault = DeviceError(
+                "The console asked about this call before it came, and was told that it never would",
+                ErrorCode.CANCELLED,
+            )
+            return failure(fault, call.call_id)
+        return call.result or failure(
+            DeviceError("It ended, but its result is not kept any more", ErrorCode.OUTCOME_UNKNOWN),
+            call.call_id,
+        )
+
+    def recall(self, call_ids: list[str], room: int) -> tuple[dict[str, Any], Blobs]:
+        """What is known of each call, and the bytes in their results; unknown ones are `gone` from now on.
+
+        Raises:
+            DeviceError: the results are larger than `room` bytes together; nothing has changed.
+        """
+        if self._ledger is not None and any(call_id not in self._calls for call_id in call_ids):
+            self.adopt()
+        known = {call_id: self._calls.get(call_id) for call_id in call_ids}
+        size = sum(call.size for call in known.values() if call is not None)
+        held = [call.result for call in known.values() if call is not None]
+        pictures = sum(len(result.blobs) for result in held if isinstance(result, BinaryResult))
+        if (size > room or pictures > MOST_BLOBS) and len(known) > 1:
+            raise DeviceError(
+                f"These {len(known)} results have {size} bytes together; ask for fewer at once",
+                ErrorCode.TOO_LARGE,
+            )
+        self._bury([call_id for call_id, call in known.items() if call is None])
+        blobs: Blobs = {}
+        return {call_id: self._recalled(call_id, blobs) for call_id in known}, blobs
+
+    def adopt(self) -> None:
+        """Take over the calls of clients with the same state folder that have ended."""
+        if self._ledger is not None:
+            self._learn(self._ledger.adopt())
+
+    def close(self) -> None:
+        """Let the files go."""
+        if self._ledger is not None:
+            self._ledger.close()
+
+    def _recalled(self, call_id: str, blobs: Blobs) -> dict[str, Any]:
+        call = self._calls[call_id]
+        if call.state == "gone":
+            return Recalled(state="never_seen").model_dump()
+        if call.state != "done":
+            return Recalled(state="running").model_dump()
+        result = marked(self.result_of(call))
+        blobs.update(result.blobs)
+        return Recalled(state="done", result=result.model_dump(mode="json")).model_dump()
+
+    def _bury(self, call_ids: list[str]) -> None:
+        """Never run these: the console has been told that they were never seen."""
+        now = self._clock()
+        if now < self._forgetful_until:
+            # One of these may have run and been forgotten, so `never_seen` could be a lie.
+            for call_id in call_ids:
+                self._calls[call_id] = Call(call_id, "", "done", now, action=True)
+            self._make_room()
+            return
+        lines = [Line(call_id, "gone", "", now) for call_id in call_ids]
+        if lines:
+            self._note(*lines)
+        for call_id in call_ids:
+            self._calls[call_id] = Call(call_id, "", "gone", now)
+        self._make_room()
+
+    def _note(self, *lines: Line) -> None:
+        if self._ledger is None:
+            return
+        try:
+            self._ledger.write(*lines)
+            if self._ledger.is_full:
+                self._ledger.rewrite(self._lines())
+        except (DeviceError, OSError) as error:
+            # The action has happened; after a restart its outcome is unknown, which is then the truth.
+            log.warning("not noted", reason=str(error))
+
+    def _lines(self) -> Iterable[Line]:
+        for call in self._calls.values():
+            if call.state == "gone":
+                yield Line(call.call_id, "gone", call.what, call.at)
+            elif call.action and call.state == "done":
+                small = call.result is not None and not isinstance(call.result, BinaryResult)
+                kept = call.result.model_dump(mode="json") if call.result is not None and small else None
+                yield Line(call.call_id, "done", call.what, call.at, kept)
+            elif call.action and call.state == "running":
+                yield Line(call.call_id, "started", call.what, call.at)
+
+    def _learn(self, lines: list[Line]) -> None:
+        for line in lines:
+            state: State = "gone" if line.state == "gone" else "done"
+            call = Call(line.call_id, line.what, state, line.at, action=state == "done")
+            if line.state == "started":
+                call.result = failure(_INTERRUPTED, line.call_id)
+            elif line.result is not None:
+                call.result = _read_result(line.result)
+            self._calls.setdefault(line.call_id, call)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        while self._with_result and (
+            len(self._with_result) > _MOST_RESULTS
+            or (self._bytes > _MOST_BYTES and len(self._with_result) > 1)
+        ):
+            oldest, _ = self._with_result.popitem(last=False)
+            call = self._calls.get(oldest)
+            if call is None:
+                continue
+            self._bytes -= call.size
+            call.size = 0
+            if call.action:
+                call.result = None
+            else:
+                # To look again does no harm.
+                del self._calls[oldest]
+        self._forget_old()
+
+    def _forget_old(self) -> None:
+        too_old = self._clock() - EXPIRY_S
+        # Each turn removes one or passes over one at work, of which there are few.
+        for _ in range(len(self._calls)):
+            call = next(iter(self._calls.values()))
+            expired = call.at < too_old
+            if not expired and len(self._calls) <= _MOST_CALLS:
+                return
+            if call.state in {"waiting", "running"}:
+                self._calls.move_to_end(call.call_id)
+                continue
+            del self._calls[call.call_id]
+            self._bytes -= call.size
+            self._with_result.pop(call.call_id, None)
+            if not expired and call.action:
+                self._forgetful_until = self._clock() + EXPIRY_S
+
+
+_INTERRUPTED = DeviceError("It was running when the device client ended", ErrorCode.OUTCOME_UNKNOWN)
+
+
+def what_of(command: Command, terms: Terms | None) -> str:
+    """What a call is about: the digest of the permitted request where there is one, and the tool."""
+    return f"{command.tool_type}::{command.tool_name[:200]} {terms.digest[:80] if terms else ''}".rstrip()
+
+
+def _read_result(found: dict[str, Any]) -> Result:
+    try:
+        return Result.model_validate(found)
+    except ValidationError:
+        return Result(status=ResultStatus.FAILURE, error="outcome_unknown: Its record cannot be read")

@@ -1,0 +1,1 @@
+"""Linux: AT-SPI for controls, X11 with XTEST for pointer, keys and windows."""

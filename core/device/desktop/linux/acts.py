@@ -1,0 +1,83 @@
+"""Does things to a control over the accessibility bus: its action, the focus, text at the caret."""
+
+from __future__ import annotations
+
+from core.device.desktop.linux.bus import AccessibilityBus, Gone, NotSupported, Ref
+from core.device.desktop.linux.words import (
+    ACCESSIBLE,
+    ACTION,
+    APPLICATION,
+    COMPONENT,
+    EDITABLE_TEXT,
+    ROOT,
+    TEXT,
+)
+from core.device.desktop.model import Control
+
+# What a person's click would do, the best first. Toolkits write them in their own case.
+_PRESSING = ("press", "click", "activate", "toggle", "jump", "open", "expand or contract")
+# Some programs answer a press only when the dialog that it opened has closed again.
+_ACTION_S = 3.0
+
+
+async def perform(bus: AccessibilityBus, ref: Ref, control: Control) -> str | None:
+    """Do what a click would; the action's name, None where the control has none."""
+    names = [name.lower() for name in control.actions]
+    index = next((names.index(name) for name in _PRESSING if name in names), None)
+    if index is None:
+        return None
+    (done,) = await bus.call(ref, ACTION, "DoAction", "i", (index,), seconds=_ACTION_S)
+    return control.actions[index] if done else None
+
+
+async def focus(bus: AccessibilityBus, ref: Ref) -> bool:
+    """Ask the program to put the focus there."""
+    try:
+        (done,) = await bus.call(ref, COMPONENT, "GrabFocus")
+    except NotSupported:
+        return False
+    return bool(done)
+
+
+async def insert_text(bus: AccessibilityBus, ref: Ref, text: str) -> bool:
+    """Insert at the caret, in place of a selection; False where the control does not take text so."""
+    try:
+        at = int(await bus.get(ref, TEXT, "CaretOffset"))
+        (selections,) = await bus.call(ref, TEXT, "GetNSelections")
+        if int(selections) > 0:
+            start, end = await bus.call(ref, TEXT, "GetSelection", "i", (0,))
+            if int(end) > int(start) >= 0:
+                (done,) = await bus.call(ref, EDITABLE_TEXT, "DeleteText", "ii", (int(start), int(end)))
+                if not done:
+                    return False
+                at = int(start)
+        if at < 0:
+            at = int(await bus.get(ref, TEXT, "CharacterCount"))
+        is_qt = await _is_qt(bus, ref)
+        # How long the text is, each toolkit counts in its own unit, and cuts there.
+        length = _utf16(text) if is_qt else len(text.encode())
+        (done,) = await bus.call(ref, EDITABLE_TEXT, "InsertText", "isi", (at, text, length))
+        if done:
+            after = at + (_utf16(text) if is_qt else len(text))
+            await bus.call(ref, TEXT, "SetCaretOffset", "i", (after,))
+    except NotSupported:
+        return False
+    return bool(done)
+
+
+async def _is_qt(bus: AccessibilityBus, ref: Ref) -> bool:
+    try:
+        toolkit = str(await bus.get(Ref(ref.bus, ROOT), APPLICATION, "ToolkitName"))
+    except (NotSupported, Gone):
+        return False
+    return toolkit.lower().startswith("qt")
+
+
+def _utf16(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+async def has_focus(bus: AccessibilityBus, ref: Ref) -> bool:
+    """Whether a control says that it has the focus."""
+    (bits,) = await bus.call(ref, ACCESSIBLE, "GetState")
+    return bool(int(bits[0]) >> 12 & 1)

@@ -1,0 +1,233 @@
+"""The accessibility bus: found through the session bus, every call bounded in time and in number."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import os
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dbus_fast import BusType, Message, MessageType, Variant
+from dbus_fast.aio import MessageBus
+from dbus_fast.errors import DBusFastError
+
+from core.device.desktop.linux.words import PROPERTIES
+from core.device.desktop.model import Lack, stale
+from core.errors import DeviceError, ErrorCode
+
+CALL_S = 1.0
+_CONNECT_S = 4.0
+# Toolkits answer one call after another, so more at once only makes the last one late.
+_AT_ONCE = 32
+# How long a program that hung, or a bus that could not be reached, is not asked again.
+_LEFT_ALONE_S = 2.0
+_GONE = (
+    "org.freedesktop.DBus.Error.UnknownObject",
+    "org.freedesktop.DBus.Error.ServiceUnknown",
+    "org.freedesktop.DBus.Error.NameHasNoOwner",
+    "org.freedesktop.DBus.Error.NoReply",
+    "org.freedesktop.DBus.Error.Disconnected",
+)
+NO_BUS = Lack(
+    "The accessibility bus cannot be reached",
+    "Install at-spi2-core, run the device client inside the desktop session (it needs "
+    "DBUS_SESSION_BUS_ADDRESS), and start programs again that were running before",
+)
+
+
+class Silent(Exception):
+    """A program did not answer in time."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class Gone(Exception):
+    """The object or its program is not there."""
+
+
+class NotSupported(Exception):
+    """The program knows the object and not the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An accessible object: the program's unique name on the bus, and a path in it."""
+
+    bus: str
+    path: str
+
+
+def session_bus_address() -> str | None:
+    """Where the session bus is; None where there is none."""
+    if address := os.environ.get("DBUS_SESSION_BUS_ADDRESS"):
+        return address
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and (Path(runtime) / "bus").exists():
+        return f"unix:path={runtime}/bus"
+    return None
+
+
+async def _ask(bus: MessageBus, message: Message, seconds: float) -> list[Any]:
+    async with asyncio.timeout(seconds):
+        reply = await bus.call(message)
+    if reply.message_type is MessageType.ERROR:
+        if reply.error_name in _GONE:
+            raise Gone(reply.error_name)
+        raise NotSupported(f"{reply.error_name}: {reply.body}")
+    return list(reply.body)
+
+
+async def find_bus(seconds: float = _CONNECT_S) -> str:
+    """Ask the session for its accessibility bus, and have programs told that somebody reads it.
+
+    Raises:
+        DeviceError: there is none.
+    """
+    address = session_bus_address()
+    if address is None:
+        raise NO_BUS.error()
+    session = MessageBus(bus_address=address, bus_type=BusType.SESSION)
+    try:
+        async with asyncio.timeout(seconds):
+            await session.connect()
+            where = Message("org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus", "GetAddress")
+            (found,) = await _ask(session, where, seconds)
+            # Programs that watch this build their trees only while it is on. It stays on: switching it off
+            # would blind a screen reader that came after us.
+            told = ["org.a11y.Status", "IsEnabled", Variant("b", True)]
+            enable = Message("org.a11y.Bus", "/org/a11y/bus", PROPERTIES, "Set", signature="ssv", body=told)
+            await _ask(session, enable, seconds)
+    except (OSError, TimeoutError, DBusFastError, EOFError, Gone, NotSupported, ValueError) as error:
+        raise DeviceError(
+            f"{NO_BUS.reason}: {type(error).__name__} {error}. {NO_BUS.how_to_fix}", ErrorCode.TOOL_FAILED
+        ) from error
+    finally:
+        if session.connected:
+            session.disconnect()
+    return str(found)
+
+
+class AccessibilityBus:
+    """One connection to the accessibility bus, made when first needed and again when it was lost."""
+
+    def __init__(self) -> None:
+        self._bus: MessageBus | None = None
+        self._connecting = asyncio.Lock()
+        self._mark = ""
+        self._slots: OrderedDict[str, asyncio.Semaphore] = OrderedDict()
+        self._hung: dict[str, float] = {}
+        self._failed_until = 0.0
+
+    async def connect(self) -> None:
+        """Be connected.
+
+        Raises:
+            DeviceError: the bus cannot be reached.
+        """
+        async with self._connecting:
+            if self._bus is not None and self._bus.connected:
+                return
+            if time.monotonic() < self._failed_until:
+                raise NO_BUS.error()
+            # Until it has worked; a bus that hangs must not cost its time-out with each call.
+            self._failed_until = time.monotonic() + _LEFT_ALONE_S
+            address = await find_bus()
+            bus = MessageBus(bus_address=address)
+            try:
+                async with asyncio.timeout(_CONNECT_S):
+                    await bus.connect()
+            except (OSError, TimeoutError, DBusFastError, EOFError) as error:
+                raise NO_BUS.error() from error
+            self._bus, self._failed_until = bus, 0.0
+            # The bus' own id: names such as :1.7 come again on another bus, and mean another program.
+            _, _, guid = address.partition("guid=")
+            self._mark = guid[:8] or address[-8:]
+
+    def id_of(self, ref: Ref) -> str:
+        """A reference as an opaque id that holds for the life of the object."""
+        plain = f"{self._mark} {ref.bus} {ref.path}".encode()
+        return "at-" + base64.urlsafe_b64encode(plain).decode("ascii").rstrip("=")
+
+    def ref_of(self, control_id: str) -> Ref:
+        """The reference that an id stands for.
+
+        Raises:
+            DeviceError: it is no id of this bus (code `stale_observation`).
+        """
+        head, _, rest = control_id.partition("-")
+        try:
+            plain = base64.urlsafe_b64decode(rest + "=" * (-len(rest) % 4)).decode()
+            mark, bus, path = plain.split(" ")
+        except (binascii.Error, UnicodeDecodeError, ValueError) as error:
+            raise stale(f"The control {control_id[:60]}") from error
+        if head != "at" or mark != self._mark or not path.startswith("/") or not bus.startswith(":"):
+            raise stale(f"The control {control_id[:60]}")
+        return Ref(bus, path)
+
+    async def call(
+        self,
+        ref: Ref,
+        interface: str,
+        member: str,
+        signature: str = "",
+        body: tuple[Any, ...] = (),
+        seconds: float | None = None,
+    ) -> list[Any]:
+        """Call one method; without `seconds` it must be answered within `CALL_S`.
+
+        Raises:
+            Silent: no answer in time.
+            Gone: the object or its program is not there.
+            NotSupported: it does not know the call.
+        """
+        bus = self._bus
+        if bus is None or not bus.connected:
+            raise Gone("the accessibility bus")
+        try:
+            message = Message(ref.bus, ref.path, interface, member, signature=signature, body=list(body))
+            async with self._slot(ref.bus):
+                # Else each call that waits its turn would wait a whole time-out of its own.
+                if self._hung.get(ref.bus, 0.0) > time.monotonic():
+                    raise Silent(ref.bus)
+                return await _ask(bus, message, CALL_S if seconds is None else seconds)
+        except TimeoutError as error:
+            self._hung[ref.bus] = time.monotonic() + _LEFT_ALONE_S
+            raise Silent(ref.bus) from error
+        except (OSError, EOFError) as error:
+            raise Gone("the accessibility bus") from error
+        except (DBusFastError, TypeError) as error:
+            raise NotSupported(str(error)) from error
+
+    async def get(self, ref: Ref, interface: str, name: str) -> Any:
+        """One property."""
+        (value,) = await self.call(ref, PROPERTIES, "Get", "ss", (interface, name))
+        return value.value if isinstance(value, Variant) else value
+
+    async def process_id(self, bus_name: str) -> int:
+        """The process behind a program's name on the bus; the bus itself answers, so a hung one is known."""
+        daemon = Ref("org.freedesktop.DBus", "/org/freedesktop/DBus")
+        (found,) = await self.call(
+            daemon, "org.freedesktop.DBus", "GetConnectionUnixProcessID", "s", (bus_name,)
+        )
+        return int(found)
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._bus is not None and self._bus.connected:
+            self._bus.disconnect()
+        self._bus = None
+
+    def _slot(self, bus_name: str) -> asyncio.Semaphore:
+        slot = self._slots.get(bus_name)
+        if slot is None:
+            slot = self._slots[bus_name] = asyncio.Semaphore(_AT_ONCE)
+            if len(self._slots) > 256:
+                self._slots.popitem(last=False)
+        return slot

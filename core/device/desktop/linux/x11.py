@@ -1,0 +1,158 @@
+"""One connection to an X server, used by one thread of its own, and made anew after it was lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from Xlib import display as xdisplay
+from Xlib import error as xerror
+
+from core.device.desktop.model import Lack
+from core.device.desktop.one_thread import OneThread
+from core.errors import DeviceError, ErrorCode
+
+Answer = TypeVar("Answer")
+ANSWER_S = 5.0
+_CONNECT_S = 2.0
+_LOST = (
+    xerror.ConnectionClosedError,
+    xerror.DisplayError,
+    xerror.XauthError,
+    OSError,
+)
+
+
+def wayland_lack() -> Lack | None:
+    """Why an X connection would show nothing of a Wayland session."""
+    wayland = os.environ.get("XDG_SESSION_TYPE") == "wayland" or (
+        os.environ.get("WAYLAND_DISPLAY") and not os.environ.get("DISPLAY")
+    )
+    if not wayland:
+        return None
+    return Lack(
+        "This session runs on Wayland, where X11 reaches only old programs' windows",
+        "Log in to an X11 session; the RemoteDesktop portal is not supported yet",
+    )
+
+
+def open_display() -> Any:
+    """Connect to the display that DISPLAY names.
+
+    Raises:
+        OSError: nothing listens there, or not within two seconds.
+        Xlib.error.DisplayError: it does not let us in, or the name is no display's.
+    """
+    name = os.environ.get("DISPLAY", "")
+    host, _, number = name.rpartition(":")
+    number = number.partition(".")[0]
+    if not number.isdecimal():
+        raise xerror.DisplayNameError(name)
+    # The library leaves its sockets open where it cannot connect, so it is asked only where it can.
+    if host in ("", "unix"):
+        _try_unix(f"/tmp/.X11-unix/X{number}")
+    else:
+        socket.create_connection((host, 6000 + int(number)), _CONNECT_S).close()
+    return xdisplay.Display()
+
+
+def _try_unix(path: str) -> None:
+    # Servers listen under the plain name, the abstract one, or both.
+    for address in (path, f"\0{path}"):
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(_CONNECT_S)
+            try:
+                line.connect(address)
+            except OSError as error:
+                refused = error
+            else:
+                return
+    raise OSError(f"nothing listens at {path} ({refused.strerror})")
+
+
+def display_lack(*, xtest: bool) -> Lack | None:
+    """Why there is no display to work with, or none that takes pointer and keys. Blocks shortly."""
+    if lack := wayland_lack():
+        return lack
+    if not os.environ.get("DISPLAY"):
+        return Lack(
+            "There is no display: DISPLAY is not set",
+            "Start the device client inside a graphical session, or under xvfb-run",
+        )
+    try:
+        display = open_display()
+    except _LOST as error:
+        return Lack(
+            f"The display cannot be opened: {error}",
+            "Check DISPLAY and its access rights; the device client looks again every half minute",
+        )
+    try:
+        has_xtest = display.query_extension("XTEST") is not None
+    finally:
+        display.close()
+    if xtest and not has_xtest:
+        return Lack(
+            "The display has no XTEST extension, so no pointer or key can be moved",
+            "Switch the extension on in the X server's configuration",
+        )
+    return None
+
+
+class XLink:
+    """Runs work with a display in its own thread, one piece after another."""
+
+    def __init__(self, name: str) -> None:
+        self._thread = OneThread(name, "The display")
+        self._display: Any = None
+
+    async def run(self, work: Callable[..., Answer], *arguments: Any, seconds: float = ANSWER_S) -> Answer:
+        """Run `work(display, *arguments)`.
+
+        Raises:
+            DeviceError: the connection is lost or cannot be made, or the server hangs.
+        """
+        try:
+            return await self._thread.run(self._with_display, work, arguments, seconds=seconds)
+        except DeviceError as error:
+            if error.code is ErrorCode.TIMEOUT:
+                # The old thread may wait on the old connection for ever.
+                self._display = None
+            raise
+
+    async def close(self) -> None:
+        """Hang up."""
+        if self._thread.is_running:
+            with contextlib.suppress(DeviceError):
+                await self._thread.run(self._hang_up, seconds=ANSWER_S)
+            self._thread.abandon()
+
+    def _with_display(self, work: Callable[..., Answer], arguments: tuple[Any, ...]) -> Answer:
+        try:
+            if self._display is None:
+                self._display = open_display()
+                self._display.set_error_handler(_ignore)
+            return work(self._display, *arguments)
+        except _LOST as error:
+            self._hang_up()
+            raise DeviceError(
+                f"The display was lost or cannot be opened: {error}. Check DISPLAY, then try again",
+                ErrorCode.TOOL_FAILED,
+            ) from error
+        except xerror.XError as error:
+            raise DeviceError(f"The display refused: {error}", ErrorCode.TOOL_FAILED) from error
+
+    def _hang_up(self) -> None:
+        if self._display is not None:
+            with contextlib.suppress(*_LOST):
+                self._display.close()
+            # A display whose server is gone skips closing its socket.
+            with contextlib.suppress(OSError, AttributeError):
+                self._display.display.socket.close()
+            self._display = None
+
+
+def _ignore(error: Any, request: Any) -> None:
+    """Requests without an answer fail when a window has just gone; what came of them is looked at anyway."""

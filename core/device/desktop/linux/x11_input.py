@@ -1,0 +1,215 @@
+"""Pointer and keys through XTEST. Whatever happens, keys that were pressed are released."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from Xlib import XK, X
+from Xlib.ext import xtest
+
+from core.device.desktop.keys import Chord
+from core.device.desktop.linux.keysyms import (
+    ALTGR,
+    MODIFIERS,
+    NO_SYMBOL,
+    keysym_of_character,
+    keysym_of_name,
+    other_keysyms,
+)
+from core.device.desktop.model import Button, Direction
+from core.errors import BadInput, DeviceError, ErrorCode
+
+_BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
+_WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
+# Programs read a changed layout when they come to it; keys sent before that would be other characters.
+_LAYOUT_SETTLES_S = 0.08
+_LAYOUT_READ_S = 0.25
+# Keys that come faster than a program reads them are lost in some.
+_BETWEEN_KEYS_S = 0.002
+_LOCK_BIT = 1 << X.LockMapIndex
+
+
+def click(display: Any, x: int, y: int, button: Button, count: int) -> None:
+    """Move the pointer to a pixel and press a button."""
+    xtest.fake_input(display, X.MotionNotify, x=x, y=y)
+    for _ in range(count):
+        try:
+            xtest.fake_input(display, X.ButtonPress, _BUTTONS[button])
+        finally:
+            xtest.fake_input(display, X.ButtonRelease, _BUTTONS[button])
+    display.sync()
+
+
+def scroll(display: Any, direction: Direction, amount: int, at: tuple[int, int] | None) -> None:
+    """Turn the wheel, at a pixel or where the pointer is."""
+    if at is not None:
+        xtest.fake_input(display, X.MotionNotify, x=at[0], y=at[1])
+    for _ in range(amount):
+        xtest.fake_input(display, X.ButtonPress, _WHEEL[direction])
+        xtest.fake_input(display, X.ButtonRelease, _WHEEL[direction])
+    display.sync()
+
+
+def press(display: Any, chord: Chord) -> None:
+    """Press a key with its modifiers."""
+    keyboard = Keyboard(display)
+    held = [keyboard.modifier(modifier) for modifier in chord.modifiers]
+    with keyboard.room(chord.key if len(chord.key) == 1 else "") as keys:
+        if len(chord.key) == 1:
+            code, shifted = keys[chord.key]
+        else:
+            code, shifted = keyboard.named(chord.key), False
+        if shifted and keyboard.modifier("shift") not in held:
+            held.append(keyboard.modifier("shift"))
+        keyboard.strike(code, held)
+
+
+def type_text(display: Any, text: str, stop: threading.Event) -> int:
+    """Type characters one by one; how many were typed before `stop` was set."""
+    keyboard = Keyboard(display)
+    typed = 0
+    with keyboard.without_caps_lock():
+        for part in keyboard.parts(text):
+            with keyboard.room(part) as keys:
+                for character in part:
+                    if stop.is_set():
+                        return typed
+                    code, shifted = keys[character]
+                    keyboard.strike(code, [keyboard.modifier("shift")] if shifted else [])
+                    typed += 1
+                    stop.wait(_BETWEEN_KEYS_S)
+    return typed
+
+
+class Keyboard:
+    """A layout as it is now, with room made on unused keys for characters that it lacks."""
+
+    def __init__(self, display: Any) -> None:
+        self._display = display
+        self._first = display.display.info.min_keycode
+        count = display.display.info.max_keycode - self._first + 1
+        self._mapping = [list(codes) for codes in display.get_keyboard_mapping(self._first, count)]
+        # A second group of the layout (another language) moves the characters: all get room of their own.
+        mask = int(display.screen().root.query_pointer().mask)
+        self._first_group = mask >> 13 & 3 == 0
+        self._caps = bool(mask & _LOCK_BIT)
+        self._by_keysym: dict[int, tuple[int, bool]] = {}
+        for offset, keysyms in enumerate(self._mapping):
+            for level, keysym in enumerate(keysyms[:2]):
+                if keysym != NO_SYMBOL:
+                    self._by_keysym.setdefault(keysym, (self._first + offset, level == 1))
+        self._spare = [
+            self._first + offset for offset, keysyms in enumerate(self._mapping) if not any(keysyms)
+        ]
+
+    def modifier(self, name: str) -> int:
+        """The key of a modifier."""
+        if name == "altgr":
+            found = self._display.keysym_to_keycode(ALTGR)
+        else:
+            found = self._display.keysym_to_keycode(XK.string_to_keysym(MODIFIERS[name]))  # type: ignore[index]
+        if not found:
+            raise BadInput(f"This keyboard layout has no {name} key")
+        return int(found)
+
+    def named(self, name: str) -> int:
+        """The key with a name."""
+        code = int(self._display.keysym_to_keycode(keysym_of_name(name)))
+        if not code:
+            raise BadInput(f"This keyboard layout has no key {name}")
+        return code
+
+    def strike(self, code: int, held: list[int]) -> None:
+        """Press and release one key with others held down."""
+        down: list[int] = []
+        try:
+            for key in (*held, code):
+                xtest.fake_input(self._display, X.KeyPress, key)
+                down.append(key)
+        finally:
+            for key in reversed(down):
+                xtest.fake_input(self._display, X.KeyRelease, key)
+            self._display.sync()
+
+    def parts(self, text: str) -> Iterator[str]:
+        """The text in pieces whose missing characters find room on the layout together.
+
+        Raises:
+            DeviceError: the layout lacks a character and has no unused key.
+        """
+        start, missing = 0, set[str]()
+        for index, character in enumerate(text):
+            if self._find(character) is not None or character in missing:
+                continue
+            if not self._spare:
+                raise DeviceError(
+                    f"The keyboard layout has no {character!r} and no unused key to put it on",
+                    ErrorCode.TOOL_FAILED,
+                )
+            if len(missing) == len(self._spare):
+                yield text[start:index]
+                start, missing = index, set()
+            missing.add(character)
+        yield text[start:]
+
+    @contextmanager
+    def room(self, text: str) -> Iterator[dict[str, tuple[int, bool]]]:
+        """The key, and whether it needs shift, of each character; unused keys serve while this lasts."""
+        keys: dict[str, tuple[int, bool]] = {}
+        lent: list[int] = []
+        try:
+            for character in dict.fromkeys(text):
+                found = self._find(character)
+                if found is None:
+                    code = self._lend(character, len(lent))
+                    lent.append(code)
+                    found = (code, False)
+                keys[character] = found
+            if lent:
+                self._display.sync()
+                threading.Event().wait(_LAYOUT_SETTLES_S)
+            yield keys
+        finally:
+            if lent:
+                self._display.sync()
+                threading.Event().wait(_LAYOUT_READ_S)
+                width = len(self._mapping[0])
+                for code in lent:
+                    self._display.change_keyboard_mapping(code, [[NO_SYMBOL] * width])
+                self._display.sync()
+
+    @contextmanager
+    def without_caps_lock(self) -> Iterator[None]:
+        """Caps Lock off, and on again afterwards if it was."""
+        lock = int(self._display.keysym_to_keycode(keysym_of_name("capslock"))) if self._caps else 0
+        if lock:
+            self.strike(lock, [])
+        try:
+            yield
+        finally:
+            if lock:
+                self.strike(lock, [])
+
+    def _find(self, character: str) -> tuple[int, bool] | None:
+        keysym = keysym_of_character(character)
+        if not self._first_group and keysym < 0xFF00:
+            return None
+        for one in (keysym, *other_keysyms(character)):
+            if one in self._by_keysym:
+                return self._by_keysym[one]
+        return None
+
+    def _lend(self, character: str, used: int) -> int:
+        if used >= len(self._spare):
+            raise DeviceError(
+                f"The keyboard layout has no {character!r} and no unused key to put it on",
+                ErrorCode.TOOL_FAILED,
+            )
+        code = int(self._spare[used])
+        # The same on every level, so that neither shift nor a second group changes it.
+        width = len(self._mapping[0])
+        self._display.change_keyboard_mapping(code, [[keysym_of_character(character)] * width])
+        return code

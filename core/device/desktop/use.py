@@ -1,0 +1,237 @@
+"""What the desktop tools do: finds the control that is meant, and tells what was done to what."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from core.device.desktop.keys import parse_chord
+from core.device.desktop.model import Bounds, Box, Button, Control, Desktop, Scope, Tree, Window
+from core.device.observations import ObservationStore
+from core.errors import BadInput, DeviceError, ErrorCode
+
+_LONGEST_TEXT = 20_000
+_CANDIDATES = 10
+_SEARCHED = Bounds(depth=40, nodes=5_000, seconds=6.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One device's desktop in use."""
+
+    desktop: Desktop
+    observations: ObservationStore
+
+    async def tree(self, scope: Scope, depth: int, max_nodes: int) -> dict[str, Any]:
+        """`get_ui_tree`."""
+        found = await self.desktop.tree(scope, Bounds(depth=depth, nodes=max_nodes))
+        return {
+            "tree": [root.as_dict() for root in found.roots],
+            "nodes": len(found.all()),
+            "truncated": found.truncated,
+            "not_answering": found.not_answering,
+        }
+
+    async def windows(self, process: str | None, title: str | None) -> dict[str, Any]:
+        """`list_windows`."""
+        found = await self.desktop.windows()
+        return {
+            "windows": [
+                window_as_dict(window)
+                for window in reversed(found)
+                if (process is None or window.process_name.lower() == process.lower())
+                and (title is None or title.lower() in window.title.lower())
+            ]
+        }
+
+    async def click_element(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """`click_element`: the accessibility action, the pointer only where there is none."""
+        control = await self._meant(arguments)
+        if "enabled" not in control.states and "sensitive" not in control.states:
+            raise DeviceError(f"{_named(control)} is disabled", ErrorCode.TOOL_FAILED)
+        button: Button = arguments.get("button", "left")
+        count = 2 if arguments.get("double_click") else 1
+        method = "accessibility"
+        if button != "left" or count > 1 or await self.desktop.perform(control) is None:
+            method = "pointer"
+            await self._click_at_centre(control, button, count)
+        monitors = await self._monitors()
+        return {
+            "clicked": True,
+            "control_name": control.name,
+            "box": control.box.as_dict() if control.box else None,
+            "method": method,
+            "scale": 1.0,
+            "screen": _screen_of(control.box, monitors),
+            "process_id": control.process_id,
+            "process_name": control.process_name,
+        }
+
+    async def click_point(self, x: float, y: float, observation: str, button: Button) -> dict[str, Any]:
+        """`click_point`: a pixel of a picture that this device took."""
+        seen = self.observations.consume(observation)
+        at = seen.on_screen(x, y)
+        box = Box(*at, 1, 1)
+        owner = await self.desktop.owner_at(*at)
+        screen = _screen_of(box, await self._monitors())
+        await self.desktop.click(*at, button, 1)
+        return {
+            "clicked": True,
+            "control_name": owner.title if owner else "",
+            "box": box.as_dict(),
+            "method": "pointer",
+            "scale": seen.scale,
+            "screen": screen,
+            "process_id": owner.process_id if owner else None,
+            "process_name": owner.process_name if owner else "",
+        }
+
+    async def type_text(self, text: str, control_id: str | None, *, secret: bool) -> dict[str, Any]:
+        """`type_text`: at the caret, in place of a selection. The text is in no result and no error."""
+        if len(text) > _LONGEST_TEXT:
+            raise BadInput(
+                f"text has {len(text)} characters; at most {_LONGEST_TEXT} are typed", ErrorCode.TOO_LARGE
+            )
+        control = await self._to_type_into(control_id)
+        if secret:
+            self.desktop.protect(control.id if control else None)
+        method = "keys"
+        if control is not None and await self.desktop.insert_text(control, text):
+            method = "accessibility"
+        else:
+            await self._need_input()
+            if control is not None and control_id is not None:
+                await self.desktop.focus(control)
+            await self.desktop.type_keys(text)
+        return {
+            "typed": len(text),
+            "method": method,
+            "process_id": control.process_id if control else None,
+        }
+
+    async def press_key(self, key: str) -> dict[str, Any]:
+        """`press_key`."""
+        chord = parse_chord(key)
+        await self.desktop.press(chord)
+        return {"pressed": "+".join((*chord.modifiers, chord.key))}
+
+    async def scroll(self, direction: Any, amount: int, control_id: str | None) -> dict[str, Any]:
+        """`scroll`: over a control, or where the pointer is."""
+        at = None
+        if control_id is not None:
+            at = await self._reachable(await self.desktop.control(control_id))
+        await self.desktop.scroll(direction, amount, at)
+        return {"scrolled": amount, "direction": direction}
+
+    async def _meant(self, arguments: dict[str, Any]) -> Control:
+        if (control_id := arguments.get("control_id")) is not None:
+            return await self.desktop.control(control_id)
+        process, role, name = (arguments.get(key) for key in ("process_name", "role", "name"))
+        if process is None or (role is None and name is None):
+            raise BadInput("Give control_id, or process_name with role, name or both")
+        found = await self.desktop.tree(Scope(process_name=process), _SEARCHED)
+        return the_one(found, role, name)
+
+    async def _to_type_into(self, control_id: str | None) -> Control | None:
+        if control_id is None:
+            return await self.desktop.focused()
+        control = await self.desktop.control(control_id)
+        if "read only" in control.states or (
+            "enabled" not in control.states and "sensitive" not in control.states
+        ):
+            raise DeviceError(
+                f"{_named(control)} takes no text: it is disabled or read-only", ErrorCode.TOOL_FAILED
+            )
+        return control
+
+    async def _need_input(self) -> None:
+        if lack := await asyncio.to_thread(self.desktop.lack, "input"):
+            raise lack.error()
+
+    async def _click_at_centre(self, control: Control, button: Button, count: int) -> None:
+        await self._need_input()
+        x, y = await self._reachable(control)
+        await self.desktop.click(x, y, button, count)
+
+    async def _reachable(self, control: Control) -> tuple[int, int]:
+        """The middle of a control, when the pointer would really meet it there."""
+        if control.box is None or "showing" not in control.states:
+            raise DeviceError(f"{_named(control)} is not showing", ErrorCode.TOOL_FAILED)
+        x, y = control.box.centre
+        if not any(one.holds(x, y) for one in await self._monitors()):
+            raise DeviceError(f"{_named(control)} is not on the screen", ErrorCode.TOOL_FAILED)
+        owner = await self.desktop.owner_at(x, y)
+        if owner is not None and owner.process_id not in (None, control.process_id):
+            raise DeviceError(
+                f"{_named(control)} is covered by the window {owner.title!r} of {owner.process_name}",
+                ErrorCode.TOOL_FAILED,
+            )
+        return x, y
+
+    async def _monitors(self) -> list[Box]:
+        try:
+            return await self.desktop.monitors()
+        except DeviceError:
+            # Wayland: controls can be pressed where no program sees the screen.
+            return []
+
+
+def the_one(tree: Tree, role: str | None, name: str | None) -> Control:
+    """The only control with a role and a name; what is not showing counts only where nothing else fits.
+
+    Raises:
+        BadInput: none or several fit; the message lists at most ten of them.
+    """
+    wanted = f"{role or 'control'} {name!r}" if name is not None else str(role)
+    fitting = [
+        one
+        for one in tree.all()
+        if (role is None or one.role.lower() == role.lower())
+        and (name is None or _plain(one.name) == _plain(name))
+    ]
+    showing = [one for one in fitting if "showing" in one.states]
+    fitting = showing or fitting
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
+        near = [one for one in tree.all() if role is None or one.role.lower() == role.lower()]
+        listed = "; ".join([_listed(one) for one in near if one.name][:_CANDIDATES])
+        cut = " (not every control was read)" if tree.truncated else ""
+        raise BadInput(
+            f"No {wanted} is there{cut}. There is: {listed or 'nothing like it'}", ErrorCode.NOT_FOUND
+        )
+    listed = "; ".join(_listed(one) for one in fitting[:_CANDIDATES])
+    raise BadInput(f"{len(fitting)} controls fit {wanted}; use control_id with one of: {listed}")
+
+
+def window_as_dict(window: Window) -> dict[str, Any]:
+    """A window as a result carries it."""
+    return {
+        "id": window.id,
+        "title": window.title,
+        "process_id": window.process_id,
+        "process_name": window.process_name,
+        "box": window.box.as_dict(),
+        "active": window.active,
+        "visible": window.visible,
+    }
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.split()).casefold()
+
+
+def _named(control: Control) -> str:
+    return f"The {control.role} {control.name!r}" if control.name else f"The {control.role}"
+
+
+def _listed(control: Control) -> str:
+    place = f" at {control.box.x},{control.box.y}" if control.box else ""
+    return f"{control.role} {control.name!r}{place} ({control.id})"
+
+
+def _screen_of(box: Box | None, monitors: list[Box]) -> int | None:
+    if box is None:
+        return None
+    return next((index for index, one in enumerate(monitors, 1) if one.holds(*box.centre)), None)

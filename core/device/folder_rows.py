@@ -1,0 +1,88 @@
+"""The rows of a folder, read through a descriptor that nobody can swap for another folder."""
+
+from __future__ import annotations
+
+import fnmatch
+import heapq
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from core.device.file_changes import told_as_failure
+from core.device.held_paths import HAS_FOLDER_DESCRIPTORS, HeldPath
+from core.errors import BadInput, ErrorCode
+
+_KINDS = (
+    (stat.S_ISREG, "file"),
+    (stat.S_ISDIR, "folder"),
+    (stat.S_ISLNK, "link"),
+    (stat.S_ISFIFO, "fifo"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISBLK, "device"),
+    (stat.S_ISCHR, "device"),
+)
+
+
+def list_folder(held: HeldPath, glob: str, most: int) -> dict[str, Any]:
+    """The first `most` entries by name whose names match `glob`; nothing is followed.
+
+    Raises:
+        BadInput: it does not exist, is not a folder, or may not be read.
+    """
+    total = 0
+    with told_as_failure(held.path), _opened(held) as folder:
+
+        def names() -> Iterator[str]:
+            nonlocal total
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if fnmatch.fnmatchcase(entry.name, glob):
+                        total += 1
+                        yield entry.name
+
+        chosen = heapq.nsmallest(most, names())
+        rows = [row for name in chosen if (row := _row(folder, name)) is not None]
+    return {"path": str(held.path), "entries": rows, "total": total, "truncated": total > most}
+
+
+@contextmanager
+def _opened(held: HeldPath) -> Iterator[int | str]:
+    if not held.path.is_dir():
+        if held.path.exists():
+            raise BadInput(f"{held.path} is not a folder")
+        raise BadInput(f"{held.path} does not exist", ErrorCode.NOT_FOUND)
+    if not HAS_FOLDER_DESCRIPTORS:
+        yield str(held.path)
+        return
+    descriptor = held.open()
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _row(folder: int | str, name: str) -> dict[str, Any] | None:
+    where: Any = {"dir_fd": folder} if isinstance(folder, int) else {}
+    path = name if isinstance(folder, int) else os.path.join(folder, name)
+    try:
+        facts = os.stat(path, follow_symlinks=False, **where)
+        target = os.readlink(path, **where) if stat.S_ISLNK(facts.st_mode) else None
+    except FileNotFoundError:
+        # It was deleted in the meantime.
+        return None
+    return {
+        # A name is any bytes; what is not UTF-8 in it is shown as such, for JSON has no word for it.
+        "name": _shown(name),
+        "kind": next((kind for matches, kind in _KINDS if matches(facts.st_mode)), "other"),
+        "size_bytes": facts.st_size,
+        "modified_at": datetime.fromtimestamp(facts.st_mtime, UTC).isoformat(),
+        "mode": f"{stat.S_IMODE(facts.st_mode):04o}",
+        "target": None if target is None else _shown(target),
+    }
+
+
+def _shown(name: str) -> str:
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

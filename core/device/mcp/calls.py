@@ -1,0 +1,108 @@
+"""One call of a server's tool: what became of it, said honestly."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from typing import Any
+
+import mcp_types as types
+from mcp import MCPError
+from mcp.shared.dispatcher import ProgressFnT
+
+from core.device.mcp.config import ServerConfig
+from core.device.mcp.listing import Definition
+from core.device.mcp.process import ANSWER_TOO_LARGE
+from core.device.mcp.results import error_words, result_of
+from core.device.mcp.session import Session
+from core.device.tool import FailedWithResult, Report, ToolCall
+from core.errors import DeviceError, ErrorCode, QuarterdeckError
+
+_PROGRESS_EACH_S = 0.05
+_MOST_PROGRESS_TEXT = 2000
+_MOST_WORDS = 2000
+# What the SDK reports in the server's place when an HTTP request fails.
+_CLOSED = "Connection closed"
+_BY_TRANSPORT = frozenset({types.CONNECTION_CLOSED, types.INTERNAL_ERROR, types.INVALID_REQUEST})
+
+
+async def call(
+    session: Session, server: ServerConfig, definition: Definition, given: ToolCall, most: int
+) -> dict[str, Any]:
+    """Call a tool and return its result.
+
+    Raises:
+        DeviceError: it failed; for an action whose answer never came, the outcome is unknown.
+    """
+    name, action = definition.name, definition.tool_type == "action"
+    try:
+        answer = await session.ask(
+            "tools/call", {"name": name, "arguments": given.arguments}, _progress(given.report, server)
+        )
+    except MCPError as error:
+        raise _failed(error, server, name, action) from error
+    except asyncio.CancelledError:
+        if not action:
+            raise
+        # The server was told to stop, and does not say whether it did.
+        task = asyncio.current_task()
+        if task is not None:
+            task.uncancel()
+        raise DeviceError(
+            f"{name} was told to stop before it answered; it may have happened, or may go on",
+            ErrorCode.OUTCOME_UNKNOWN,
+        ) from None
+    if answer.get("resultType", "complete") != "complete":
+        raise DeviceError(
+            f"{name} asks for input in the middle of a call, which this device does not give",
+            ErrorCode.TOOL_FAILED,
+        )
+    if answer.get("isError") is True:
+        raise _told_failure(answer, server, most)
+    definition.check_result(answer)
+    return result_of(answer, most)
+
+
+def _told_failure(answer: dict[str, Any], server: ServerConfig, most: int) -> DeviceError:
+    said = server.hide(error_words(answer))
+    try:
+        shown = result_of(answer, most)
+    except QuarterdeckError:
+        return DeviceError(said, ErrorCode.TOOL_FAILED)
+    return FailedWithResult(said, ErrorCode.TOOL_FAILED, shown)
+
+
+def _failed(error: MCPError, server: ServerConfig, name: str, action: bool) -> DeviceError:
+    words = server.hide(error.message)[:_MOST_WORDS]
+    if error.code in {ANSWER_TOO_LARGE, types.PARSE_ERROR}:
+        return DeviceError(f"{name} ended, but its answer cannot be used: {words}", ErrorCode.BAD_RESULT)
+    if server.kind == "http":
+        lost = error.code in _BY_TRANSPORT
+    else:
+        # Servers use the same code for errors of their own.
+        lost = error.code == types.CONNECTION_CLOSED and error.message == _CLOSED
+    if not lost:
+        return DeviceError(f"{name}: {words}", ErrorCode.TOOL_FAILED)
+    if action:
+        return DeviceError(
+            f"The server of {name} was lost before it answered ({words}); it may have happened",
+            ErrorCode.OUTCOME_UNKNOWN,
+        )
+    return DeviceError(f"The server of {name} was lost before it answered ({words})", ErrorCode.TOOL_FAILED)
+
+
+def _progress(report: Report, server: ServerConfig) -> ProgressFnT:
+    last = -math.inf
+
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        nonlocal last
+        now = time.monotonic()
+        finished = total is not None and progress >= total
+        if not math.isfinite(progress) or (now - last < _PROGRESS_EACH_S and not finished):
+            return
+        last = now
+        whole = total if total is not None and math.isfinite(total) else None
+        report(server.hide(message or "")[:_MOST_PROGRESS_TEXT], done=progress, total=whole)
+
+    return tell

@@ -1,0 +1,233 @@
+"""Keeps all servers and offers their tools through the router, beside our own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+
+from core.aip.messages import ToolInfo
+from core.device.config import DeviceConfig
+from core.device.mcp.config import ServerConfig, read_servers
+from core.device.mcp.names import assign_names, prefixed
+from core.device.mcp.state import ServerState, State, Timing
+from core.device.tool import Contract, Tool, ToolCall, Unavailable
+from core.tasks import TaskGroupOwner
+
+if TYPE_CHECKING:
+    from core.device.mcp.listing import Definition
+    from core.device.mcp.server import HostedServer
+
+log = structlog.get_logger(__name__)
+
+_CLOSE_S = 6.0
+
+
+class Offers(Protocol):
+    """Where tools are offered: the router."""
+
+    unavailable: list[Unavailable]
+
+    def offer(self, tool: Tool) -> bool: ...
+
+    def withdraw(self, namespace: str) -> None: ...
+
+    def announce(self) -> None: ...
+
+    def tools(self) -> list[ToolInfo]: ...
+
+
+def host_for(config: DeviceConfig, router: Offers, timing: Timing = Timing()) -> McpHost | None:
+    """The host of the servers that device.toml names; None where it names none.
+
+    Raises:
+        BadInput: what it names is not what it should be.
+    """
+    if config.mcp_servers is None:
+        return None
+    servers = read_servers(config.mcp_servers)
+    return McpHost(servers, router, config, timing) if servers else None
+
+
+class McpHost:
+    """All hosted servers of one device."""
+
+    def __init__(
+        self,
+        servers: Sequence[ServerConfig],
+        router: Offers,
+        config: DeviceConfig,
+        timing: Timing = Timing(),
+    ) -> None:
+        self._configs = tuple(servers)
+        self._router = router
+        self._config = config
+        self._timing = timing
+        self._tasks = TaskGroupOwner("MCP servers")
+        self._servers: dict[str, HostedServer] = {}
+        self._offered: dict[str, dict[str, bytes]] = {}
+        self._rows: list[Unavailable] = []
+        self._settled = asyncio.Event()
+
+    def start(self) -> None:
+        """Start every server in the background."""
+        self._show_rows(self._rows_now({}))
+        if not self._usable:
+            self._settled.set()
+        else:
+            self._tasks.spawn("start", self._start())
+
+    async def close(self) -> None:
+        """End every server with its process group, and wait for it."""
+        for server in self._servers.values():
+            server.stop()
+        await self._tasks.close(_CLOSE_S)
+
+    @property
+    def _usable(self) -> list[ServerConfig]:
+        return [server for server in self._configs if not server.problem]
+
+    async def _start(self) -> None:
+        # Half a second of imports, so not on the loop, and not where no server is configured.
+        module = await asyncio.to_thread(importlib.import_module, "core.device.mcp.server")
+        session = importlib.import_module("core.device.mcp.session")
+        session.quiet_sdk()
+        limits = self._config.limits
+        bounds = module.Bounds(limits.max_output_bytes, limits.tool_timeout_s)
+        for config in self._usable:
+            server = module.HostedServer(config, bounds, self._timing, self._publish)
+            self._servers[config.name] = server
+            self._tasks.spawn(config.name, server.run())
+
+    def states(self) -> list[ServerState]:
+        """How each server is, in the order of the configuration."""
+        found = []
+        for config in self._configs:
+            server = self._servers.get(config.name)
+            if server is not None:
+                found.append(server.report())
+            else:
+                state = State.FAILED if config.problem else State.STARTING
+                found.append(
+                    ServerState(config.name, config.kind, config.shown, state, reason=config.problem)
+                )
+        return found
+
+    async def settled(self, seconds: float) -> None:
+        """Wait until no server is starting for the first time, at most `seconds`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._settled.wait()
+
+    def _publish(self) -> None:
+        """Offer what the servers list now, and say so where that differs from what was offered."""
+        names = self._names()
+        wanted: dict[str, dict[str, Definition]] = {
+            name: {
+                names[name, definition.name]: definition
+                for definition in server.listing.tools
+                if not self._is_off(name, definition.name, names[name, definition.name])
+            }
+            for name, server in self._servers.items()
+            if server.state is not State.FAILED
+        }
+        digests = {
+            server: {name: tool.digest for name, tool in tools.items()} for server, tools in wanted.items()
+        }
+        changed = [
+            server for server in self._servers if digests.get(server, {}) != self._offered.get(server, {})
+        ]
+        # All of them are taken back first: a name may go from one to another.
+        for server in changed:
+            self._router.withdraw(server)
+        for server in changed:
+            for name, definition in wanted.get(server, {}).items():
+                self._router.offer(self._tool(self._servers[server], definition, name))
+        self._offered = digests
+        rows = self._rows_now(names)
+        if rows != self._rows or changed:
+            self._show_rows(rows)
+            self._router.announce()
+        if all(server.state is not State.STARTING for server in self._servers.values()):
+            self._settled.set()
+
+    def _names(self) -> dict[tuple[str, str], str]:
+        ours = [info.tool_name for info in self._router.tools() if info.namespace not in self._servers]
+        # Also those of a server that failed: its names are free for nobody else until this client ends.
+        listed = {
+            name: [definition.name for definition in server.listing.tools]
+            for name, server in self._servers.items()
+        }
+        return assign_names([*ours, *(row.tool for row in self._strangers())], listed)
+
+    def _strangers(self) -> list[Unavailable]:
+        """What this device would offer by itself, and cannot now."""
+        return [row for row in self._router.unavailable if row not in self._rows]
+
+    def _rows_now(self, names: dict[tuple[str, str], str]) -> list[Unavailable]:
+        rows = [
+            Unavailable(config.name, f"MCP server: {config.problem}", config.how_to_fix)
+            for config in self._configs
+            if config.problem
+        ]
+        for name, server in self._servers.items():
+            if server.state is State.FAILED:
+                rows.append(Unavailable(name, f"MCP server: {server.reason}", server.how_to_fix))
+            for tool, reason in server.listing.refused:
+                rows.append(
+                    Unavailable(tool, f"{reason} (MCP server {name})", "Tell whoever makes the server")
+                )
+        rows += [
+            Unavailable(name, "It is switched off here", "Take it out of tools_off in device.toml")
+            for (server, tool), name in names.items()
+            if self._is_off(server, tool, name)
+        ]
+        return rows
+
+    def _is_off(self, server: str, tool: str, name: str) -> bool:
+        """Whether device.toml switches a tool off, whatever other servers make its name just now."""
+        off = self._config.tools_off
+        if name in off or prefixed(server, tool) in off:
+            return True
+        if tool not in off:
+            return False
+        # Where we have a tool of that name ourselves, that one is meant.
+        ours = {info.tool_name for info in self._router.tools() if info.namespace not in self._servers}
+        return tool not in ours and tool not in {row.tool for row in self._strangers()}
+
+    def _show_rows(self, rows: list[Unavailable]) -> None:
+        self._router.unavailable = [*self._strangers(), *rows]
+        self._rows = rows
+
+    def _tool(self, server: HostedServer, definition: Definition, name: str) -> Tool:
+        async def run(call: ToolCall) -> Any:
+            return await server.call(definition, call)
+
+        claims = definition.annotations or {}
+        observes = definition.tool_type == "data_collection"
+        destroys = claims.get("destructiveHint", True) is not False
+        return Tool(
+            name=name,
+            title=definition.title,
+            tool_type=definition.tool_type,
+            description=definition.description,
+            input_schema=definition.input_schema,
+            output_schema=definition.output_schema or {},
+            # What the server claims. A console judges by itself, and lets claims only raise a risk.
+            contract=Contract(
+                effect="observe" if observes else "destroy" if destroys else "change",
+                risk="low" if observes else "high",
+                reversible=observes,
+                idempotent=observes or claims.get("idempotentHint") is True,
+                open_world=claims.get("openWorldHint", True) is not False,
+            ),
+            run=run,
+            # It may be cancelled: for an action, `run` then says that the outcome is unknown.
+            stops_with_task=True,
+            namespace=server.config.name,
+            declared=definition.info(name, server.config.name),
+        )

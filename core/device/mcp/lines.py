@@ -1,0 +1,110 @@
+"""Lines of a server's output, however it cuts them, and never more of one than there is room for."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_KEPT_END = 4096
+# An answer's id stands at its beginning or, as some servers write it, at its end.
+_ID_FIRST = re.compile(rb'^\s*\{(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,)?\s*"id"\s*:\s*(\d{1,15})\s*,')
+_ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+
+
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """A line that was not kept: its size, and the id of the request it answered where that can be seen."""
+
+    size: int
+    request_id: int | None
+
+
+class LineCutter:
+    """Cuts a stream of bytes into lines of at most `most` bytes; what is longer is read past."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._head = b""
+        self._tail = b""
+
+    def feed(self, chunk: bytes) -> list[bytes | TooLong]:
+        """The lines that end in `chunk`, without their line ends."""
+        *ended, rest = chunk.split(b"\n")
+        lines: list[bytes | TooLong] = []
+        for part in ended:
+            self._add(part)
+            lines.append(self._take())
+        self._add(rest)
+        return lines
+
+    def _add(self, part: bytes) -> None:
+        if not part:
+            return
+        self._size += len(part)
+        if self._size <= self._most:
+            self._parts.append(part)
+            return
+        if self._parts:
+            whole = b"".join(self._parts)
+            self._head, self._tail = whole[:_KEPT_END], whole[-_KEPT_END:]
+            self._parts.clear()
+        self._head = self._head or part[:_KEPT_END]
+        self._tail = (self._tail + part[-_KEPT_END:])[-_KEPT_END:]
+
+    def _take(self) -> bytes | TooLong:
+        line: bytes | TooLong = b"".join(self._parts)
+        if self._size > self._most:
+            found = _ID_FIRST.search(self._head) or _ID_LAST.search(self._tail)
+            line = TooLong(self._size, int(found[1]) if found else None)
+        self._parts.clear()
+        self._size, self._head, self._tail = 0, b"", b""
+        return line
+
+
+class ServerLog:
+    """What a server says beside its answers, for our log: short, seldom and without secrets."""
+
+    def __init__(
+        self,
+        write: Callable[[str, str], None],
+        hide: Callable[[str], str],
+        *,
+        most_lines: int = 40,
+        each_s: float = 10.0,
+        most_characters: int = 500,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._write = write
+        self._hide = hide
+        self._most = most_lines
+        self._each_s = each_s
+        self._characters = most_characters
+        self._clock = clock
+        self._since = clock()
+        self._written = 0
+        self._dropped = 0
+        self.last = ""
+
+    def say(self, where: str, text: str) -> None:
+        """Log one line that came from `where`, or count it when there were too many."""
+        # The whole line is searched for secrets before it is cut: half of one would not be recognised.
+        shown = "".join(sign if sign.isprintable() else " " for sign in self._hide(text[:100_000])).strip()
+        if not shown:
+            return
+        shown = shown if len(shown) <= self._characters else f"{shown[: self._characters]}…"
+        if where == "stderr":
+            self.last = shown
+        now = self._clock()
+        if now - self._since >= self._each_s:
+            if self._dropped:
+                self._write(where, f"({self._dropped} more lines were not logged)")
+            self._since, self._written, self._dropped = now, 0, 0
+        if self._written < self._most:
+            self._written += 1
+            self._write(where, shown)
+        else:
+            self._dropped += 1

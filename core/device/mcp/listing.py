@@ -1,0 +1,197 @@
+"""What a server says it offers, taken as it is where it can be used, and refused with a reason where not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from jsonschema.exceptions import SchemaError
+from jsonschema.validators import Draft202012Validator, validator_for
+from pydantic_core import to_json
+
+from core.aip.messages import ToolInfo, ToolType
+from core.errors import DeviceError, ErrorCode
+from core.schema_forms.validate import Validator
+
+MOST_TOOLS = 2000
+MOST_PAGES = 400
+MOST_DESCRIPTION = 16_000
+MOST_DEFINITION = 256 * 1024
+MOST_DEFINITIONS = 8 * 1024 * 1024
+_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
+_MOST_REFUSED = 50
+_DEEPEST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One tool of a server. `digest` is its whole definition; equal ones offer the same."""
+
+    name: str
+    title: str
+    tool_type: ToolType
+    description: str
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None
+    annotations: dict[str, Any] | None
+    meta: dict[str, Any]
+    digest: bytes
+    output: Validator | None = field(default=None, compare=False, repr=False)
+
+    def info(self, offered: str, server: str) -> ToolInfo:
+        """The tool as AIP lists it, under the name that this device gave it."""
+        return ToolInfo(
+            tool_key=f"{self.tool_type}::{offered}",
+            tool_name=offered,
+            title=self.title,
+            namespace=server,
+            tool_type=self.tool_type,
+            description=self.description,
+            input_schema=self.input_schema,
+            output_schema=self.output_schema,
+            meta=self.meta or None,
+            annotations=self.annotations,
+        )
+
+    def check_result(self, answer: dict[str, Any]) -> None:
+        """Hold an answer against the output schema.
+
+        Raises:
+            DeviceError: it is not what the tool promised (code `bad_result`).
+        """
+        if self.output is None:
+            return
+        if "structuredContent" not in answer:
+            raise DeviceError(f"{self.name} promises structured content and sent none", ErrorCode.BAD_RESULT)
+        faults = self.output.errors(answer["structuredContent"])
+        if faults:
+            place = "".join(f"[{part!r}]" for part in faults[0].path)
+            raise DeviceError(
+                f"{self.name} sent what its output schema does not allow: structured{place}: "
+                f"{faults[0].message[:300]}",
+                ErrorCode.BAD_RESULT,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A server's tools, and those that cannot be offered: name and reason."""
+
+    tools: tuple[Definition, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+
+
+async def fetch(ask: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> tuple[list[Any], bool]:
+    """Every page of a server's tools as they came, and whether there were more than this device takes.
+
+    `ask` sends `tools/list` with the given parameters.
+    """
+    found: list[Any] = []
+    cursor: Any = None
+    seen: set[str] = set()
+    size = 0
+    for _ in range(MOST_PAGES):
+        page = await ask({} if cursor is None else {"cursor": cursor})
+        tools = page.get("tools")
+        if not isinstance(tools, list):
+            raise DeviceError("Its list of tools is none", ErrorCode.PROTOCOL_ERROR)
+        found += tools
+        size += len(to_json(tools))
+        cursor = page.get("nextCursor")
+        if len(found) > MOST_TOOLS or size > MOST_DEFINITIONS:
+            return found[:MOST_TOOLS], True
+        if not isinstance(cursor, str) or cursor in seen:
+            return found, False
+        seen.add(cursor)
+    return found, True
+
+
+def read_listing(tools: list[Any], overflow: bool) -> Listing:
+    """The tools among what a server listed. Slow for many of them: not for the loop."""
+    good: dict[str, Definition] = {}
+    refused: list[tuple[str, str]] = []
+    size = 0
+    for said in tools:
+        name = said.get("name") if isinstance(said, dict) else None
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            refused.append((str(name)[:60], "Its name is not one of 1 to 128 letters, digits and _ . / -"))
+            continue
+        try:
+            if name in good:
+                raise ValueError("The server lists two tools of this name")
+            definition = _definition(name, said)
+            size += len(definition.digest)
+            if size > MOST_DEFINITIONS:
+                raise ValueError("The server's definitions are too large together")
+            good[name] = definition
+        except ValueError as error:
+            refused.append((name, str(error)))
+    if overflow:
+        refused.append(("…", f"The server lists more than this device takes ({MOST_TOOLS} tools)"))
+    return Listing(tuple(good.values()), tuple(refused[:_MOST_REFUSED]))
+
+
+def _definition(name: str, said: dict[str, Any]) -> Definition:
+    """Raises ValueError with a reason for a person."""
+    digest = to_json(said)
+    if len(digest) > MOST_DEFINITION:
+        raise ValueError(
+            f"Its definition has {len(digest)} bytes; this device takes at most {MOST_DEFINITION}"
+        )
+    annotations = said.get("annotations")
+    annotations = annotations if isinstance(annotations, dict) else None
+    description = said.get("description")
+    description = description if isinstance(description, str) else ""
+    if len(description) > MOST_DESCRIPTION:
+        description = f"{description[:MOST_DESCRIPTION]}… (cut by the device)"
+    output_schema = said.get("outputSchema")
+    meta = said.get("_meta")
+    return Definition(
+        name=name,
+        title=_title(said, annotations) or name,
+        tool_type="data_collection" if (annotations or {}).get("readOnlyHint") is True else "action",
+        description=description,
+        input_schema=_schema(said.get("inputSchema"), "input"),
+        output_schema=None if output_schema is None else _schema(output_schema, "output"),
+        annotations=annotations,
+        meta=meta if isinstance(meta, dict) else {},
+        digest=digest,
+        # Bounded in time: the server chose both the schema and what is held against it.
+        output=None if output_schema is None else Validator(output_schema),
+    )
+
+
+def _title(said: dict[str, Any], annotations: dict[str, Any] | None) -> str:
+    for title in (said.get("title"), (annotations or {}).get("title")):
+        if isinstance(title, str) and title.strip():
+            return title[:200]
+    return ""
+
+
+def _schema(schema: Any, which: str) -> dict[str, Any]:
+    if not isinstance(schema, dict):
+        raise ValueError(f"Its {which} schema is not an object")
+    _refuse_remote(schema, which, 0)
+    try:
+        validator_for(schema, default=Draft202012Validator).check_schema(schema)
+    except (SchemaError, RecursionError) as error:
+        words = error.message if isinstance(error, SchemaError) else "it is nested too deeply"
+        raise ValueError(f"Its {which} schema is not a JSON Schema: {words[:200]}") from error
+    return schema
+
+
+def _refuse_remote(value: Any, which: str, depth: int) -> None:
+    """Nothing that a server says makes this device fetch something."""
+    if depth > _DEEPEST:
+        raise ValueError(f"Its {which} schema is nested too deeply")
+    if isinstance(value, dict):
+        for key in ("$ref", "$dynamicRef"):
+            if isinstance(value.get(key), str) and not value[key].startswith("#"):
+                raise ValueError(f"Its {which} schema refers to another document")
+        for item in value.values():
+            _refuse_remote(item, which, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            _refuse_remote(item, which, depth + 1)

@@ -1,0 +1,294 @@
+"""A server as a process of its own: one JSON message a line, over its standard streams.
+
+The SDK's transport keeps a line however long it is, and lets a server's children live on after it; this one
+bounds the line and ends the whole process group. On Linux a guard (`guard_process`) stands between, so that
+the server and its children end with the device client, however that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import anyio
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+
+from core.device.mcp.config import ServerConfig
+from core.device.mcp.lines import LineCutter, ServerLog, TooLong
+from core.tasks import TaskGroupOwner
+
+ANSWER_TOO_LARGE = -32099
+_CHUNK = 65_536
+# Parsing a megabyte takes some milliseconds, which are not the loop's to spend.
+_LARGE = 512 * 1024
+_WAITING_WRITES = 64
+_CLOSE_POLITE_S = 1.0
+_TERM_POLITE_S = 0.5
+_POLL_S = 0.02
+_WATCH_S = 0.5
+_GUARD = str(Path(__file__).with_name("guard_process.py"))
+_GROUP_FLAG: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)  # only Windows has it
+
+Incoming = SessionMessage | Exception
+Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
+
+
+@contextlib.asynccontextmanager
+async def open_process(
+    server: ServerConfig, most_line: int, said: ServerLog, on_lost: Callable[[], None]
+) -> AsyncIterator[Streams]:
+    """Start a server and yield the streams of a session with it; its process group ends with the context.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    process, lifeline = await _started(server)
+    to_session, for_session = anyio.create_memory_object_stream[Incoming](0)
+    from_session, to_write = anyio.create_memory_object_stream[SessionMessage](_WAITING_WRITES)
+    pipes = _Pipes(process, most_line, said, to_session, on_lost)
+    tasks = TaskGroupOwner(f"MCP server {server.name}")
+    try:
+        tasks.spawn("stdout", pipes.read())
+        tasks.spawn("stderr", pipes.listen())
+        tasks.spawn("stdin", pipes.write(to_write))
+        tasks.spawn("end", pipes.watch())
+        yield for_session, from_session
+    finally:
+        try:
+            await _end(process, lifeline)
+        finally:
+            await tasks.close(1.0)
+            for stream in (to_session, for_session, from_session, to_write):
+                stream.close()
+            _let_go(process)
+
+
+async def _started(server: ServerConfig) -> tuple[asyncio.subprocess.Process, _Lifeline]:
+    environment = {**get_default_environment(), **server.env}
+    lifeline = _Lifeline()
+    try:
+        if sys.platform == "linux":
+            _check(server, environment)
+        process = await _spawned(server, environment, lifeline)
+    except BaseException:
+        lifeline.cut()
+        raise
+    finally:
+        lifeline.handed_over()
+    return process, lifeline
+
+
+class _Lifeline:
+    """A pipe whose other end a server's guard has: it ends the server when this end is gone."""
+
+    def __init__(self) -> None:
+        self.reading, self._writing = os.pipe() if sys.platform == "linux" else (-1, -1)
+
+    def handed_over(self) -> None:
+        """Let go of the guard's end."""
+        if self.reading >= 0:
+            os.close(self.reading)
+            self.reading = -1
+
+    def cut(self) -> None:
+        """Have everything killed that comes of the server."""
+        if self._writing >= 0:
+            os.close(self._writing)
+            self._writing = -1
+
+
+def _check(server: ServerConfig, environment: dict[str, str]) -> None:
+    """Find out before the guard does whether there is such a program.
+
+    Raises:
+        OSError: there is none, or it cannot be run.
+    """
+    if os.sep in server.command:
+        path = os.path.join(server.cwd or "", server.command)
+        if not os.path.exists(path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), server.command)
+        if os.path.isdir(path) or not os.access(path, os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), server.command)
+    elif shutil.which(server.command, path=environment.get("PATH")) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), server.command)
+
+
+async def _spawned(
+    server: ServerConfig, environment: dict[str, str], lifeline: _Lifeline
+) -> asyncio.subprocess.Process:
+    guarded = lifeline.reading >= 0
+    guard = [sys.executable, "-I", "-S", _GUARD, str(lifeline.reading)] if guarded else []
+    starting = asyncio.get_running_loop().create_task(
+        asyncio.create_subprocess_exec(
+            *guard,
+            server.command,
+            *server.args,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=environment,
+            cwd=server.cwd,
+            limit=_CHUNK,
+            start_new_session=sys.platform != "win32",
+            creationflags=_GROUP_FLAG,
+            pass_fds=(lifeline.reading,) if guarded else (),
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # It may run already; and asyncio would wait for ever for a start that is cancelled half-way.
+        process = await starting
+        await _end(process, lifeline)
+        _let_go(process)
+        raise
+
+
+class _Pipes:
+    """The three pipes of one server."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        most_line: int,
+        said: ServerLog,
+        to_session: MemoryObjectSendStream[Incoming],
+        on_lost: Callable[[], None],
+    ) -> None:
+        self._process = process
+        self._most_line = most_line
+        self._said = said
+        self._to_session = to_session
+        self._on_lost = on_lost
+
+    async def read(self) -> None:
+        """Pass on what the server writes; its end of output is the session's end."""
+        assert self._process.stdout is not None
+        lines = LineCutter(self._most_line)
+        try:
+            while chunk := await self._process.stdout.read(_CHUNK):
+                for line in lines.feed(chunk):
+                    message = await self._message(line)
+                    if message is not None:
+                        await self._to_session.send(message)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
+            # The session went first. What is still written must be read, or the server cannot end.
+            await self._drain()
+        finally:
+            self._lose()
+
+    def _lose(self) -> None:
+        self._to_session.close()
+        self._on_lost()
+
+    async def _drain(self) -> None:
+        assert self._process.stdout is not None
+        with contextlib.suppress(ConnectionError):
+            while await self._process.stdout.read(_CHUNK):
+                pass
+
+    async def _message(self, line: bytes | TooLong) -> SessionMessage | None:
+        if isinstance(line, TooLong):
+            words = f"an answer of {line.size} bytes; this device takes at most {self._most_line}"
+            self._said.say("stdout", words)
+            if line.request_id is None:
+                return None
+            error = types.ErrorData(code=ANSWER_TOO_LARGE, message=f"The server sent {words}")
+            return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=line.request_id, error=error))
+        if not line.strip():
+            return None
+        try:
+            if len(line) > _LARGE:
+                return SessionMessage(await asyncio.to_thread(_parse, line))
+            return SessionMessage(_parse(line))
+        except ValueError:
+            self._said.say("stdout", f"not a message: {line[:2000].decode('utf-8', 'replace')}")
+            return None
+
+    async def listen(self) -> None:
+        """Log what the server says on its standard error."""
+        assert self._process.stderr is not None
+        lines = LineCutter(_CHUNK)
+        while chunk := await self._process.stderr.read(_CHUNK):
+            for line in lines.feed(chunk):
+                if isinstance(line, bytes):
+                    self._said.say("stderr", line.decode("utf-8", "replace"))
+
+    async def write(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        """Send what the session says."""
+        assert self._process.stdin is not None
+        try:
+            async for message in messages:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                self._process.stdin.write(f"{text}\n".encode())
+                await self._process.stdin.drain()
+        except (ConnectionError, anyio.ClosedResourceError):
+            # It stopped reading: no request can be answered any more.
+            self._lose()
+        finally:
+            messages.close()
+
+    async def watch(self) -> None:
+        """End the session soon after the process, also where a child of it still holds the pipes."""
+        while not await _ended(self._process, 60):
+            pass
+        # Its last words may still be in the pipe.
+        await asyncio.sleep(_WATCH_S)
+        self._lose()
+
+
+def _parse(line: bytes) -> types.JSONRPCMessage:
+    return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+
+
+async def _end(process: asyncio.subprocess.Process, lifeline: _Lifeline) -> None:
+    """Close its input, wait a little, ask it to end, then kill whatever is left of its group."""
+    try:
+        assert process.stdin is not None
+        process.stdin.close()
+        if not await _ended(process, _CLOSE_POLITE_S):
+            _signal(process, signal.SIGTERM)
+            await _ended(process, _TERM_POLITE_S)
+    finally:
+        lifeline.cut()
+        if sys.platform == "linux":
+            await _ended(process, _CLOSE_POLITE_S)
+        # Also where it has ended by itself: children that it left behind are of its group.
+        _signal(process, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+        await _ended(process, _CLOSE_POLITE_S)
+
+
+async def _ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
+    # Not process.wait(), which waits for every holder of the pipes, children of the server included.
+    deadline = asyncio.get_running_loop().time() + seconds
+    wait = _POLL_S
+    while process.returncode is None and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(wait)
+        wait = min(2 * wait, _WATCH_S)
+    return process.returncode is not None
+
+
+def _signal(process: asyncio.subprocess.Process, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if sys.platform == "win32":
+            process.terminate()
+        else:
+            os.killpg(process.pid, number)
+
+
+def _let_go(process: asyncio.subprocess.Process) -> None:
+    """Close the pipes, which a child that left the group may hold for ever; asyncio has no public way."""
+    transport = getattr(process, "_transport", None)
+    if isinstance(transport, asyncio.SubprocessTransport):
+        transport.close()

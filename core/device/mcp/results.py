@@ -1,0 +1,155 @@
+"""A server's answer to a call, as a result of this device.
+
+    {"content": [block, …], "structured": any JSON value, "truncated": true}
+
+`content` is always there, and empty when the server sent nothing. `structured` is there exactly when the
+server sent `structuredContent`: a null in it is not the same as its absence. `truncated` is there only when
+something was left out. Every value stays what it was; each block has the `type` that the server gave it:
+
+| type | keys |
+|---|---|
+| `text` | `text` |
+| `image`, `audio` | `media_type`, `data_bytes` |
+| `resource` | `uri`, `media_type`, and `text` or `data_bytes` |
+| `resource_link` | `uri`, `name`, and `title`, `description`, `media_type`, `size` as given |
+| any other | what the server sent |
+
+A console shows PNG, JPEG and WebP. Bytes that are said to be any other kind of image travel as
+`application/octet-stream`, with the server's word for them in `image_type`.
+
+`annotations` and `meta` are there when the server gave them. What has no room left is replaced by
+`{"type": …, "omitted": its size in bytes}`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from pydantic_core import to_json
+
+from core.errors import DeviceError, ErrorCode
+
+MOST_BLOCKS = 10_000
+_RENAMED = {"mimeType": "media_type", "_meta": "meta"}
+_SHOWN = frozenset({"image/png", "image/jpeg", "image/webp"})
+_UNKNOWN = "application/octet-stream"
+_ROOM_LEFT = 4096
+_SHORT_ERROR = 4000
+
+
+def result_of(answer: dict[str, Any], most: int) -> dict[str, Any]:
+    """The result that stands for a `tools/call` answer; its JSON is at most about `most` bytes.
+
+    Raises:
+        DeviceError: it is no such answer (code `bad_result`), or its structured part alone is too large.
+    """
+    content = answer.get("content", [])
+    if not isinstance(content, list) or not all(_is_block(block) for block in content):
+        raise DeviceError("The server's answer is not a tool's result", ErrorCode.BAD_RESULT)
+    result: dict[str, Any] = {"content": []}
+    room = max(most - _ROOM_LEFT, most // 2)
+    if "structuredContent" in answer:
+        result["structured"] = answer["structuredContent"]
+        size = _size(answer["structuredContent"])
+        if size > room:
+            raise DeviceError(
+                f"The server's answer has {size} bytes of structured content; {room} are allowed",
+                ErrorCode.TOO_LARGE,
+            )
+        room -= size
+    for block in content[:MOST_BLOCKS]:
+        kept = _block(block)
+        size = _room_for(kept)
+        if size > room:
+            kept = _shortened(kept, room, size)
+            result["truncated"] = True
+            size = min(room, _room_for(kept))
+        room -= size
+        result["content"].append(kept)
+    if len(content) > MOST_BLOCKS:
+        result["truncated"] = True
+    return result
+
+
+def error_words(answer: dict[str, Any]) -> str:
+    """What a failed tool says: its texts."""
+    content = answer.get("content")
+    blocks = content if isinstance(content, list) else []
+    texts = [
+        block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)
+    ]
+    said = "\n".join(text for text in texts[:100] if text).strip()
+    return said[:_SHORT_ERROR] or "it did not say why"
+
+
+def _is_block(block: Any) -> bool:
+    return isinstance(block, dict) and isinstance(block.get("type"), str)
+
+
+def _block(block: dict[str, Any]) -> dict[str, Any]:
+    kind = block["type"]
+    if kind in {"image", "audio"}:
+        rest = {key: value for key, value in block.items() if key != "data"}
+        return _with_bytes(_renamed(rest), _decoded(block.get("data"), kind))
+    if kind == "resource":
+        inner = block.get("resource")
+        if not isinstance(inner, dict):
+            raise DeviceError("The server's answer has a resource without content", ErrorCode.BAD_RESULT)
+        outer = {key: value for key, value in block.items() if key != "resource"}
+        rest = {key: value for key, value in inner.items() if key != "blob"}
+        kept = {**_renamed(outer), **_renamed(rest), "type": kind}
+        if "blob" in inner:
+            return _with_bytes(kept, _decoded(inner["blob"], kind))
+        return kept
+    return _renamed(block)
+
+
+def _with_bytes(block: dict[str, Any], data: bytes) -> dict[str, Any]:
+    said = block.get("media_type")
+    media_type = said if isinstance(said, str) else _UNKNOWN
+    if media_type.lower().startswith("image/") and media_type.lower() not in _SHOWN:
+        return {**block, "media_type": _UNKNOWN, "image_type": media_type, "data_bytes": data}
+    return {**block, "media_type": media_type, "data_bytes": data}
+
+
+def _renamed(block: dict[str, Any]) -> dict[str, Any]:
+    return {_RENAMED.get(key, key): value for key, value in block.items()}
+
+
+def _decoded(data: Any, kind: str) -> bytes:
+    try:
+        if isinstance(data, str):
+            # Some servers break base64 into lines.
+            return base64.b64decode("".join(data.split()), validate=True)
+    except (binascii.Error, ValueError):
+        pass
+    raise DeviceError(f"The server's answer has {kind} data that is not base64", ErrorCode.BAD_RESULT)
+
+
+def _size(value: Any) -> int:
+    try:
+        return len(to_json(value))
+    except (ValueError, RecursionError) as error:
+        raise DeviceError(f"The server's answer is not JSON: {error}", ErrorCode.BAD_RESULT) from error
+
+
+def _room_for(block: dict[str, Any]) -> int:
+    """The size of a block where its bytes travel as base64."""
+    data = block.get("data_bytes")
+    if not isinstance(data, bytes):
+        return _size(block)
+    return (len(data) + 2) // 3 * 4 + _size({**block, "data_bytes": ""})
+
+
+def _shortened(block: dict[str, Any], room: int, size: int) -> dict[str, Any]:
+    text = block.get("text")
+    if block["type"] == "text" and isinstance(text, str) and room > _ROOM_LEFT:
+        # A character takes at most six bytes as JSON, so this fits whatever it is made of.
+        fits = room - _ROOM_LEFT if text.isascii() and '"' not in text and "\\" not in text else room // 6
+        cut = text[: max(0, fits)]
+        while len(to_json(cut)) > room:
+            cut = cut[: len(cut) // 2]
+        return {"type": "text", "text": cut, "truncated": True}
+    return {"type": block["type"], "omitted": size}

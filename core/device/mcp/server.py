@@ -1,0 +1,285 @@
+"""One hosted server: started, kept, started again when it ends, and given up on where all can see it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import mcp_types as types
+import structlog
+from mcp import MCPError
+from pydantic import ValidationError
+
+from core.device.mcp.calls import call
+from core.device.mcp.config import ServerConfig
+from core.device.mcp.lines import ServerLog
+from core.device.mcp.listing import Definition, Listing, fetch, read_listing
+from core.device.mcp.session import Session, open_session
+from core.device.mcp.state import ServerState, State, Timing
+from core.device.tool import ToolCall
+from core.errors import DeviceError, ErrorCode
+
+log = structlog.get_logger(__name__)
+
+_REST_OF_A_FRAME = 1024 * 1024
+_MOST_REASON = 500
+# What ends a session. Whatever went wrong in a task of the transport comes as a group.
+_ENDINGS = (
+    OSError,
+    MCPError,
+    DeviceError,
+    ValidationError,
+    RuntimeError,
+    ValueError,
+    anyio.BrokenResourceError,
+    anyio.ClosedResourceError,
+    ExceptionGroup,
+)
+_NO_PROGRAM = "Install the program, or give its whole path as the server's command"
+# Trying again soon does not bring a program into being.
+_HOPELESS = (FileNotFoundError, PermissionError, NotADirectoryError)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Of one call: the bytes of a result, and seconds."""
+
+    most_bytes: int
+    longest_s: float
+
+
+class HostedServer:
+    """A server and its session. `on_change` is called when its state or its list of tools changed."""
+
+    def __init__(
+        self, config: ServerConfig, bounds: Bounds, timing: Timing, on_change: Callable[[], None]
+    ) -> None:
+        self.config = config
+        self.listing = Listing()
+        self.state = State.STARTING
+        self.reason = ""
+        self.how_to_fix = ""
+        self.restarts = 0
+        self._bounds = bounds
+        self._timing = timing
+        self._on_change = on_change
+        self._session: Session | None = None
+        self._ready = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._stale = False
+        self._doubtful = False
+        self._stop = asyncio.Event()
+        self._said = ServerLog(self._write_log, config.hide)
+
+    def report(self) -> ServerState:
+        """How it is, for people."""
+        return ServerState(
+            name=self.config.name,
+            kind=self.config.kind,
+            where=self.config.shown,
+            state=self.state,
+            tools=len(self.listing.tools),
+            restarts=self.restarts,
+            reason=self.reason,
+        )
+
+    def stop(self) -> None:
+        """End the session; `run` returns soon."""
+        self._stop.set()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Keep the server until stopped."""
+        fails = 0
+        while not self._stop.is_set():
+            began = asyncio.get_running_loop().time()
+            problem, hopeless = await self._one_session()
+            if self._stop.is_set():
+                return
+            if asyncio.get_running_loop().time() - began >= self._timing.steady_s:
+                fails = 0
+            fails += 1
+            if hopeless or fails >= self._timing.give_up_after:
+                self._become(State.FAILED, problem, _NO_PROGRAM if hopeless else self._advice)
+                wait = self._timing.after_giving_up_s
+            else:
+                self._become(State.RESTARTING, problem)
+                low, high = self._timing.back_off
+                wait = min(high, low * 2 ** min(fails - 1, 16))
+            seconds = wait * random.uniform(0.5, 1.0)
+            log.warning(
+                "MCP server ended", server=self.config.name, reason=problem, again_in_s=round(seconds, 2)
+            )
+            # Not `_woken`: what is said of the session that ended wakes nobody.
+            await self._stopped(seconds)
+            self.restarts += 1
+
+    async def _one_session(self) -> tuple[str, bool]:
+        """Serve one session to its end; returns why it ended, and whether trying again is no use."""
+        try:
+            async with open_session(
+                self.config,
+                most=2 * self._bounds.most_bytes + _REST_OF_A_FRAME,
+                longest_s=self._bounds.longest_s + 30,
+                said=self._said,
+                on_tools_changed=self._tools_changed,
+                on_lost=self._doubt,
+            ) as session:
+                await self._serve(session)
+        except _ENDINGS as error:
+            return self._words(error), isinstance(_first(error), _HOPELESS)
+        return self._words(DeviceError("Its session ended")), False
+
+    async def _serve(self, session: Session) -> None:
+        # What was heard of the last session; from here on it is of this one.
+        self._wake.clear()
+        self._stale = self._doubtful = False
+        try:
+            async with asyncio.timeout(self._timing.start_s):
+                await session.start()
+                await self._list(session)
+        except TimeoutError:
+            raise DeviceError(f"It was not ready within {self._timing.start_s:g} s") from None
+        self._session = session
+        self._ready.set()
+        self._become(State.READY, "")
+        log.info("MCP server ready", server=self.config.name, tools=len(self.listing.tools))
+        not_before = 0.0
+        try:
+            while not self._stop.is_set() and await self._still_there(session):
+                await self._woken(self._timing.ping_s)
+                if self._stale:
+                    # A server that always says so would have us, and the console, list without a rest.
+                    await self._stopped(not_before - asyncio.get_running_loop().time())
+                    self._stale = False
+                    await self._relist(session)
+                    not_before = asyncio.get_running_loop().time() + self._timing.relist_s
+        finally:
+            self._session = None
+            self._ready.clear()
+
+    async def _still_there(self, session: Session) -> bool:
+        """A pipe tells when it ends; an address must be asked, as must a server whose answer was lost."""
+        if self.config.kind == "stdio" and not self._doubtful:
+            return True
+        self._doubtful = False
+        try:
+            async with asyncio.timeout(self._timing.ping_answer_s):
+                return await session.is_alive()
+        except TimeoutError:
+            return False
+
+    async def _relist(self, session: Session) -> None:
+        before = self.listing
+        try:
+            async with asyncio.timeout(self._timing.start_s):
+                await self._list(session)
+        except (MCPError, DeviceError, TimeoutError) as error:
+            log.warning(
+                "MCP server does not list its tools", server=self.config.name, reason=self._words(error)
+            )
+            return
+        if self.listing != before:
+            self._on_change()
+
+    async def _list(self, session: Session) -> None:
+        async def ask(params: dict[str, Any]) -> dict[str, Any]:
+            return await session.ask("tools/list", params)
+
+        try:
+            tools, overflow = await fetch(ask)
+        except MCPError as error:
+            # A server may have prompts and resources only.
+            if error.code != types.METHOD_NOT_FOUND:
+                raise
+            tools, overflow = [], False
+        self.listing = await asyncio.to_thread(read_listing, tools, overflow)
+        for name, reason in self.listing.refused:
+            log.warning(
+                "tool of an MCP server not offered", server=self.config.name, tool=name, reason=reason
+            )
+
+    async def call(self, definition: Definition, given: ToolCall) -> Any:
+        """Serve one call of a tool.
+
+        Raises:
+            DeviceError: it failed, or the server is not there and nothing was sent.
+        """
+        session = await self._there(definition.name)
+        try:
+            return await call(session, self.config, definition, given, self._bounds.most_bytes)
+        except DeviceError as error:
+            if error.code is ErrorCode.OUTCOME_UNKNOWN or self.config.kind == "http":
+                self._doubt()
+            raise
+
+    async def _there(self, tool: str) -> Session:
+        if self._session is None and self.state is not State.FAILED:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._timing.call_waits_s):
+                    await self._ready.wait()
+        if self._session is None:
+            why = f": {self.reason}" if self.reason else ""
+            raise DeviceError(
+                f"The server of {tool} is {self.state.value}{why}; nothing was sent to it",
+                ErrorCode.TOOL_FAILED,
+            )
+        return self._session
+
+    def _doubt(self) -> None:
+        """Have the session looked at now."""
+        self._doubtful = True
+        self._wake.set()
+
+    def _tools_changed(self) -> None:
+        self._stale = True
+        self._wake.set()
+
+    async def _stopped(self, seconds: float) -> None:
+        """Let time pass, unless it is stopped."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._stop.wait()
+
+    async def _woken(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        self._wake.clear()
+
+    def _become(self, state: State, reason: str, how_to_fix: str = "") -> None:
+        self.state, self.reason, self.how_to_fix = state, reason, how_to_fix
+        self._on_change()
+
+    @property
+    def _advice(self) -> str:
+        if self.config.kind == "http":
+            return "Look whether it runs there, and whether the url and headers in its entry are right"
+        return "Start the command of its entry by hand and read what it says; the log has it too"
+
+    def _words(self, error: BaseException) -> str:
+        """The first thing that went wrong, without secrets."""
+        error = _first(error)
+        if isinstance(error, ValidationError):
+            words = "It does not speak MCP as it should"
+        elif isinstance(error, OSError) and error.strerror:
+            words = f"It cannot be started: {error.strerror}"
+        else:
+            words = str(error) or type(error).__name__
+        if self._said.last and self.config.kind == "stdio":
+            words = f"{words} (its last words: {self._said.last})"
+        return self.config.hide(words)[:_MOST_REASON]
+
+    def _write_log(self, where: str, text: str) -> None:
+        log.info("MCP server says", server=self.config.name, where=where, text=text)
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

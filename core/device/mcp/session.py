@@ -1,0 +1,140 @@
+"""One open session with a server: requests out, answers as they came, and what the server says by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Protocol
+
+import mcp_types as types
+from mcp import ClientSession, MCPError
+from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter
+
+from core import __version__
+from core.device.mcp.config import ServerConfig
+from core.device.mcp.lines import ServerLog
+from core.device.mcp.process import open_process
+from core.device.mcp.web import open_web
+
+# As JSON, which the SDK's signature does not foresee.
+_RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
+_NO_SUCH_METHOD = types.METHOD_NOT_FOUND
+# The last two are what the SDK makes of an HTTP session that the server has forgotten, and of a broken one.
+_GONE = frozenset({types.CONNECTION_CLOSED, types.INVALID_REQUEST, types.INTERNAL_ERROR})
+
+
+class Ask(Protocol):
+    """Sends a request and waits for its answer, as JSON."""
+
+    def __call__(
+        self, method: str, params: dict[str, Any], on_progress: ProgressFnT | None = None
+    ) -> Awaitable[dict[str, Any]]: ...
+
+
+class Session:
+    """Requests to one server. Cancelling a request tells the server so, and leaves the session usable."""
+
+    def __init__(self, client: ClientSession, dispatcher: JSONRPCDispatcher[Any]) -> None:
+        self._client = client
+        self._dispatcher = dispatcher
+
+    async def start(self) -> None:
+        """Agree on a protocol version.
+
+        Raises:
+            MCPError: the server refuses, or speaks no version that we do.
+        """
+        try:
+            await self._client.initialize()
+        except MCPError as error:
+            if error.code not in {_NO_SUCH_METHOD, types.UNSUPPORTED_PROTOCOL_VERSION}:
+                raise
+            # A server that knows nothing but the newest protocol has no handshake.
+            await self._client.discover()
+
+    async def ask(
+        self, method: str, params: dict[str, Any], on_progress: ProgressFnT | None = None
+    ) -> dict[str, Any]:
+        """Send a request and return the answer as the server wrote it.
+
+        Raises:
+            MCPError: the server answered with an error, or the session ended.
+        """
+        if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            # Here each request carries an envelope, which the SDK writes.
+            request: types.Request[Any, Any]
+            if method == "tools/call":
+                request = types.CallToolRequest(params=types.CallToolRequestParams(**params))
+            elif method == "tools/list":
+                request = types.ListToolsRequest(params=types.PaginatedRequestParams(**params))
+            else:
+                request = types.PingRequest()
+            answer: dict[str, Any] = await self._client.send_request(
+                request, _RAW, progress_callback=on_progress
+            )
+            return answer
+        # Not through the SDK's models: they drop what they do not know, and one odd tool would cost us all.
+        options: CallOptions = {} if on_progress is None else {"on_progress": on_progress}
+        return await self._dispatcher.send_raw_request(method, params, options)
+
+    async def is_alive(self) -> bool:
+        """Whether the server still answers in this session."""
+        try:
+            await self.ask("ping", {})
+        except MCPError as error:
+            # Any other error is an answer all the same.
+            return error.code not in _GONE
+        return True
+
+
+@contextlib.asynccontextmanager
+async def open_session(
+    server: ServerConfig,
+    *,
+    most: int,
+    longest_s: float,
+    said: ServerLog,
+    on_tools_changed: Callable[[], None],
+    on_lost: Callable[[], None],
+) -> AsyncIterator[Session]:
+    """A session that is not started yet.
+
+    It ends with the context. `on_lost` is called when it can no longer be used.
+    Sampling, elicitation and roots are not offered; a server that asks for them is told so.
+    """
+
+    async def hear(message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            on_tools_changed()
+
+    async def hear_log(params: types.LoggingMessageNotificationParams) -> None:
+        said.say("log", f"{params.level}: {params.data}"[:10_000])
+
+    transport = (
+        open_process(server, most, said, on_lost)
+        if server.kind == "stdio"
+        else open_web(server, most, longest_s)
+    )
+    async with transport as (incoming, outgoing):
+        dispatcher: JSONRPCDispatcher[Any] = JSONRPCDispatcher(incoming, outgoing)
+        client = ClientSession(
+            dispatcher=dispatcher,
+            message_handler=hear,
+            logging_callback=hear_log,
+            client_info=types.Implementation(name="quarterdeck-device", version=__version__),
+        )
+        async with client:
+            yield Session(client, dispatcher)
+
+
+def quiet_sdk() -> None:
+    """Keep the SDK's own log lines to ourselves: they show messages whole, secrets included."""
+    for name in ("mcp", "client", "httpx2", "httpcore2"):
+        logger = logging.getLogger(name)
+        if not any(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+            logger.addHandler(logging.NullHandler())
+        logger.propagate = False

@@ -1,0 +1,102 @@
+"""The processes of this machine as rows, with what looks like a secret taken out of their command lines."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import psutil
+
+MASK = "***"
+# Between two looks at the processor time; a single look tells only the average since the start.
+_MEASURED_S = 0.1
+_MOST_LINE = 4096
+_MOST_ARGUMENT = 2048
+
+_WORDS = (
+    r"pass(?:word|wd|phrase)?|secret|token|api[-_]?key|access[-_]?key|auth(?:orization)?(?![a-z])"
+    r"|credentials?|pwd"
+)
+_VALUE = r"(?:(?:bearer|basic)\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s&;\"']+)"
+_NAMED = re.compile(rf"(?i)((?:^|[\s\"'&?;])-{{0,2}}[\w.-]*(?:{_WORDS})[\w.-]*\s*[=:]\s*){_VALUE}")
+_FLAG = re.compile(rf"(?i)^-{{1,2}}[\w.-]*(?:{_WORDS})[\w.-]*$")
+_BEARER = re.compile(r"(?i)\b((?:bearer|basic)\s+)[\w.+/=~-]{6,}")
+_IN_URL = re.compile(r"([a-zA-Z][\w+.-]*://[^\s/:@]*:)[^\s/@]+(@)")
+_SHAPED = re.compile(
+    r"\b(?:sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}"
+    r"|AKIA[0-9A-Z]{16}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
+)
+
+
+def masked(arguments: Iterable[str]) -> list[str]:
+    """The same arguments without the values that look like secrets."""
+    shown: list[str] = []
+    hide_next = False
+    for long in arguments:
+        argument = long[:_MOST_ARGUMENT]
+        if hide_next and not argument.startswith("-"):
+            shown.append(MASK)
+            hide_next = False
+            continue
+        hide_next = _FLAG.match(argument) is not None
+        said = _BEARER.sub(rf"\1{MASK}", argument)
+        said = _NAMED.sub(rf"\1{MASK}", said)
+        said = _IN_URL.sub(rf"\1{MASK}\2", said)
+        shown.append(_SHAPED.sub(MASK, said))
+    return shown
+
+
+def rows(
+    name: str | None, user: str | None, min_cpu_percent: float, min_memory_bytes: int
+) -> list[dict[str, Any]]:
+    """Processes that match, those that use most first. Blocks for a tenth of a second."""
+    wanted = name.casefold() if name else ""
+    first: dict[psutil.Process, float] = {}
+    for process in psutil.process_iter():
+        try:
+            if wanted and wanted not in process.name().casefold():
+                continue
+            times = process.cpu_times()
+        except psutil.Error:
+            continue
+        first[process] = times.user + times.system
+    begun = time.monotonic()
+    time.sleep(_MEASURED_S)
+    found = []
+    for process, before in first.items():
+        try:
+            row = _row(process, before, time.monotonic() - begun)
+        except psutil.Error:
+            continue
+        if user is not None and row["user"] != user:
+            continue
+        if row["cpu_percent"] >= min_cpu_percent and row["memory_bytes"] >= min_memory_bytes:
+            found.append(row)
+    return sorted(found, key=lambda row: (-row["cpu_percent"], -row["memory_bytes"], row["pid"]))
+
+
+def _row(process: psutil.Process, before: float, seconds: float) -> dict[str, Any]:
+    with process.oneshot():
+        times = process.cpu_times()
+        try:
+            line = " ".join(masked(process.cmdline()))
+        except psutil.AccessDenied:
+            line = ""
+        try:
+            user: str | None = process.username()
+        except (psutil.AccessDenied, KeyError):
+            user = None
+        return {
+            "pid": process.pid,
+            "parent_pid": process.ppid(),
+            "name": process.name(),
+            "user": user,
+            "status": process.status(),
+            "cpu_percent": round(max(0.0, times.user + times.system - before) / seconds * 100, 1),
+            "memory_bytes": process.memory_info().rss,
+            "started_at": datetime.fromtimestamp(process.create_time(), UTC).isoformat(),
+            "command_line": line[:_MOST_LINE],
+        }

@@ -1,0 +1,159 @@
+"""Progress of one call on its way out: merged, paced and bounded, whatever the tool and the socket do."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+from core.aip.extras import Progress
+from core.tasks import TaskGroupOwner
+
+Stream = Literal["stdout", "stderr", "note"]
+Send = Callable[[str], Awaitable[None]]
+
+# A tool that prints faster than this link takes it loses its oldest text, and the reader is told.
+_MOST_HELD = 256 * 1024
+_FRAME_CHARACTERS = 65_536
+_MOST_BYTES_EACH = 4
+
+
+class CallProgress:
+    """A `Report` for one call. May be called from any thread; `close` comes before the result."""
+
+    def __init__(self, call_id: str, send: Send, tasks: TaskGroupOwner, pause_s: float = 0.05) -> None:
+        self._call_id = call_id
+        self._send = send
+        self._tasks = tasks
+        self._pause_s = pause_s
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._held: dict[Stream, deque[str]] = {}
+        self._sizes: dict[Stream, int] = {}
+        self._size = 0
+        self._dropped: dict[Stream, int] = {}
+        self._state: tuple[float | None, float | None, str] | None = None
+        self._seq = 0
+        self._pump: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def __call__(
+        self,
+        text: str = "",
+        *,
+        stream: Stream = "note",
+        done: float | None = None,
+        total: float | None = None,
+        unit: str = "",
+    ) -> None:
+        """Take one report; it leaves with the next frame."""
+        if threading.get_ident() == self._thread:
+            self._take(text, stream, done, total, unit)
+        else:
+            self._loop.call_soon_threadsafe(self._take, text, stream, done, total, unit)
+
+    async def close(self) -> None:
+        """Send what is left, and nothing after it."""
+        if self._pump is None:
+            self._closed = True
+            return
+        self._closed = True
+        pump, self._pump = self._pump, None
+        pump.cancel()
+        await asyncio.wait([pump])
+        while self._has_news():
+            await self._send_one()
+
+    @property
+    def held(self) -> int:
+        """How many characters wait to be sent."""
+        return self._size
+
+    def _take(self, text: str, stream: Stream, done: float | None, total: float | None, unit: str) -> None:
+        if self._closed:
+            return
+        if text:
+            self._keep(text, stream)
+        if done is not None or total is not None or unit:
+            self._state = (done, total, unit[:200])
+        if self._pump is None and self._has_news():
+            self._pump = self._tasks.spawn("progress", self._pump_out())
+
+    def _keep(self, text: str, stream: Stream) -> None:
+        over = len(text) - _MOST_HELD
+        if over > 0:
+            self._drop(stream, over)
+            text = text[over:]
+        self._held.setdefault(stream, deque()).append(text)
+        self._resize(stream, len(text))
+        while self._size > _MOST_HELD:
+            longest = max(self._sizes, key=lambda name: self._sizes[name])
+            oldest = self._held[longest].popleft()
+            too_much = self._size - _MOST_HELD
+            if len(oldest) > too_much:
+                self._held[longest].appendleft(oldest[too_much:])
+                oldest = oldest[:too_much]
+            self._resize(longest, -len(oldest))
+            self._drop(longest, len(oldest))
+
+    def _resize(self, stream: Stream, by: int) -> None:
+        self._sizes[stream] = self._sizes.get(stream, 0) + by
+        self._size += by
+
+    def _drop(self, stream: Stream, characters: int) -> None:
+        self._dropped[stream] = self._dropped.get(stream, 0) + characters
+
+    def _has_news(self) -> bool:
+        return self._size > 0 or self._state is not None
+
+    async def _pump_out(self) -> None:
+        while True:
+            while self._has_news():
+                await self._send_one()
+                await asyncio.sleep(self._pause_s)
+            # Nothing was said for a while: the next report starts another pump.
+            self._pump = None
+            return
+
+    async def _send_one(self) -> None:
+        """Send one frame: the text of one stream, and how far the call is."""
+        stream: Stream = "note"
+        text = ""
+        if self._size:
+            # Round robin: the stream that was sent goes to the end.
+            stream = next(name for name, chunks in self._held.items() if chunks)
+            text = self._next_text(stream)
+            self._held[stream] = self._held.pop(stream)
+        done, total, unit = self._state or (None, None, "")
+        self._state = None
+        frame = Progress(
+            call_id=self._call_id,
+            seq=self._seq,
+            stream=stream,
+            text=text,
+            done=_finite(done),
+            total=_finite(total),
+            unit=unit,
+        )
+        self._seq += 1
+        await self._send(frame.model_dump_json())
+
+    def _next_text(self, stream: Stream) -> str:
+        said = ""
+        if dropped := self._dropped.pop(stream, 0):
+            said = f"\n[{dropped} characters were left out: the link is slower than the output]\n"
+        merged = "".join(self._held[stream])
+        room = _FRAME_CHARACTERS - len(said)
+        # 64 KiB on the wire: characters beyond ASCII take up to four bytes.
+        text = merged[:room] if merged[:room].isascii() else merged[: room // _MOST_BYTES_EACH]
+        rest = merged[len(text) :]
+        self._held[stream] = deque([rest] if rest else [])
+        self._resize(stream, -len(text))
+        # Text that is no Unicode would break the frame; the result says what it really was.
+        return (said + text).encode("utf-8", "replace").decode("utf-8")
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and abs(value) < float("inf") else None

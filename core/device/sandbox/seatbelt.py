@@ -1,0 +1,55 @@
+"""The read-only shell on macOS: `sandbox-exec` with a profile of our own. Not yet proven on a machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from functools import lru_cache
+
+from core.device.sandbox.bubblewrap import Missing, clean_environment
+
+# Mach services are daemons that would do what the command may not, so none but the loader's are reached.
+PROFILE = """(version 1)
+(allow default)
+(deny file-write*)
+(allow file-write* (literal "/dev/null") (literal "/dev/zero"))
+(deny network*)
+(deny mach-lookup)
+(deny mach-register)
+(deny signal (target others))
+(deny process-info* (target others))
+(deny system-socket)
+(deny iokit-open)
+(deny sysctl-write)
+"""
+_SELF_TEST_S = 10.0
+
+
+def command(inside: list[str]) -> list[str]:
+    """The command line that runs `inside`."""
+    return ["sandbox-exec", "-p", PROFILE, *inside]
+
+
+@lru_cache(maxsize=1)
+def missing() -> Missing | None:
+    """Why there is no sandbox here; None when it was seen to forbid a write."""
+    if shutil.which("sandbox-exec") is None:
+        return Missing("There is no sandbox-exec", "Use a macOS that has it")
+    probe = (
+        'umask 077; f="${TMPDIR:-/tmp}/quarterdeck-probe-$$"; : > "$f" && rm -f "$f" && echo wrote; echo done'
+    )
+    try:
+        done = subprocess.run(
+            command(["/bin/sh", "-c", probe]),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=clean_environment(),
+            timeout=_SELF_TEST_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Missing(f"sandbox-exec does not run: {error}", "Look at the system's log")
+    if done.stdout.split() != ["done"]:
+        return Missing("sandbox-exec does not forbid writing here", "Look at the system's log")
+    return None

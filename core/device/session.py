@@ -1,0 +1,310 @@
+"""One registered link between this device and a console, whichever of the two dialled."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from dataclasses import asdict, dataclass
+from typing import Any
+from uuid import uuid4
+
+import structlog
+from pydantic import ValidationError
+from websockets.asyncio.connection import Connection
+from websockets.exceptions import ConnectionClosed
+
+from core import __version__
+from core.aip.error_text import error_text, read_error_text
+from core.aip.extras import (
+    FEATURE_BINARY,
+    FEATURE_METRICS,
+    FEATURE_PROGRESS,
+    FEATURE_TERMS,
+    FEATURE_TOOLS_CHANGED,
+    FEATURES,
+    ToolsChanged,
+    Welcome,
+)
+from core.aip.limits import Allowance
+from core.aip.messages import (
+    ClientMessage,
+    FrameStatus,
+    Result,
+    ServerMessage,
+    now_stamp,
+    read_server_frame,
+)
+from core.device.batches import MOST_STEPS, Asker, Frame
+from core.device.delivery import MOST_BLOBS
+from core.device.desk import Desk
+from core.device.frames import Received, read_frame
+from core.device.load_meter import LoadMeter
+from core.device.progress import CallProgress
+from core.device.router import failure
+from core.device.system_info import registration
+from core.device.values import BinaryResult, for_binary_peer, is_ready_for_binary_peer, plain
+from core.errors import DeviceError, ErrorCode, QuarterdeckError, Refused
+from core.machine import machine_mark
+
+log = structlog.get_logger(__name__)
+
+# What this device announces: the extensions of the wire, and what holds of its tools.
+ANNOUNCED = (*sorted(FEATURES), "typed_errors", "parallel_observations", "observation_refs", "undo")
+# Frames that are not what they should be; more than this end the link.
+_FAULTS_AT_ONCE = 100.0
+_FAULTS_PER_S = 20.0
+_SETTLE_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds. `back_off` is the range of the wait between two attempts; `good` is a link's age after which
+    its end starts those waits anew. `probe` is how long a console has to show that it is still there."""
+
+    register: float = 10.0
+    heartbeat: float = 20.0
+    ping: float = 20.0
+    probe: float = 3.0
+    good: float = 30.0
+    back_off: tuple[float, float] = (0.2, 10.0)
+    max_frame_bytes: int = 64 * 1024 * 1024
+
+
+class Session:
+    """A link from its registration on. `features` are those agreed with this console."""
+
+    def __init__(self, connection: Connection, desk: Desk, timing: Timing) -> None:
+        self.features: frozenset[str] = frozenset()
+        self._connection = connection
+        self._desk = desk
+        self._timing = timing
+        self._heartbeat_s = timing.heartbeat
+        self._meter = LoadMeter()
+        self._faults = Allowance(_FAULTS_AT_ONCE, _FAULTS_PER_S)
+        self._asker = Asker()
+        self._announcing: asyncio.Task[None] | None = None
+
+    async def register(self) -> None:
+        """Introduce ourselves, and wait for the console's word.
+
+        Raises:
+            Refused: this console will never have us.
+            DeviceError: not now, but perhaps later; `protocol_error` when its answer was none.
+        """
+        router = self._desk.router
+        features = ["cli", "file_system"]
+        if any(info.tool_name == "screenshot" for info in router.tools()):
+            features.append("gui")
+        info = registration(self._desk.name, features)
+        hello = ClientMessage(
+            type="register",
+            status=FrameStatus.OK,
+            client_id=self._desk.name,
+            timestamp=now_stamp(),
+            metadata={
+                "system_info": info,
+                "registration_time": now_stamp(),
+                "platform": info["platform"],
+                "quarterdeck": {
+                    "version": __version__,
+                    "features": list(ANNOUNCED),
+                    # How many operators must have signed for an action here; 0 for none.
+                    "requires_approval": router.approvers,
+                    "machine": machine_mark(),
+                    "unavailable": [asdict(missing) for missing in router.unavailable],
+                },
+            },
+        )
+        await self._connection.send(hello.model_dump_json())
+        try:
+            async with asyncio.timeout(self._timing.register):
+                answer = read_server_frame(await self._connection.recv())
+        except TimeoutError:
+            raise DeviceError(
+                "The console did not answer the registration", ErrorCode.PROTOCOL_ERROR
+            ) from None
+        if answer.status is not FrameStatus.OK:
+            said = read_error_text(answer.error or "no reason given", ErrorCode.DEVICE_OFFLINE)
+            if said.code is ErrorCode.INVALID_ARGUMENTS:
+                raise Refused(said.message)
+            raise DeviceError(f"The console refused the registration: {said.message}", said.code)
+        self._agree(answer)
+
+    def _agree(self, answer: ServerMessage) -> None:
+        ours = answer.result.get("quarterdeck") if isinstance(answer.result, dict) else None
+        if ours is None:
+            return
+        try:
+            welcome = Welcome.model_validate(ours)
+        except ValidationError:
+            log.warning("the console's welcome cannot be read; it gets plain AIP", name=self._desk.name)
+            return
+        self.features = FEATURES.intersection(welcome.features)
+        self._heartbeat_s = welcome.heartbeat_s
+        self._asker = Asker(self.features, self._progress_of if FEATURE_PROGRESS in self.features else None)
+
+    async def serve(self) -> None:
+        """Answer what the console sends until the link ends.
+
+        Raises:
+            ConnectionClosed: it broke, or the console broke the rules.
+        """
+        heartbeat = self._desk.tasks.spawn("heartbeat", self._heartbeat())
+        try:
+            self._desk.begin(self)
+            async for data in self._connection:
+                await self._receive(data)
+        finally:
+            self._desk.end(self)
+            heartbeat.cancel()
+
+    async def say(self, text: str) -> None:
+        """Send a frame that nobody needs once the link is gone."""
+        try:
+            await self._connection.send(text)
+        except ConnectionClosed:
+            return
+
+    def announce_tools(self) -> None:
+        """Say soon that the tools are not what they were; many changes in a moment are one."""
+        if FEATURE_TOOLS_CHANGED not in self.features:
+            return
+        if self._announcing is None or self._announcing.done():
+            self._announcing = self._desk.tasks.spawn("tools changed", self._announce())
+
+    async def _announce(self) -> None:
+        await asyncio.sleep(_SETTLE_S)
+        await self.say(ToolsChanged().model_dump_json())
+
+    def _progress_of(self, call_id: str) -> CallProgress:
+        return CallProgress(call_id, self._desk.tell_progress, self._desk.tasks)
+
+    async def _heartbeat(self) -> None:
+        measures = FEATURE_METRICS in self.features
+        # The first one brings the load at once; a stock console gets none before its time.
+        wait = min(1.0, self._heartbeat_s) if measures else self._heartbeat_s
+        while True:
+            await asyncio.sleep(wait)
+            wait = self._heartbeat_s
+            metadata: dict[str, Any] | None = None
+            if measures:
+                metrics = await asyncio.to_thread(self._meter.read)
+                metadata = {"quarterdeck": {"metrics": metrics.model_dump()}}
+            beat = ClientMessage(
+                type="heartbeat",
+                status=FrameStatus.OK,
+                client_id=self._desk.name,
+                timestamp=now_stamp(),
+                metadata=metadata,
+            )
+            await self.say(beat.model_dump_json())
+
+    async def _receive(self, data: str | bytes) -> None:
+        arrived = asyncio.get_running_loop().time()
+        try:
+            received = read_frame(data, FEATURE_TERMS in self.features)
+        except DeviceError as error:
+            await self._complain(error, None, len(data))
+            return
+        message = received.message
+        if message.type == "command":
+            await self._take_commands(received, arrived, len(data))
+        elif message.type == "heartbeat":
+            return
+        elif message.type in {"task", "error", "task_end"} and not self._faults.spend(len(data)):
+            await self._too_many()
+        elif message.type == "task":
+            await self._ask_for_session(message)
+        elif message.type in {"error", "task_end"}:
+            log.info("console says", type=message.type, status=message.status.value, error=message.error)
+        else:
+            unserved = DeviceError(f"This device does not serve {message.type}", ErrorCode.PROTOCOL_ERROR)
+            await self._complain(unserved, message.response_id, len(data))
+
+    async def _take_commands(self, received: Received, arrived: float, size: int) -> None:
+        batches = self._desk.batches
+        if len(received.steps) > MOST_STEPS:
+            fault = DeviceError(f"A frame has at most {MOST_STEPS} commands", ErrorCode.TOO_LARGE)
+            await self._complain(fault, received.message.response_id, 0)
+            return
+        refusal = batches.refusal(received.message.response_id, received.steps, self._asker, size)
+        if refusal is not None:
+            results = [failure(refusal, step.call_id) for step in received.steps]
+            await self._answer(received.message, results)
+            return
+        instant = batches.is_instant(received.steps)
+        serving = self._serve(received.message, batches.admit(received.steps, self._asker, arrived, size))
+        if instant:
+            await serving
+        else:
+            self._desk.spawn(serving)
+
+    async def _serve(self, message: ServerMessage, frame: Frame) -> None:
+        results = await self._desk.batches.serve(frame)
+        try:
+            await self._answer(message, results)
+        except ConnectionClosed:
+            # A console with `recall` asks for them; any other holds them for unknown, and sending them over
+            # the next link would confuse it.
+            log.warning("results not sent, the link is gone", results=len(results))
+
+    async def _answer(self, message: ServerMessage, results: list[Result]) -> None:
+        results = [await self._ready(result) for result in results]
+        answer = ClientMessage(
+            type="command_results",
+            status=message.status,
+            session_id=message.session_id,
+            client_id=self._desk.name,
+            action_results=results,
+            timestamp=now_stamp(),
+            request_id=str(uuid4()),
+            prev_response_id=message.response_id,
+        )
+        await self._connection.send(answer.model_dump_json())
+
+    async def _ready(self, result: Result) -> Result:
+        """A result as this console reads it; its binary frames have left before it."""
+        if FEATURE_BINARY not in self.features:
+            return plain(result)
+        if isinstance(result, BinaryResult) and len(result.blobs) > MOST_BLOBS:
+            result = plain(result)
+        if not is_ready_for_binary_peer(result):
+            # Digests of megabytes are not for the loop.
+            result = await asyncio.to_thread(for_binary_peer, result, MOST_BLOBS)
+        if isinstance(result, BinaryResult):
+            for frame in result.blobs.values():
+                await self._connection.send(frame)
+        return result
+
+    async def _ask_for_session(self, message: ServerMessage) -> None:
+        """Answer a task as stock devices do: send it back, which opens a session on a stock server."""
+        asked = ClientMessage(
+            type="task",
+            status=FrameStatus.CONTINUE,
+            client_id=self._desk.name,
+            request=message.user_request,
+            task_name=message.task_name or str(uuid4()),
+            request_id=str(uuid4()),
+            timestamp=now_stamp(),
+            metadata={"platform": platform.system().lower()},
+        )
+        await self._connection.send(asked.model_dump_json())
+
+    async def _too_many(self) -> None:
+        log.warning("too many frames that hold no command", name=self._desk.name)
+        await self._connection.close(1008, "too many frames")
+
+    async def _complain(self, error: QuarterdeckError, response_id: str | None, size: int) -> None:
+        if not self._faults.spend(size):
+            await self._too_many()
+            return
+        log.warning("frame not served", reason=error.message)
+        told = ClientMessage(
+            type="error",
+            status=FrameStatus.ERROR,
+            client_id=self._desk.name,
+            error=error_text(error),
+            prev_response_id=response_id,
+            timestamp=now_stamp(),
+        )
+        await self._connection.send(told.model_dump_json())

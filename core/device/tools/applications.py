@@ -1,0 +1,117 @@
+"""`launch_application` and `close_application`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from core.device import programs
+from core.device.tool import (
+    Contract,
+    FailedWithResult,
+    Tool,
+    ToolCall,
+    Unavailable,
+    Workshop,
+    number,
+    object_schema,
+    text,
+    whole_number,
+    yes_or_no,
+)
+from core.errors import BadInput, ErrorCode
+
+DEFAULT_WAIT_S = 5.0
+_LONGEST_WAIT_S = 60.0
+_PIDS = {"type": "array", "items": {"type": "integer"}, "description": "Process ids."}
+
+
+def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+    """Both tools, which every platform has."""
+
+    async def launch_application(call: ToolCall) -> dict[str, Any]:
+        name, given = call.arguments["app_name"], call.arguments.get("args", [])
+        line = await workshop.in_thread(programs.command_for, name, given)
+        children = workshop.children
+        # Programs that were let go count here as long as they live; they keep no shell from running.
+        workshop.guard.process_slot(children.running + children.launched())
+        # A program of a desktop starts where its user is at home, not where the device client was started.
+        return {"pid": await children.launch(line, dict(os.environ), Path.home())}
+
+    async def close_application(call: ToolCall) -> dict[str, Any]:
+        name, pid = call.arguments.get("process_name"), call.arguments.get("pid")
+        if (name is None) == (pid is None):
+            raise BadInput("close_application needs one of process_name and pid")
+        seconds = float(call.arguments.get("wait", DEFAULT_WAIT_S))
+
+        def close() -> tuple[list[int], list[int]]:
+            found = programs.chosen(name, pid)
+            return programs.close(found, seconds, call.arguments.get("force", False))
+
+        closed, remaining = await workshop.in_thread(close)
+        if remaining:
+            listed = ", ".join(map(str, remaining))
+            said = f"Still running {seconds:g} s after being asked: {listed}. With force it would be killed"
+            code = ErrorCode.PARTIAL_FAILURE if closed else ErrorCode.TOOL_FAILED
+            raise FailedWithResult(said, code, {"closed": closed})
+        return {"closed": closed}
+
+    return [_launch_application(launch_application), _close_application(close_application)], []
+
+
+def _launch_application(run: Any) -> Tool:
+    return Tool(
+        name="launch_application",
+        title="Start an application",
+        tool_type="action",
+        description=(
+            "Start an application by the name it has in the desktop's menu, or a program on PATH. It goes on "
+            "by itself, also when the device client ends; its output is thrown away."
+        ),
+        input_schema=object_schema(
+            {
+                "app_name": text("Name in the menu, of its .desktop file, or of a program.", minLength=1),
+                "args": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "Arguments, each as it is; no shell looks at them.",
+                    "default": [],
+                },
+            },
+            required=("app_name",),
+        ),
+        output_schema=object_schema({"pid": whole_number("Process id.")}),
+        contract=Contract("change", "high", reversible=False, idempotent=False, open_world=True),
+        run=run,
+    )
+
+
+def _close_application(run: Any) -> Tool:
+    return Tool(
+        name="close_application",
+        title="Close an application",
+        tool_type="action",
+        description=(
+            "Ask programs to end: through their windows where they have any, then with SIGTERM. With force, "
+            "what has not ended is killed, and what it had not saved is lost. The device client and what it "
+            "hangs from are never closed."
+        ),
+        input_schema=object_schema(
+            {
+                "process_name": text("Every program of this user with this name.", minLength=1),
+                "pid": whole_number("Or the one with this process id.", minimum=1, maximum=2**31 - 1),
+                "force": yes_or_no("Kill what does not end by itself.", default=False),
+                "wait": number(
+                    "Seconds to wait for it to end.",
+                    exclusiveMinimum=0,
+                    maximum=_LONGEST_WAIT_S,
+                    default=DEFAULT_WAIT_S,
+                ),
+            },
+            required=(),
+        ),
+        output_schema=object_schema({"closed": _PIDS}),
+        contract=Contract("destroy", "high", reversible=False, idempotent=True),
+        run=run,
+    )

@@ -1,0 +1,346 @@
+"""The tools for programs on the screen: reading their controls, pressing them, typing, keys, the wheel."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from core.device.desktop.model import Need, Scope
+from core.device.desktop.use import Use
+from core.device.tool import (
+    OBSERVES,
+    Contract,
+    Tool,
+    ToolCall,
+    Unavailable,
+    Workshop,
+    nullable,
+    number,
+    object_schema,
+    text,
+    whole_number,
+    yes_or_no,
+)
+
+Run = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+# What a press or a key does is up to the program that gets it.
+_ACTS = Contract("change", "high", reversible=False, idempotent=False, open_world=True)
+_SCROLLS = Contract("change", "low", reversible=True, idempotent=False)
+
+_BOX = object_schema(
+    {
+        "x": whole_number("Left edge on the screen."),
+        "y": whole_number("Top edge on the screen."),
+        "width": whole_number("Pixels."),
+        "height": whole_number("Pixels."),
+    }
+)
+_MAYBE_BOX = {"oneOf": [_BOX, {"type": "null"}]}
+_WORDS = {"type": "array", "items": {"type": "string"}}
+_PROCESS_ID = nullable(whole_number("The process that it belongs to."))
+WINDOW_ROW = object_schema(
+    {
+        "id": text("For get_ui_tree and screenshot."),
+        "title": text("Its title."),
+        "process_id": _PROCESS_ID,
+        "process_name": text("The program."),
+        "box": _BOX,
+        "active": yes_or_no("Whether keys go to it."),
+        "visible": yes_or_no("Whether it is mapped."),
+    }
+)
+_WINDOW_ID = text("A window's id from list_windows.", minLength=1)
+_CONTROL_ID = text("A control's id from get_ui_tree.", minLength=1)
+_BUTTON = {"enum": ["left", "middle", "right"], "default": "left", "description": "Which button."}
+_NODE = object_schema(
+    {
+        "id": text("Holds for the life of the control."),
+        "role": text("What it is."),
+        "name": text("What it is called."),
+        "value": {"type": ["string", "number", "null"], "description": "null where protected."},
+        "states": _WORDS,
+        "box": _MAYBE_BOX,
+        "actions": _WORDS,
+        "process_id": whole_number("The process that shows it."),
+        "children": {"type": "array", "items": {"$ref": "#/$defs/control"}},
+        "truncated": yes_or_no("Not everything below it was read."),
+    },
+    required=("id", "role", "name", "value", "states", "box", "actions", "process_id", "children"),
+)
+_TREE = {
+    **object_schema(
+        {
+            "tree": {"type": "array", "items": {"$ref": "#/$defs/control"}},
+            "nodes": whole_number("How many controls there are in it."),
+            "truncated": yes_or_no("A bound was reached, or a program did not answer."),
+            "not_answering": _WORDS,
+        }
+    ),
+    "$defs": {"control": _NODE},
+}
+_BOUNDS = {
+    "depth": whole_number("Levels below the program.", minimum=1, maximum=100, default=30),
+    "max_nodes": whole_number("Controls at most.", minimum=1, maximum=10_000, default=1_000),
+}
+_CLICKED = object_schema(
+    {
+        "clicked": yes_or_no("Always true; what could not be clicked is an error."),
+        "control_name": text("The control, or the window under the pixel."),
+        "box": _MAYBE_BOX,
+        "method": {"enum": ["accessibility", "pointer"]},
+        "scale": number("Picture pixels for each screen pixel; 1 where no picture was named."),
+        "screen": nullable(whole_number("The monitor.")),
+        "process_id": _PROCESS_ID,
+        "process_name": text("The program."),
+    }
+)
+
+
+def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+    """The desktop tools that this machine can serve now, and why it cannot serve the others."""
+    use = Use(workshop.desktop, workshop.observations)
+    lacks = {need: workshop.desktop.lack(need) for need in _NEEDS}
+    offered, missing = [], []
+    for tool, needs in _tools(use):
+        lack = next((found for need in needs if (found := lacks[need]) is not None), None)
+        # Text goes by either way, so one of them is enough.
+        is_either = tool.name == "type_text" and any(lacks[need] is None for need in needs)
+        if lack is None or is_either:
+            offered.append(tool)
+        else:
+            missing.append(Unavailable(tool.name, lack.reason, lack.how_to_fix))
+    return offered, missing
+
+
+_NEEDS: tuple[Need, ...] = ("controls", "input", "windows")
+
+
+def _tools(use: Use) -> list[tuple[Tool, tuple[Need, ...]]]:
+    return [
+        (_ui_tree(use), ("controls",)),
+        (_accessibility_tree(use), ("controls",)),
+        (_list_windows(use), ("windows",)),
+        (_click_element(use), ("controls",)),
+        (_click_point(use), ("input",)),
+        (_type_text(use), ("controls", "input")),
+        (_press_key(use), ("input",)),
+        (_scroll(use), ("input",)),
+    ]
+
+
+def _reading(use: Use, name: str) -> Run:
+    async def run(given: dict[str, Any]) -> dict[str, Any]:
+        scope = Scope(given.get(name), given.get("window_id"))
+        return await use.tree(scope, int(given.get("depth", 30)), int(given.get("max_nodes", 1_000)))
+
+    return run
+
+
+def _ui_tree(use: Use) -> Tool:
+    return _observation(
+        "get_ui_tree",
+        "Read what programs show",
+        "The controls on the screen as a tree: role, name, value, states, box and actions of each. Values of "
+        "password fields are not read.",
+        object_schema(
+            {"process_name": text("Only this program.", minLength=1), "window_id": _WINDOW_ID, **_BOUNDS},
+            required=(),
+        ),
+        _TREE,
+        _reading(use, "process_name"),
+    )
+
+
+def _accessibility_tree(use: Use) -> Tool:
+    return _observation(
+        "get_accessibility_tree",
+        "Read what an application shows",
+        "The same as get_ui_tree, by the application's name.",
+        object_schema(
+            {"app_name": text("Only this application.", minLength=1), "window_id": _WINDOW_ID, **_BOUNDS},
+            required=(),
+        ),
+        _TREE,
+        _reading(use, "app_name"),
+    )
+
+
+def _list_windows(use: Use) -> Tool:
+    async def run(given: dict[str, Any]) -> dict[str, Any]:
+        return await use.windows(given.get("process_name"), given.get("title"))
+
+    return _observation(
+        "list_windows",
+        "List windows",
+        "The windows at the top level, the topmost first.",
+        object_schema(
+            {
+                "process_name": text("Only windows of this program.", minLength=1),
+                "title": text("Only windows whose title has this in it.", minLength=1),
+            },
+            required=(),
+        ),
+        object_schema({"windows": {"type": "array", "items": WINDOW_ROW}}),
+        run,
+    )
+
+
+def _click_element(use: Use) -> Tool:
+    return _action(
+        "click_element",
+        "Press a control",
+        "Presses a control through its accessibility action, and with the pointer only if it has none. "
+        "By id, or by program with role, name or both when just one control fits.",
+        object_schema(
+            {
+                "control_id": _CONTROL_ID,
+                "process_name": text("The program.", minLength=1),
+                "role": text("The control's role.", minLength=1),
+                "name": text("The control's name.", minLength=1),
+                "double_click": yes_or_no("Twice, with the pointer.", default=False),
+                "button": _BUTTON,
+            },
+            required=(),
+        ),
+        _CLICKED,
+        use.click_element,
+        _ACTS,
+    )
+
+
+def _click_point(use: Use) -> Tool:
+    async def run(given: dict[str, Any]) -> dict[str, Any]:
+        button = given.get("button", "left")
+        return await use.click_point(given["x"], given["y"], given["observation"], button)
+
+    return _action(
+        "click_point",
+        "Click a pixel of a picture",
+        "Clicks where a pixel of a picture is on the screen. The picture's ref is good for one click within "
+        "30 seconds.",
+        object_schema(
+            {
+                "x": number("From the picture's left edge, in its own pixels.", minimum=0),
+                "y": number("From the picture's top edge, in its own pixels.", minimum=0),
+                "observation": text("The ref that the picture came with.", minLength=1),
+                "button": _BUTTON,
+            },
+            required=("x", "y", "observation"),
+        ),
+        _CLICKED,
+        run,
+        _ACTS,
+    )
+
+
+def _type_text(use: Use) -> Tool:
+    async def run(given: dict[str, Any]) -> dict[str, Any]:
+        secret = bool(given.get("secret", False))
+        return await use.type_text(given["text"], given.get("control_id"), secret=secret)
+
+    return _action(
+        "type_text",
+        "Type text",
+        "Inserts text at the caret, in place of a selection: into a control, or into what has the focus. "
+        "Through accessibility where the control takes text so, else by keys. A secret text is in no "
+        "journal, result or picture.",
+        object_schema(
+            {
+                # The console masks the argument when its neighbour says so; see the console's Masker.
+                "text": text("What to type.", **{"x-quarterdeck-secret-if": "secret"}),
+                "control_id": _CONTROL_ID,
+                "secret": yes_or_no("Whether the text must not be seen.", default=False),
+            },
+            required=("text",),
+        ),
+        object_schema(
+            {
+                "typed": whole_number("Characters."),
+                "method": {"enum": ["accessibility", "keys"]},
+                "process_id": _PROCESS_ID,
+            }
+        ),
+        run,
+        _ACTS,
+    )
+
+
+def _press_key(use: Use) -> Tool:
+    async def run(given: dict[str, Any]) -> dict[str, Any]:
+        return await use.press_key(given["key"])
+
+    return _action(
+        "press_key",
+        "Press a key",
+        "Presses one key, with modifiers if wanted, in whatever has the focus.",
+        object_schema({"key": text("Such as Enter, F5, ctrl+shift+t, or one character.", minLength=1)}),
+        object_schema({"pressed": text("The key as it was understood.")}),
+        run,
+        _ACTS,
+    )
+
+
+def _scroll(use: Use) -> Tool:
+    async def run(given: dict[str, Any]) -> dict[str, Any]:
+        return await use.scroll(given["direction"], int(given.get("amount", 3)), given.get("control_id"))
+
+    return _action(
+        "scroll",
+        "Turn the wheel",
+        "Turns the wheel over a control, or where the pointer is.",
+        object_schema(
+            {
+                "direction": {"enum": ["up", "down", "left", "right"], "description": "Which way."},
+                "amount": whole_number("Notches.", minimum=1, maximum=100, default=3),
+                "control_id": _CONTROL_ID,
+            },
+            required=("direction",),
+        ),
+        object_schema({"scrolled": whole_number("Notches."), "direction": text("Which way.")}),
+        run,
+        _SCROLLS,
+    )
+
+
+def _observation(
+    name: str, title: str, description: str, takes: dict[str, Any], gives: dict[str, Any], run: Run
+) -> Tool:
+    async def serve(call: ToolCall) -> dict[str, Any]:
+        return await run(call.arguments)
+
+    return Tool(
+        name=name,
+        title=title,
+        tool_type="data_collection",
+        description=description,
+        input_schema=takes,
+        output_schema=gives,
+        contract=OBSERVES,
+        run=serve,
+    )
+
+
+def _action(
+    name: str,
+    title: str,
+    description: str,
+    takes: dict[str, Any],
+    gives: dict[str, Any],
+    run: Run,
+    contract: Contract,
+) -> Tool:
+    async def serve(call: ToolCall) -> dict[str, Any]:
+        return await run(call.arguments)
+
+    return Tool(
+        name=name,
+        title=title,
+        tool_type="action",
+        description=description,
+        input_schema=takes,
+        output_schema=gives,
+        contract=contract,
+        run=serve,
+        # Typing stops between two keys; the others are one event each, sent or not.
+        stops_with_task=name == "type_text",
+    )

@@ -1,0 +1,149 @@
+"""Stage 5: wait for whoever must say yes. What comes back is the answer; a no is raised.
+
+Deny ends it. Allow by a grant counts the grant's use. Ask waits in the queue until operators have answered,
+and an edit there sends the command back to the first stage with other arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from core.audit.entries import Kind
+from core.dispatch.entries import entry_of
+from core.dispatch.order import OnStage, Prepared, Recorder, Stage
+from core.errors import ErrorCode, QuarterdeckError, Refused
+from core.ids import new_id
+from core.policy.approvals import ApprovalQueue
+from core.policy.grants import GrantBook
+from core.policy.models import Answer, Approval, ApprovalState, Decision, Profile
+from core.policy.waiting import Answered
+from core.statements import check_time
+
+MOST_EDITS = 50
+
+
+class Edited(Exception):
+    """An operator put other arguments in place: the command begins again with these."""
+
+    def __init__(self, parameters: dict[str, Any], approval: str) -> None:
+        super().__init__(approval)
+        self.parameters = parameters
+        self.approval = approval
+
+
+class Stopped(Protocol):
+    """Says why nothing leaves, or an empty string."""
+
+    def __call__(self) -> str: ...
+
+
+class Approving:
+    """The fifth stage. It sends nothing and mints nothing."""
+
+    def __init__(
+        self, approvals: ApprovalQueue, grants: GrantBook, journal: Recorder, stopped: Stopped
+    ) -> None:
+        self._approvals = approvals
+        self._grants = grants
+        self._journal = journal
+        self._stopped = stopped
+
+    async def approve(self, prepared: Prepared, decision: Decision, on_stage: OnStage) -> Approval | None:
+        """Wait until the command may go on; the approval, or None where nobody had to be asked.
+
+        Raises:
+            Refused: denied, expired, withdrawn, or too many requests wait already.
+            Edited: an operator wants it with other arguments.
+        """
+        if decision.answer is Answer.DENY:
+            raise Refused(decision.reasons[0].text.removesuffix(".") + ".")
+        if decision.answer is Answer.ALLOW:
+            self._use_grant(prepared, decision)
+            return None
+        if prepared.order.unasked:
+            raise Refused("The policy asks before this, so it is not done by the way.")
+        approval_id = f"a-{new_id()}"
+        order = prepared.order
+        body = {"approval": approval_id, "digest": prepared.request.digest, "edited_from": order.edited_from}
+        prepared.held.append(entry_of(order, Kind.APPROVAL_REQUESTED, body, order.actor))
+        self._journal.note_all(prepared.held)
+        prepared.held.clear()
+        on_stage(Stage.WAITING, approval_id)
+        answered = await self._ask(approval_id, prepared, decision)
+        if answered.edited is not None:
+            raise Edited(answered.edited, approval_id)
+        if answered.approval.state is not ApprovalState.APPROVED:
+            raise self._no(prepared, answered.approval)
+        return answered.approval
+
+    async def _ask(self, approval_id: str, prepared: Prepared, decision: Decision) -> Answered:
+        order = prepared.order
+        try:
+            return await self._approvals.ask(
+                approval_id,
+                prepared.shown,
+                decision,
+                actor=order.actor,
+                run=order.run,
+                step=order.step,
+                production=prepared.target.device.production,
+                said=order.said,
+                edited_from=order.edited_from,
+                sent=order.parameters,
+            )
+        except QuarterdeckError as error:
+            ended = {"approval": approval_id, "state": "refused", "reason": error.message}
+            prepared.held.append(entry_of(order, Kind.APPROVAL_EXPIRED, ended, "service"))
+            raise
+
+    def _no(self, prepared: Prepared, approval: Approval) -> Refused:
+        if approval.state is ApprovalState.DENIED:
+            why = f": {approval.reason}" if approval.reason else "."
+            return Refused(f"{approval.decided_by} denied it{why}", ErrorCode.DENIED_BY_OPERATOR)
+        ended = {"approval": approval.id, "state": approval.state.value, "reason": approval.reason}
+        prepared.held.append(entry_of(prepared.order, Kind.APPROVAL_EXPIRED, ended, "service"))
+        if approval.state is ApprovalState.EXPIRED:
+            return Refused("Nobody answered in time; denied once.", ErrorCode.APPROVAL_EXPIRED)
+        code = ErrorCode.STOPPED if self._stopped() else ErrorCode.CANCELLED
+        return Refused(approval.reason or "The request was withdrawn.", code)
+
+    def check_still_granted(self, decision: Decision) -> None:
+        """That the grant which let a command through was not taken back since.
+
+        Raises:
+            Refused: it was; taking trust back counts at once.
+        """
+        if decision.grant and self._grants.get(decision.grant).revoked_at is not None:
+            raise Refused(f"Grant {decision.grant} was revoked.", ErrorCode.APPROVAL_INVALID)
+
+    def _use_grant(self, prepared: Prepared, decision: Decision) -> None:
+        if not decision.grant:
+            return
+        # Nothing can have come between the decision and this: the loop was not given up.
+        if not self._grants.use(decision.grant):
+            raise Refused(f"Grant {decision.grant} does not hold any more.", ErrorCode.APPROVAL_INVALID)
+        body = {"grant": decision.grant, "digest": prepared.request.digest}
+        prepared.held.append(entry_of(prepared.order, Kind.GRANT_USED, body, "policy"))
+
+
+def check_still_allowed(now: Decision, then: Decision, approval: Approval | None, problem: str) -> None:
+    """That what was decided still holds: while people think, or a picture is taken, policies become stricter.
+
+    No approval is good against a denial, and what nobody was asked about must still go without asking.
+    `problem` says that the policy is broken.
+
+    Raises:
+        Refused: it does not.
+    """
+    if now.answer is Answer.DENY:
+        raise Refused(now.reasons[0].text.removesuffix(".") + ".")
+    if approval is not None:
+        for signed in approval.signed:
+            check_time(signed.statement.expires)
+        if now.approvers > len(approval.approved_by):
+            raise Refused(f"The policy wants {now.approvers} operators now; ask again.")
+    elif now.answer is Answer.ASK:
+        # A grant that this very call used up is not missed; that it was not revoked is looked at last of all.
+        asks = any(hit.decision is Answer.ASK for hit in now.rules) or now.profile is Profile.LOCKDOWN
+        if not then.grant or asks or problem:
+            raise Refused("The policy asks before this now; ask again.")

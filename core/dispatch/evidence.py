@@ -1,0 +1,238 @@
+"""Pictures before and after a command, taken through the dispatcher like any other command.
+
+They are observations of their own, with their own entries; an `evidence_taken` entry ties each to the command
+that it is evidence for, by the command's digest and the picture's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from core.audit.entries import Kind, NewEntry
+from core.dispatch.entries import entry_of
+from core.dispatch.freshness import (
+    BY_POINT,
+    SCREENSHOT,
+    UI_TREE,
+    Freshness,
+    Seen,
+    SeenPictures,
+    aims,
+    around_point,
+    compare,
+    elements_in,
+    seen_in,
+    target_words,
+)
+from core.dispatch.models import CommandResult, Evidence
+from core.dispatch.order import Order, Prepared, Recorder
+from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
+from core.policy.before_deciding import Region
+from core.policy.models import Approval, Decision, Moment
+
+PICTURE_TIMEOUT = 20.0
+MOST_NODES = 5_000
+_BY_WILL = frozenset({ErrorCode.STOPPED, ErrorCode.CANCELLED, ErrorCode.JOURNAL_UNAVAILABLE})
+
+Dispatch = Callable[[Order], Awaitable[CommandResult]]
+
+
+class Held(Refused):
+    """Refused just before it was sent; the pictures that say why are kept."""
+
+    def __init__(self, message: str, code: ErrorCode, evidence: list[Evidence]) -> None:
+        super().__init__(message, code)
+        self.evidence = evidence
+
+
+class EvidenceTaker:
+    """Takes what rules ask for, and looks whether a target is still what was approved."""
+
+    def __init__(self, dispatch: Dispatch, journal: Recorder) -> None:
+        self._dispatch = dispatch
+        self._journal = journal
+        self.pictures = SeenPictures()
+
+    def on_card(self, prepared: Prepared) -> Seen | None:
+        """The picture that a card of this command shows now; None where it shows none."""
+        order = prepared.order
+        if not aims(prepared.tool.tool_name, order.parameters):
+            return None
+        if prepared.tool.tool_name == BY_POINT:
+            return self.pictures.named(order.device, order.parameters.get("observation"))
+        known, blob = self.pictures.latest(order.device), prepared.target.device.picture
+        if known is not None and (blob is None or known.blob == blob):
+            return known
+        # Taken before the service started: of the whole screen, as far as is known.
+        return Seen(blob) if blob else None
+
+    async def before(
+        self, prepared: Prepared, decision: Decision, approval: Approval | None, card: Seen | None
+    ) -> None:
+        """Take what is wanted before the command leaves, and compare its target with the card's picture.
+
+        Raises:
+            Held: a picture that a rule wants cannot be taken, or the target has changed.
+            Refused: everything was stopped, or it was cancelled meanwhile.
+        """
+        order = prepared.order
+        if order.evidence_for:
+            return
+        taken: Seen | None = None
+        if Moment.BEFORE in decision.evidence:
+            try:
+                taken = await self._picture(order, {})
+            except QuarterdeckError as error:
+                raise _unfit(error, _wanting(decision, Moment.BEFORE)) from error
+            prepared.before.append(self._keep(prepared, taken, "before"))
+        named = prepared.tool.tool_name == BY_POINT and "observation" in order.parameters
+        if approval is not None and card is None and named:
+            # Else whoever takes many pictures could have the one forgotten that the card was about.
+            words = "The picture that it names is not known here any more, so nothing can be compared."
+            raise Held(words, ErrorCode.STALE_OBSERVATION, [])
+        if approval is not None and card is not None:
+            if prepared.tool.tool_name != BY_POINT:
+                # What an operator looked at while the card was open counts; what an agent took does not.
+                later = self.pictures.by_people(order.device)
+                card = later if later is not None and later.taken > card.taken else card
+            await self._check_fresh(prepared, card, taken)
+
+    def with_before(self, prepared: Prepared, result: CommandResult) -> CommandResult:
+        """The result with the pictures that were taken before it."""
+        if not prepared.before:
+            return result
+        return result.model_copy(update={"evidence": [*prepared.before, *result.evidence]})
+
+    async def after(self, prepared: Prepared, decision: Decision, result: CommandResult) -> CommandResult:
+        """The result with the picture taken after it; what cannot be taken is recorded as missing."""
+        if Moment.AFTER not in decision.evidence or prepared.order.evidence_for:
+            return result
+        try:
+            taken = await self._picture(prepared.order, {}, lasting=True)
+            kept = self._keep(prepared, taken, "after")
+            return result.model_copy(update={"evidence": [*result.evidence, kept]})
+        except QuarterdeckError as error:
+            body = {"moment": "after", "digest": prepared.request.digest, "missing": error.message}
+            prepared.held.append(entry_of(prepared.order, Kind.EVIDENCE_TAKEN, body, "service"))
+            note = f"{result.note} No picture could be taken after it: {error.message}".strip()
+            return result.model_copy(update={"note": note})
+
+    async def _picture(self, order: Order, parameters: dict[str, Any], lasting: bool = False) -> Seen:
+        """Take one picture; `lasting` goes on when the command was cancelled, which has then happened."""
+        wish = Order(
+            order.device,
+            SCREENSHOT,
+            parameters,
+            "service",
+            timeout=PICTURE_TIMEOUT,
+            evidence_for=order.call_id,
+            unasked=True,
+            cancelled=(lambda: False) if lasting else order.cancelled,
+        )
+        result = await self._dispatch(wish)
+        if result.error is not None:
+            raise QuarterdeckError(result.error.message, result.error.code)
+        seen = seen_in(wish, result)
+        if seen is None:
+            raise QuarterdeckError(f"{order.device} sent no picture.", ErrorCode.BAD_RESULT)
+        return seen
+
+    def _keep(self, prepared: Prepared, seen: Seen, moment: str, **more: Any) -> Evidence:
+        """Tie a picture to its command; the entry is written with the command's next ones."""
+        assert seen.evidence is not None, "only pictures that were taken here are kept"
+        kept = seen.evidence.model_copy(update={"what": moment})
+        body = {
+            "moment": moment,
+            "digest": prepared.request.digest,
+            "picture": kept.model_dump(mode="json"),
+            **more,
+        }
+        prepared.held.append(
+            _with_blobs(entry_of(prepared.order, Kind.EVIDENCE_TAKEN, body, "service"), [kept.blob])
+        )
+        return kept
+
+    async def _check_fresh(self, prepared: Prepared, card: Seen, taken: Seen | None) -> None:
+        tool, parameters = prepared.tool.tool_name, prepared.order.parameters
+        target = target_words(tool, parameters)
+        try:
+            now = taken if taken is not None and card.parameters == {} else None
+            now = now or await self._picture(prepared.order, card.parameters)
+            region = around_point(parameters) if tool == BY_POINT else await self._box(prepared.order, now)
+            if region is None:
+                return
+            found = await self._compared(card, now, region)
+        except QuarterdeckError as error:
+            if error.code in _BY_WILL:
+                raise Refused(error.message, error.code) from error
+            words = f"Whether {target} is still as it was on the card cannot be seen: {error.message}"
+            raise Held(words, ErrorCode.STALE_OBSERVATION, []) from error
+        if found.fresh:
+            return
+        kept = self._keep(
+            prepared, now, "just before", card=card.blob, region=found.region.model_dump(), why=found.why
+        )
+        shown = [] if card.evidence is None else [card.evidence.model_copy(update={"what": "on the card"})]
+        raise Held(
+            f"{target} does not look as it did on the card: {found.why}. Nothing was sent.",
+            ErrorCode.STALE_OBSERVATION,
+            [*shown, kept],
+        )
+
+    async def _compared(self, card: Seen, now: Seen, region: Region) -> Freshness:
+        if (card.left, card.top) != (now.left, now.top) and card.evidence is not None:
+            return Freshness(fresh=False, region=region, why="the window has moved")
+        old, new = await self._journal.get_blob(card.blob), await self._journal.get_blob(now.blob)
+        return await asyncio.to_thread(compare, old, new, region, now.scale)
+
+    async def _box(self, order: Order, picture: Seen) -> Region | None:
+        """Where the control is now, in the picture's pixels; None where the device cannot say.
+
+        Raises:
+            BadInput: the device has no such control any more.
+        """
+        scope: dict[str, Any] = {"max_nodes": MOST_NODES}
+        if "process_name" in order.parameters:
+            scope["process_name"] = order.parameters["process_name"]
+        wish = Order(
+            order.device,
+            UI_TREE,
+            scope,
+            "service",
+            timeout=PICTURE_TIMEOUT,
+            evidence_for=order.call_id,
+            unasked=True,
+            cancelled=order.cancelled,
+        )
+        result = await self._dispatch(wish)
+        if result.error is not None:
+            if result.error.code in _BY_WILL:
+                raise Refused(result.error.message, result.error.code)
+            return None
+        fit = elements_in(result.result, order.parameters)
+        if len(fit) == 1:
+            return picture.in_picture(fit[0].get("box") or {})
+        whole = isinstance(result.result, dict) and result.result.get("truncated") is False
+        if not fit and whole and "control_id" in order.parameters:
+            raise BadInput("there is no such control any more.")
+        # The device says itself that none fits, or too many do.
+        return None
+
+
+def _with_blobs(entry: NewEntry, blobs: list[str]) -> NewEntry:
+    return entry.model_copy(update={"blobs": blobs})
+
+
+def _wanting(decision: Decision, moment: Moment) -> str:
+    """Which rule wants a picture."""
+    rules = [hit.id for hit in decision.rules if moment in hit.evidence]
+    return f"Rule {' and '.join(rules)} wants" if rules else "The policy wants"
+
+
+def _unfit(error: QuarterdeckError, who: str) -> Refused:
+    if error.code in _BY_WILL:
+        return Refused(error.message, error.code)
+    why = error.message.removesuffix(".")
+    return Refused(f"{who} a picture before it, and none can be taken: {why}. Nothing was sent.")

@@ -1,0 +1,228 @@
+"""Whether what an action aims at still looks as it did on the card. Pure, but for what it remembers.
+
+A person approves a click on what the card shows. When the place has changed since, the command is held:
+nothing is sent. A blinking caret is no change; what happens elsewhere on the screen is none either.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+from math import ceil, floor
+from typing import Any
+
+from core.dispatch.models import CommandResult, Evidence
+from core.dispatch.observe import MOST_PIXELS, PICTURE_TYPES
+from core.dispatch.order import Order
+from core.errors import BadInput
+from core.fleet.models import Plain
+from core.policy.before_deciding import Region
+from core.text import shorten_middle
+
+SCREENSHOT = "screenshot"
+UI_TREE = "get_ui_tree"
+BY_POINT = "click_point"
+BY_ELEMENT = frozenset({"click_element", "type_text", "scroll"})
+# Width and height of what is compared around a point, in pixels of the picture.
+AROUND_POINT = 64
+
+_KEPT = 64
+# Of any screen, in pixels.
+_FURTHEST = 1_000_000
+_TILE = 8
+# A caret is a narrow upright bar; letters, edges and dialogs are wider. In pixels of an undivided screen.
+_CARET_WIDTH = 3
+_CARET_HEIGHT = 48
+# Of 255. What was packed with loss is never twice the same near an edge.
+_NOISE = {"PNG": 8, "WEBP": 48, "JPEG": 48}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A picture that was taken through the dispatcher. `parameters` take the same part of the screen again.
+
+    `left`, `top` and `scale` say where on the screen its pixels are. `taken` counts pictures as they came; 0
+    for one from before the service started.
+    """
+
+    blob: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    evidence: Evidence | None = None
+    taken: int = 0
+    left: int = 0
+    top: int = 0
+    scale: float = 1.0
+
+    def in_picture(self, box: dict[str, Any]) -> Region | None:
+        """A box on the screen, in the picture's pixels; None when it is no box."""
+        try:
+            x, y, width, height = (float(box[key]) for key in ("x", "y", "width", "height"))
+        except (KeyError, TypeError, ValueError):
+            return None
+        if not all(abs(one) <= _FURTHEST for one in (x, y, width, height)) or width <= 0 or height <= 0:
+            # Not numbers of a screen: the device says what cannot be.
+            return None
+        left, top = floor((x - self.left) * self.scale), floor((y - self.top) * self.scale)
+        right, bottom = ceil((x + width - self.left) * self.scale), ceil((y + height - self.top) * self.scale)
+        return Region(x=left, y=top, width=right - left, height=bottom - top)
+
+
+class Freshness(Plain):
+    """How a target looks beside what the card showed. `tiles` are those that changed, of all in `region`."""
+
+    fresh: bool
+    region: Region
+    tiles: int = 0
+    of: int = 0
+    why: str = ""
+
+
+class SeenPictures:
+    """The latest pictures of each device, and those that a click can still name."""
+
+    def __init__(self) -> None:
+        self._by_ref: OrderedDict[tuple[str, str], Seen] = OrderedDict()
+        self._latest: dict[str, Seen] = {}
+        self._by_people: dict[str, Seen] = {}
+        self._count = 0
+
+    def note(self, order: Order, result: CommandResult) -> None:
+        """Remember a picture that came back."""
+        if order.tool != SCREENSHOT:
+            return
+        seen = seen_in(order, result)
+        if seen is None:
+            return
+        self._count += 1
+        seen = replace(seen, taken=self._count)
+        self._latest[order.device] = seen
+        if order.actor.startswith("operator:"):
+            self._by_people[order.device] = seen
+        if isinstance(result.result, dict) and isinstance(ref := result.result.get("observation"), str):
+            self._by_ref[order.device, ref] = seen
+            while len(self._by_ref) > _KEPT:
+                self._by_ref.popitem(last=False)
+
+    def latest(self, device: str) -> Seen | None:
+        """The last picture of a device."""
+        return self._latest.get(device)
+
+    def by_people(self, device: str) -> Seen | None:
+        """The last picture of a device that an operator took."""
+        return self._by_people.get(device)
+
+    def named(self, device: str, ref: object) -> Seen | None:
+        """The picture that came with a ref, while it is known."""
+        return self._by_ref.get((device, ref)) if isinstance(ref, str) else None
+
+
+def seen_in(order: Order, result: CommandResult) -> Seen | None:
+    """The picture that an order brought; None when it brought none."""
+    picture = next((one for one in result.evidence if one.what == "picture"), None)
+    if picture is None:
+        return None
+    told = result.result if isinstance(result.result, dict) else {}
+    box, scale = told.get("screen_box"), told.get("scale")
+    left, top = (box.get("x", 0), box.get("y", 0)) if isinstance(box, dict) else (0, 0)
+    sound = all(isinstance(one, int) and abs(one) <= _FURTHEST for one in (left, top))
+    return Seen(
+        blob=picture.blob,
+        parameters=order.parameters,
+        evidence=picture,
+        left=left if sound else 0,
+        top=top if sound else 0,
+        scale=float(scale) if isinstance(scale, (int, float)) and 0.01 < scale < 100 else 1.0,
+    )
+
+
+def aims(tool: str, parameters: dict[str, Any]) -> bool:
+    """Whether a call aims at a place on the screen."""
+    return tool in {BY_POINT, "click_element"} or (tool in BY_ELEMENT and "control_id" in parameters)
+
+
+def around_point(parameters: dict[str, Any]) -> Region | None:
+    """The region around the pixel that a click names."""
+    x, y = parameters.get("x"), parameters.get("y")
+    if not isinstance(x, (int, float)) or not isinstance(y, (int, float)):
+        return None
+    half = AROUND_POINT // 2
+    return Region(x=int(x) - half, y=int(y) - half, width=AROUND_POINT, height=AROUND_POINT)
+
+
+def elements_in(tree: Any, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    """The controls that a call can mean, in a tree of get_ui_tree; at most two, as one of two is none."""
+    names = (("id", "control_id"), ("role", "role"), ("name", "name"))
+    wanted = {key: str(parameters[name]).casefold() for key, name in names if name in parameters}
+    found: list[dict[str, Any]] = []
+    rest = list(_listed(tree.get("tree"))) if isinstance(tree, dict) and wanted else []
+    while rest and len(found) < 2:
+        node = rest.pop()
+        if isinstance(node, dict):
+            if all(str(node.get(key, "")).casefold() == value for key, value in wanted.items()):
+                found.append(node)
+            rest.extend(_listed(node.get("children")))
+    return found
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def compare(card: bytes, now: bytes, region: Region, scale: float = 1.0) -> Freshness:
+    """Compare one region of two pictures by tiles of 8 pixels. Decodes: run it in a thread.
+
+    `scale`: pixels of the picture for each pixel of the screen.
+
+    Raises:
+        BadInput: one of them is not a picture that can be read, or the region is outside.
+    """
+    from PIL import ImageChops
+
+    old, noise_then = _decoded(card)
+    new, noise_now = _decoded(now)
+    if old.size != new.size:
+        why = f"the screen was {old.width} × {old.height} pixels and is {new.width} × {new.height}"
+        return Freshness(fresh=False, region=region, why=why)
+    left, top = max(0, region.x), max(0, region.y)
+    right, bottom = min(old.width, region.x + region.width), min(old.height, region.y + region.height)
+    if right <= left or bottom <= top:
+        raise BadInput("What it aims at is outside the picture.")
+    box = (left, top, right, bottom)
+    place = Region(x=left, y=top, width=right - left, height=bottom - top)
+    noise = max(noise_then, noise_now)
+    first, *others = ImageChops.difference(old.crop(box), new.crop(box)).split()
+    for channel in others:
+        first = ImageChops.lighter(first, channel)
+    mask = first.point([0] * (noise + 1) + [255] * (255 - noise))
+    # The mean of a tile rounds: one changed pixel of 64 is 4 of 255.
+    tiles = mask.reduce(_TILE).tobytes()
+    changed = sum(1 for one in tiles if one)
+    where = mask.getbbox()
+    if where is None:
+        return Freshness(fresh=True, region=place, of=len(tiles))
+    width, height = where[2] - where[0], where[3] - where[1]
+    caret = width <= ceil(_CARET_WIDTH * max(1.0, scale)) and height <= _CARET_HEIGHT * max(1.0, scale)
+    if caret and height >= 2 * width:
+        return Freshness(fresh=True, region=place, tiles=changed, of=len(tiles), why="a blinking caret")
+    why = f"{changed} of {len(tiles)} tiles there look different"
+    return Freshness(fresh=False, region=place, tiles=changed, of=len(tiles), why=why)
+
+
+def target_words(tool: str, parameters: dict[str, Any]) -> str:
+    """What a call aims at, for a sentence."""
+    if tool == BY_POINT:
+        return f"({parameters.get('x')}, {parameters.get('y')})"
+    return shorten_middle(str(parameters.get("name") or parameters.get("control_id") or "the control"), 60)
+
+
+def _decoded(data: bytes) -> tuple[Any, int]:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(data), formats=list(PICTURE_TYPES)) as picture:
+            if picture.width * picture.height > MOST_PIXELS:
+                raise BadInput("The picture is too large to be compared.")
+            return picture.convert("RGB"), _NOISE[picture.format or "PNG"]
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise BadInput(f"The picture cannot be read: {error}") from error

@@ -1,0 +1,245 @@
+"""Why a device cannot be reached: one check after the other, each with what was found and what to do.
+
+For a device that is dialled the checks go the way of a link and stop at the first that fails. For one that
+dials in, the console can only look at itself and at what it has refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from core import __version__
+from core.aip.link import DeviceLink
+from core.errors import BadInput, DeviceError
+from core.fleet.dial_checks import CheckFailed, Probe, first_frame, handshake, knock, reach, resolve
+from core.fleet.models import Check, CheckState, Device, Health, Listening, Refusal
+from core.fleet.refusals import Refusals
+from core.fleet.registry import Known, Registry
+from core.text import escape_hidden
+
+CHECK_WITHIN_S = 5.0
+CLOCK_MATTERS_MS = 2000.0
+
+_Step = Callable[[Probe], Awaitable[str]]
+_STEPS: tuple[tuple[str, _Step], ...] = (
+    ("dns", resolve),
+    ("reach", reach),
+    ("tls", handshake),
+    ("token", knock),
+    ("protocol", first_frame),
+)
+_TOO_LATE = {
+    "dns": ("No name server answered", "Check this computer's DNS, or pair with the address in numbers."),
+    "reach": (
+        "Nothing answered",
+        "The device may be off or behind a firewall that swallows connections; check it from there.",
+    ),
+    "tls": ("The TLS handshake did not end", "Something that is no device client may listen there."),
+    "token": (
+        "The request for a link was not answered",
+        "Its client hangs, or something else listens there.",
+    ),
+    "protocol": ("It did not say who it is", "Something that is no device client may listen there."),
+}
+
+
+class Doctor:
+    """Examines devices of one console."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        refusals: Refusals,
+        listening: Callable[[], Listening],
+        within_s: float = CHECK_WITHIN_S,
+    ) -> None:
+        """`within_s` bounds each check."""
+        self._registry = registry
+        self._refusals = refusals
+        self._listening = listening
+        self._within_s = within_s
+
+    async def examine(self, device: Device, link: DeviceLink | None) -> list[Check]:
+        """Every check that tells something about this device."""
+        known = self._registry.find(device.name)
+        if known is None:
+            return [*([await self._ping(link)] if link else []), _of_this_computer(device)]
+        if not known.paired:
+            found = f"{device.name} was revoked at {known.revoked_at}; nothing it shows is accepted."
+            return [_failed("pairing", found, f"Pair it again: quarterdeck pair {device.name}.")]
+        if link is not None and link.is_open:
+            return [await self._ping(link), _protocol_of(link), *_version_of(link), *_clock(device)]
+        if known.direction == "out":
+            return await self._dialled(known)
+        return [self._listens(), self._refused(known), _heard(device, known), *_clock(device)]
+
+    async def _ping(self, link: DeviceLink) -> Check:
+        started = time.perf_counter()
+        try:
+            took = await link.ping(self._within_s)
+        except DeviceError as error:
+            return _failed(
+                "reach", error.message, "The link hangs: reconnect, or restart its client.", started
+            )
+        return _passed(
+            "reach", f"It is connected from {link.peer} and answers in {took * 1000:.1f} ms.", started
+        )
+
+    async def _dialled(self, known: Known) -> list[Check]:
+        try:
+            probe = Probe(known, self._registry.dial_token(known.name))
+        except BadInput as error:
+            return [_failed("token", error.message, f"Pair {known.name} again with the string it prints.")]
+        checks: list[Check] = []
+        try:
+            for name, step in _STEPS:
+                if checks and checks[-1].state is not CheckState.PASSED:
+                    checks.append(_skipped(name))
+                else:
+                    checks.append(await self._step(name, step, probe))
+        finally:
+            await probe.close()
+        return checks
+
+    async def _step(self, name: str, step: _Step, probe: Probe) -> Check:
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._within_s):
+                return _passed(name, await step(probe), started)
+        except CheckFailed as failed:
+            return _failed(name, failed.found, failed.then, started)
+        except TimeoutError:
+            found, then = _TOO_LATE[name]
+            return _failed(name, f"{found} within {self._within_s:g} s.", then, started)
+
+    def _listens(self) -> Check:
+        heard_at = self._listening()
+        if heard_at.problem or not heard_at.url:
+            then = "Free the port, or choose another address: quarterdeck devices listen HOST:PORT."
+            return _failed("listening", f"This console does not listen: {heard_at.problem}", then)
+        how = "with TLS" if heard_at.secure else "without TLS, for this computer only"
+        return _passed("listening", f"Devices can dial {heard_at.url}, {how}.")
+
+    def _refused(self, known: Known) -> Check:
+        """The last attempt in this device's name, else the last of somebody who named nobody."""
+        mine = self._refusals.of(known.name)
+        unknown = [one for one in self._refusals.newest() if not one.name]
+        if mine:
+            return _failed(_kind_of(mine[-1]), _told(mine[-1]), _advice(mine[-1], known.name))
+        if unknown:
+            found = f"Somebody who is not known was refused, perhaps this device. {_told(unknown[0])}"
+            return _failed(_kind_of(unknown[0]), found, _advice(unknown[0], known.name))
+        return _passed("refused", "No attempt was refused.")
+
+
+def _heard(device: Device, known: Known) -> Check:
+    if device.last_heard is None:
+        return _failed(
+            "heard",
+            "It has not connected since it was paired, as far as the journal is remembered.",
+            "Start its client with the string from pairing; quarterdeck-device --check says what it lacks.",
+        )
+    found = f"It was last heard at {device.last_heard[:19].replace('T', ' ')} UTC"
+    reason = f": {device.reason}." if device.reason else "."
+    return _failed(
+        "heard",
+        found + reason,
+        f"See on the device whether its client runs and reaches this console; it was paired at "
+        f"{known.paired_at[:19].replace('T', ' ')} UTC.",
+    )
+
+
+def _protocol_of(link: DeviceLink) -> Check:
+    ours = link.metadata.get("quarterdeck")
+    if not isinstance(ours, dict):
+        return _passed("protocol", f"A stock UFO client, addressed as {link.agent_name}; no extensions.")
+    version = str(ours.get("version", "unknown"))
+    found = f"quarterdeck-device {version}; this console is {__version__}; agreed: "
+    return _passed("protocol", found + (", ".join(sorted(link.features)) or "nothing beyond AIP"))
+
+
+def _version_of(link: DeviceLink) -> list[Check]:
+    """Whether both ends are of one version; a stock client has none that could be compared."""
+    ours = link.metadata.get("quarterdeck")
+    if not isinstance(ours, dict):
+        return []
+    version = escape_hidden(str(ours.get("version", "unknown"))[:40], keep_lines=False)
+    if version.split(".")[:2] == __version__.split(".")[:2]:
+        return [_passed("version", f"Its client is {version}, this console {__version__}.")]
+    return [
+        _failed(
+            "version",
+            f"Its client is {version}, this console {__version__}.",
+            "Update the older of the two; until then they use only what both know.",
+        )
+    ]
+
+
+def _clock(device: Device) -> list[Check]:
+    offset = device.clock_offset_ms
+    if offset is None:
+        return []
+    found = f"Its clock is {abs(offset) / 1000:.1f} s {'ahead' if offset > 0 else 'behind'}."
+    if abs(offset) < CLOCK_MATTERS_MS:
+        return [_passed("clock", found)]
+    return [_failed("clock", found, "Set the device's clock (NTP): its times will not fit the journal's.")]
+
+
+def _of_this_computer(device: Device) -> Check:
+    if device.health in (Health.ONLINE, Health.BUSY):
+        return _passed("process", "It runs on this computer and answers.")
+    return _failed("process", device.reason or "It is not there.", "See device.toml and the service's log.")
+
+
+def _told(refusal: Refusal) -> str:
+    times = f", {refusal.count} times" if refusal.count > 1 else ""
+    when = refusal.at[:19].replace("T", " ")
+    return f"Refused at {when} UTC from {refusal.peer}{times}: {refusal.reason}."
+
+
+# A word of the reason, which check it belongs to, and what to do.
+_KINDS: tuple[tuple[str, str, str], ...] = (
+    (
+        "token",
+        "token",
+        "Pair {name} again and paste the new string on the device: what it shows is not accepted.",
+    ),
+    (
+        "already registered",
+        "duplicate",
+        "Two clients use this name: end one of them, or pair the other under its own name.",
+    ),
+    ("origin", "browser", "A web page tried to connect; nothing has to be done for {name}."),
+    ("tls", "tls", "Its client does not speak TLS as this console does; pair it again with a fresh string."),
+    ("client_id", "name", "Start its client with --name {name}, the name it was paired under."),
+    ("register", "protocol", "Its client speaks another protocol or version; update the older of the two."),
+)
+
+
+def _kind_of(refusal: Refusal) -> str:
+    reason = refusal.reason.lower()
+    return next((kind for word, kind, _ in _KINDS if word in reason), "refused")
+
+
+def _advice(refusal: Refusal, name: str) -> str:
+    reason = refusal.reason.lower()
+    found = next((then for word, _, then in _KINDS if word in reason), "See the log of its client.")
+    return found.format(name=name)
+
+
+def _passed(name: str, found: str, started: float | None = None) -> Check:
+    return Check(name=name, state=CheckState.PASSED, found=found, took_ms=_ms(started))
+
+
+def _failed(name: str, found: str, then: str, started: float | None = None) -> Check:
+    return Check(name=name, state=CheckState.FAILED, found=found, next=then, took_ms=_ms(started))
+
+
+def _skipped(name: str) -> Check:
+    return Check(name=name, state=CheckState.SKIPPED, found="An earlier check failed.")
+
+
+def _ms(started: float | None) -> float:
+    return round((time.perf_counter() - started) * 1000, 1) if started is not None else 0.0

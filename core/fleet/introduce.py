@@ -1,0 +1,108 @@
+"""What a device brings with it, read off its registration."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from core.aip.link import DeviceLink
+from core.aip.listing import probe_agents
+from core.aip.messages import ToolInfo
+from core.dispatch.channel import BasicCommandDispatcher, Link, WebSocketCommandDispatcher
+from core.dispatch.permit import Gate
+from core.fleet.models import Unavailable
+from core.fleet.record import Arrival
+from core.machine import machine_mark
+
+# What a stranger calls itself is shown, so it must not fill a screen.
+MOST_WORDS = 200
+MOST_UNAVAILABLE = 64
+
+
+def is_stock(link: DeviceLink) -> bool:
+    """Whether the far end is a client that knows nothing beyond AIP."""
+    return not isinstance(link.metadata.get("quarterdeck"), dict)
+
+
+class StockDevice(WebSocketCommandDispatcher):
+    """A client that offers the tools of one agent at a time and cannot say which agents it has."""
+
+    def __init__(self, link: DeviceLink, agent: str, line: Link, gate: Gate) -> None:
+        """`agent` is whom to address; empty where that is to be found out."""
+        super().__init__(link.name, line, gate)
+        self._stock_link = link
+        self._agent = agent
+
+    async def list_tools(self, timeout: float) -> list[ToolInfo]:
+        """The tools of the configured agent, else of the first that answers; the link addresses it then."""
+        link = self._stock_link
+        if self._agent:
+            return (await probe_agents(link, [self._agent], timeout / 2))[1]
+        return (await probe_agents(link))[1]
+
+
+def arrival_of(link: DeviceLink, channel: BasicCommandDispatcher) -> Arrival:
+    """A remote device as its registration describes it; whatever is missing or nonsense stays empty."""
+    metadata = link.metadata
+    system = _object(metadata.get("system_info"))
+    ours = _object(metadata.get("quarterdeck"))
+    stock = is_stock(link)
+    return Arrival(
+        channel=channel,
+        kind="websocket",
+        platform=_words(metadata.get("platform") or system.get("platform")).lower(),
+        system=_system(system),
+        client="UFO device client" if stock else f"quarterdeck-device {_words(ours.get('version'))}".strip(),
+        unavailable=_unavailable(ours.get("unavailable")),
+        # Its paths are on another disk; its own guard keeps them.
+        roots=None,
+        features=sorted(link.features),
+        clock_offset_ms=link.clock_offset_ms,
+        address=link.peer,
+        secure=link.secure,
+        ours=not stock,
+        approvers=approvers_of(ours),
+        own_computer=_is_own(ours, system),
+    )
+
+
+def approvers_of(ours: dict[str, Any]) -> int:
+    """How many operators' signatures our client says it wants for an action; 0 for none, or nonsense."""
+    wanted = ours.get("requires_approval")
+    return min(int(wanted), 16) if isinstance(wanted, int) and wanted > 0 else 0
+
+
+def _is_own(ours: dict[str, Any], system: dict[str, Any]) -> bool:
+    """Whether a device is the computer that we run on: by its mark, or where it has none by its name."""
+    mark = ours.get("machine")
+    if isinstance(mark, str) and mark:
+        return mark == machine_mark()
+    name = _words(system.get("hostname")).split(".")[0].lower()
+    return bool(name) and name == socket.gethostname().split(".")[0].lower()
+
+
+def _system(system: dict[str, Any]) -> str:
+    more = _object(system.get("custom_metadata"))
+    named = _words(system.get("pretty_name") or system.get("os_name") or more.get("os_name"))
+    parts = [named] if named else [_words(system.get("platform")), _words(system.get("os_version"))]
+    return " ".join(part for part in parts if part)[:MOST_WORDS]
+
+
+def _unavailable(rows: Any) -> list[Unavailable]:
+    return [
+        Unavailable(
+            tool=_words(row.get("tool")),
+            reason=_words(row.get("reason")),
+            how_to_fix=_words(row.get("how_to_fix")),
+        )
+        for row in (rows if isinstance(rows, list) else [])[:MOST_UNAVAILABLE]
+        if isinstance(row, dict)
+    ]
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _words(value: Any) -> str:
+    return value[:MOST_WORDS] if isinstance(value, str) else ""

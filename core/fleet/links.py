@@ -1,0 +1,398 @@
+"""The links to remote devices: those that dial in, those that are dialled, and what becomes of each.
+
+Who may connect is the registry's word; what a device can do is the fleet's. This is where a link becomes a
+device that can be asked, where silence becomes `stale`, and where a device that is gone says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import structlog
+
+from core.aip.device_line import DeviceLine
+from core.aip.dialler import DialAddress, Dialler, Dialling, DialState
+from core.aip.door import TokenRefused
+from core.aip.events import Heartbeat, LateAnswer, LinkEvents, RefusedAttempt
+from core.aip.extras import Progress
+from core.aip.limits import Allowance, LinkLimits
+from core.aip.link import DeviceLink
+from core.audit.entries import Kind, NewEntry
+from core.dispatch.channel import WebSocketCommandDispatcher
+from core.dispatch.permit import Gate
+from core.errors import BadInput, DeviceError, QuarterdeckError
+from core.fleet.doctor import Doctor
+from core.fleet.fleet import Fleet, Recorder
+from core.fleet.introduce import StockDevice, arrival_of, is_stock
+from core.fleet.listener import Listener
+from core.fleet.models import Check, Health, Listening
+from core.fleet.record import Identity
+from core.fleet.refusals import Refusals
+from core.fleet.registry import DEFAULT_AGENT, Registry
+from core.tasks import TaskGroupOwner
+
+log = structlog.get_logger(__name__)
+
+# A device that is well beats every `heartbeat_s`; a stock client every two minutes, whatever it is told.
+STOCK_HEARTBEAT_S = 120.0
+STALE_AFTER_BEATS = 2.5
+# A device that dials in comes back by itself, if it does, within its longest back-off.
+COMES_BACK_WITHIN_S = 60.0
+LOOK_EVERY_S = 1.0
+# Each listing is in the journal, so a device that says without end that its tools changed is not believed.
+LISTINGS_AT_ONCE, LISTINGS_PER_S = 8.0, 0.2
+WAITS = "waits for it to dial in"
+
+
+@dataclass(slots=True)
+class _Live:
+    """One link. `introducing` while its tools are listed, which `listings` bounds in pace."""
+
+    link: DeviceLink
+    channel: WebSocketCommandDispatcher
+    introducing: bool = False
+    again: bool = False
+    listings: Allowance = field(default_factory=lambda: Allowance(LISTINGS_AT_ONCE, LISTINGS_PER_S))
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialled:
+    """A device that is dialled for as long as its dialler runs."""
+
+    dialler: Dialler
+    running: asyncio.Task[None]
+
+
+class DeviceLinks:
+    """Every remote device's link. `start` it; `close` ends all of them."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        registry: Registry,
+        gate: Gate,
+        journal: Recorder,
+        tls: Path,
+        tasks: TaskGroupOwner,
+        on_progress: Callable[[str, Progress], None],
+        on_late: Callable[[str, LateAnswer], None],
+        limits: LinkLimits = LinkLimits(),
+    ) -> None:
+        """`on_progress` gets a device's name and what it says of one of its calls; `on_late` what it says
+        when nobody waits for that any more."""
+        self._fleet = fleet
+        self._registry = registry
+        self._gate = gate
+        self._tasks = tasks
+        self._tell_progress = on_progress
+        self._limits = limits
+        self._live: dict[str, _Live] = {}
+        # The link that a device had last: what it still owes may come over its next one.
+        self._last: dict[str, DeviceLink] = {}
+        self._diallers: dict[str, _Dialled] = {}
+        # Since when a device that dials in has been away, by the loop's clock.
+        self._away: dict[str, float] = {}
+        self._lines: dict[str, DeviceLine] = {}
+        self._ending = False
+        self._journal = journal
+        self.refusals = Refusals(journal.note, lambda name: registry.find(name) is not None, fleet.refused)
+        self._events = LinkEvents(
+            on_connected=self._connected,
+            on_lost=self._lost,
+            on_refused=self.refused,
+            on_late=lambda link, late: on_late(link.name, late),
+            on_progress=self._progress,
+            on_heartbeat=self._heartbeat,
+            on_tools_changed=lambda link: self._introduce_soon(link.name),
+        )
+        self._listener = Listener(self._authorise, self._events, tls, limits)
+        self._doctor = Doctor(self._registry, self.refusals, self.listening)
+
+    async def start(self, address: str) -> None:
+        """Show every known device, listen at `host:port`, and dial those that listen.
+
+        An address that cannot be listened at is no reason not to start: `listening` says what is wrong.
+        """
+        for known in self._registry.devices():
+            self.know(known.name)
+        await self._listener.start(address)
+        self._try_again_if_taken()
+        for known in self._registry.devices():
+            self.dial(known.name)
+        self._tasks.spawn("look after the links", self._look_after())
+
+    def listening(self) -> Listening:
+        """Where devices dial in, or why they cannot."""
+        return self._listener.status(self.refusals.total)
+
+    async def listen(self, address: str) -> Listening:
+        """Listen somewhere else from now on; devices that dialled in have to come anew.
+
+        Raises:
+            BadInput: it cannot be listened at; it is listened where it was before.
+        """
+        await self._listener.move(address)
+        return self.listening()
+
+    async def check_listening(self, address: str) -> None:
+        """Raises `BadInput` where `listen` would; nothing changes."""
+        await self._listener.check(address)
+
+    def _try_again_if_taken(self) -> None:
+        """Listen at a port that somebody else has once it is free; one entry, however often it is tried."""
+        if not self._listener.taken:
+            return
+        found = self.listening()
+        self._note_listening({"from": "", "to": found.address, "problem": found.problem})
+        self._tasks.spawn("listen when the port is free", self._listener.keep_trying(self._listens_at_last))
+
+    def _listens_at_last(self, address: str) -> None:
+        self._note_listening({"from": "", "to": address})
+
+    def _note_listening(self, body: dict[str, str]) -> None:
+        try:
+            self._journal.note(NewEntry(kind=Kind.LISTENING_CHANGED, actor="service", body=body))
+        except QuarterdeckError as error:
+            log.error("where it is listened could not be recorded", problem=error.message, **body)
+
+    def know(self, name: str) -> None:
+        """Show a device as the registry has it."""
+        known = self._registry.get(name)
+        identity = Identity(
+            tags=known.tags,
+            production=known.production,
+            direction=known.direction,
+            address=known.url,
+            agent=known.agent,
+            paired=known.paired,
+        )
+        why = "revoked" if not known.paired else WAITS if known.direction == "in" else "not dialled yet"
+        self._fleet.know(name, identity, why)
+
+    def forget(self, name: str) -> None:
+        """Keep nothing more of a device; its link has ended."""
+        self._away.pop(name, None)
+        self._last.pop(name, None)
+        self.refusals.forget(name)
+
+    def dial(self, name: str) -> None:
+        """Begin to dial a device that listens, and to dial it again whenever its link ends."""
+        known = self._registry.find(name)
+        if known is None or known.direction != "out" or not known.paired or name in self._diallers:
+            return
+        try:
+            token = self._registry.dial_token(name)
+            dialler = Dialler(
+                DialAddress(name, known.url, token, known.fingerprint),
+                self._events,
+                lambda dialling: self._dialling(name, dialling),
+                agent_name=known.agent or DEFAULT_AGENT,
+                limits=self._limits,
+            )
+        except BadInput as error:
+            # One device that cannot be dialled keeps neither the others nor the service away.
+            self._fleet.away(name, Health.OFFLINE, error.message)
+            return
+        running = self._tasks.spawn(f"dial {name}", dialler.run())
+        self._diallers[name] = _Dialled(dialler, running)
+
+    async def hang_up(self, name: str, why: str) -> None:
+        """End a device's link and dial it no more; `why` is what is shown."""
+        self._away.pop(name, None)
+        # Whoever comes next under this name may be another machine: it is not asked about this one's calls.
+        line = self._lines.pop(name, None)
+        if line is not None:
+            line.close(why)
+        live = self._live.get(name)
+        if live is not None:
+            await live.link.close(why)
+        self._last.pop(name, None)
+        dialled = self._diallers.pop(name, None)
+        if dialled is not None:
+            await self._stop(dialled)
+
+    async def reconnect(self, name: str) -> None:
+        """Dial a device now, or list the tools of a connected one again.
+
+        Raises:
+            DeviceError: it dials in by itself and is not connected, or its tools cannot be listed.
+        """
+        live, dialled = self._live.get(name), self._diallers.get(name)
+        if live is not None:
+            await self._introduce(live)
+        elif dialled is not None:
+            dialled.dialler.kick()
+        else:
+            known = self._registry.get(name)
+            if not known.paired:
+                raise DeviceError(f"{name} was revoked; pair it again.")
+            if known.direction == "out":
+                self.dial(name)
+            else:
+                raise DeviceError(f"{name} dials in by itself: start its client, or ask the doctor.")
+
+    def introduce_again(self, name: str) -> None:
+        """Address a connected device as the registry says now, and list its tools again."""
+        live, line = self._live.get(name), self._lines.get(name)
+        if live is not None and line is not None:
+            live.channel = self._channel(live.link, line)
+            self._introduce_soon(name)
+
+    async def doctor(self, name: str) -> list[Check]:
+        """Why a device cannot be reached."""
+        live = self._live.get(name)
+        return await self._doctor.examine(self._fleet.get(name), live.link if live else None)
+
+    async def close(self) -> None:
+        """End every link and listen no more."""
+        self._ending = True
+        diallers, self._diallers = self._diallers, {}
+        # All at once: each that hangs takes its whole time.
+        await asyncio.gather(*map(self._stop, diallers.values()))
+        await self._listener.close()
+        self.refusals.flush()
+
+    def _authorise(self, token: str | None) -> str | None:
+        known = self._registry.owner_of(token)
+        if known is None:
+            return None
+        if not known.paired:
+            raise TokenRefused("the token was revoked", known.name)
+        return known.name
+
+    def _connected(self, link: DeviceLink) -> None:
+        if not self._still_trusted(link):
+            self.refusals.add(link.peer, link.name, "its token was replaced or revoked while it registered")
+            self._tasks.spawn(f"end the link of {link.name}", link.close("it was revoked"))
+            return
+        line = self._lines.setdefault(link.name, DeviceLine(link.name))
+        line.attach(link)
+        if before := self._last.pop(link.name, None):
+            link.follow(before)
+        live = self._live[link.name] = _Live(link, self._channel(link, line))
+        self._away.pop(link.name, None)
+        self._tasks.spawn(f"introduce {link.name}", self._introduce(live))
+
+    def _channel(self, link: DeviceLink, line: DeviceLine) -> WebSocketCommandDispatcher:
+        if not is_stock(link):
+            return WebSocketCommandDispatcher(link.name, line, self._gate)
+        known = self._registry.find(link.name)
+        return StockDevice(link, known.agent if known else "", line, self._gate)
+
+    def _still_trusted(self, link: DeviceLink) -> bool:
+        """Whether what let this link in still does: registering takes a moment, and trust may end in it."""
+        known = self._registry.find(link.name)
+        if known is None or not known.paired or known.direction != link.direction:
+            return False
+        # The token of this very connection: another one may have shown a newer token since.
+        return link.direction == "out" or link.token_sha256 == known.token_sha256
+
+    def _introduce_soon(self, name: str) -> None:
+        live = self._live.get(name)
+        if live is not None:
+            self._tasks.spawn(f"list the tools of {name} again", self._introduce(live))
+
+    async def _introduce(self, live: _Live) -> None:
+        """Have a device's tools listed; a wish that comes meanwhile is served once more, not many times."""
+        if live.introducing:
+            live.again = True
+            return
+        live.introducing = True
+        try:
+            while True:
+                if not live.listings.spend(0):
+                    await asyncio.sleep(1 / LISTINGS_PER_S)
+                live.again = False
+                await self._introduce_once(live)
+                if not live.again or self._live.get(live.link.name) is not live:
+                    return
+        finally:
+            live.introducing = False
+
+    async def _introduce_once(self, live: _Live) -> None:
+        link = live.link
+        try:
+            await self._fleet.arrived(link.name, arrival_of(link, live.channel))
+            if is_stock(link):
+                self._fleet.addressed(link.name, link.agent_name)
+        except QuarterdeckError as error:
+            log.warning("a device could not be taken in", device=link.name, problem=error.message)
+            if self._live.get(link.name) is live:
+                why = f"connected, but of no use yet: {error.message}"
+                self._fleet.lost(link.name, None, why, Health.OFFLINE)
+            return
+        if self._live.get(link.name) is not live:
+            # It went while it was listed; nothing else would say so, and a newer link is the one that counts.
+            self._fleet.lost(link.name, live.channel, "its link ended", Health.RECONNECTING)
+            self._introduce_soon(link.name)
+
+    def _lost(self, link: DeviceLink, reason: str) -> None:
+        live = self._live.get(link.name)
+        if live is None or live.link is not link:
+            return
+        del self._live[link.name]
+        self._last[link.name] = link
+        if line := self._lines.get(link.name):
+            line.detach(link, reason)
+        known = self._registry.find(link.name)
+        if known is None:
+            return
+        health = Health.RECONNECTING if known.paired and not self._ending else Health.OFFLINE
+        if health is Health.RECONNECTING and known.direction == "in":
+            self._away[link.name] = asyncio.get_running_loop().time()
+        self._fleet.lost(link.name, live.channel, reason, health)
+
+    def _dialling(self, name: str, dialling: Dialling) -> None:
+        if dialling.state is not DialState.WAITING or name not in self._diallers:
+            return
+        words = f"{dialling.reason}; attempt {dialling.attempt + 1} in {dialling.wait_s:.0f} s"
+        self._fleet.away(name, Health.RECONNECTING, words)
+
+    async def _stop(self, dialled: _Dialled) -> None:
+        dialled.dialler.stop()
+        await asyncio.wait({dialled.running}, timeout=self._limits.close_s + 1)
+
+    def refused(self, attempt: RefusedAttempt) -> None:
+        """Somebody was not let in, here or by this computer's own listener."""
+        self.refusals.add(attempt.peer, attempt.name, attempt.reason)
+
+    def _progress(self, link: DeviceLink, progress: Progress) -> None:
+        self._tell_progress(link.name, progress)
+
+    def _heartbeat(self, link: DeviceLink, beat: Heartbeat) -> None:
+        metrics = beat.metrics
+        latency = link.latency_s * 1000
+        self._fleet.heard(link.name, latency if latency > 0 else None)
+        self._fleet.measured(
+            link.name,
+            metrics.cpu_percent if metrics else None,
+            metrics.memory_percent if metrics else None,
+            beat.clock_offset_ms,
+        )
+
+    async def _look_after(self) -> None:
+        """Notice what nobody reports: devices that fall silent, and devices that do not come back."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            self.look(datetime.now(UTC), asyncio.get_running_loop().time())
+
+    def look(self, now: datetime, clock: float) -> None:
+        """Say which devices are quiet for too long at the moment `now`, `clock` on the loop's clock."""
+        for name, live in self._live.items():
+            heard = live.link.last_heard
+            if now - heard > self._silence_allowed(live.link):
+                stamp = heard.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+                self._fleet.went_quiet(name, stamp, "connected, but its heartbeats do not come")
+            elif self._fleet.is_stale(name):
+                self._fleet.heard(name)
+        for name in [name for name, since in self._away.items() if clock - since > COMES_BACK_WITHIN_S]:
+            del self._away[name]
+            self._fleet.away(name, Health.OFFLINE, self._fleet.get(name).reason)
+
+    def _silence_allowed(self, link: DeviceLink) -> timedelta:
+        beat = STOCK_HEARTBEAT_S if is_stock(link) else self._limits.heartbeat_s
+        return timedelta(seconds=beat * STALE_AFTER_BEATS)

@@ -1,0 +1,189 @@
+"""Where devices dial in: one address, with TLS as soon as others than this computer can reach it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from core.aip.console_end import Authorise, DeviceLinkServer
+from core.aip.events import LinkEvents
+from core.aip.limits import LinkLimits
+from core.aip.pairing import is_loopback
+from core.aip.tls import Identity, load_or_make_identity
+from core.errors import BadInput
+from core.fleet.models import Listening
+from core.home import split_address
+
+log = structlog.get_logger(__name__)
+
+PATH = "/ws"
+EVERYWHERE = frozenset({"0.0.0.0", "::"})
+# How long to wait, at first and at most, before a port that was taken is tried again.
+TRY_AGAIN_S = (1.0, 30.0)
+
+
+class Listener:
+    """One listening server, or the reason why there is none."""
+
+    def __init__(self, authorise: Authorise, events: LinkEvents, tls: Path, limits: LinkLimits) -> None:
+        self._authorise = authorise
+        self._events = events
+        self._tls = tls
+        self._limits = limits
+        self._server: DeviceLinkServer | None = None
+        self._identity: Identity | None = None
+        self._address = ""
+        self._problem = "it has not begun to"
+        self._taken = False
+        # Moving and trying again must not both bind.
+        self._one = asyncio.Lock()
+
+    @property
+    def taken(self) -> bool:
+        """Whether it does not listen because another program has the port: that may end."""
+        return self._taken
+
+    async def start(self, address: str) -> None:
+        """Listen at `host:port`; when that cannot be, `status` says why."""
+        self._address = address.strip()
+        try:
+            await self._open(self._address)
+            self._problem = ""
+        except BadInput as error:
+            self._problem = error.message
+            log.warning("devices cannot dial in", problem=error.message)
+
+    async def keep_trying(self, on_listening: Callable[[str], None]) -> None:
+        """Try a port that was taken again and again, until it is free or it is listened elsewhere."""
+        wait, longest = TRY_AGAIN_S
+        while self._taken:
+            await asyncio.sleep(wait * random.uniform(0.5, 1.0))
+            wait = min(2 * wait, longest)
+            async with self._one:
+                if self._taken and await self._tried():
+                    on_listening(self._address)
+
+    async def _tried(self) -> bool:
+        try:
+            await self._open(self._address)
+        except BadInput as error:
+            self._problem = error.message
+            return False
+        self._problem = ""
+        return True
+
+    async def move(self, address: str) -> None:
+        """Listen at another address.
+
+        Raises:
+            BadInput: it cannot be listened at, and the old address is listened at again.
+        """
+        address = address.strip()
+        split_address(address)
+        async with self._one:
+            await self._move(address)
+
+    async def check(self, address: str) -> None:
+        """Find out whether it could be listened at `host:port`, without doing so.
+
+        Raises:
+            BadInput: it could not.
+        """
+        host, port = split_address(address.strip())
+        if self._server is not None and port == self._server.port:
+            # This port is ours; whether another host goes with it shows when the old one is let go.
+            return
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            for family, kind, protocol, _, where in found:
+                with socket.socket(family, kind, protocol) as tried:
+                    if sys.platform != "win32":
+                        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    if family == socket.AF_INET6:
+                        tried.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                    tried.bind(where)
+        except (OSError, UnicodeError) as error:
+            raise BadInput(_why_not(address.strip(), error)) from error
+
+    async def _move(self, address: str) -> None:
+        # The two may share a port, so the old one has to go first.
+        before, problem, taken = self._address, self._problem, self._taken
+        await self._close("the console listens elsewhere now")
+        try:
+            await self._open(address)
+        except BadInput:
+            self._taken = taken
+            if before and not problem:
+                await self.start(before)
+            raise
+        self._address, self._problem = address, ""
+
+    def status(self, refused: int) -> Listening:
+        """Where it listens; `refused` is passed on."""
+        server = self._server
+        return Listening(
+            address=self._address,
+            url=self._url(server) if server is not None else "",
+            secure=self._identity is not None,
+            fingerprint=self._identity.fingerprint if self._identity is not None else "",
+            problem=self._problem,
+            refused=refused,
+        )
+
+    async def close(self) -> None:
+        """Listen no more and end the links that came in here."""
+        self._taken = False
+        await self._close("the console ends")
+
+    async def _open(self, address: str) -> None:
+        host, port = split_address(address)
+        try:
+            identity = None if is_loopback(host) else load_or_make_identity(self._tls)
+            server = DeviceLinkServer(
+                self._authorise,
+                self._events,
+                host=host,
+                port=port,
+                path=PATH,
+                limits=self._limits,
+                identity=identity,
+            )
+            await server.start()
+        except (OSError, UnicodeError) as error:
+            self._taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+            raise BadInput(_why_not(address, error)) from error
+        self._server, self._identity, self._taken = server, identity, False
+        log.info("devices can dial in", url=server.url)
+
+    async def _close(self, reason: str) -> None:
+        server, self._server, self._identity = self._server, None, None
+        if server is not None:
+            await server.close(reason)
+
+    def _url(self, server: DeviceLinkServer) -> str:
+        host, _ = split_address(self._address)
+        if host in EVERYWHERE:
+            host = socket.gethostname()
+        shown = f"[{host}]" if ":" in host else host
+        return f"{'wss' if self._identity is not None else 'ws'}://{shown}:{server.port}{PATH}"
+
+
+def _why_not(address: str, error: Exception) -> str:
+    """Why an address cannot be listened at, and what to do."""
+    code = error.errno if isinstance(error, OSError) else None
+    if code == errno.EADDRINUSE:
+        return f"{address} is taken by another program; end that one, or listen at another port."
+    if code == errno.EACCES:
+        return f"{address} may not be used by this user; ports below 1024 are the system's."
+    if code == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        return f"{address} is no address of this computer; use one that it has, or 0.0.0.0 for all."
+    return f"{address} cannot be listened at: {getattr(error, 'strerror', None) or error}."

@@ -1,0 +1,103 @@
+"""What an address (a URL, or a host alone) says that raises a risk."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from urllib.parse import SplitResult, urlsplit
+
+from core.fleet.models import Risk
+from core.policy.lookalikes import false_signs, looks_plain, plain_look, scripts_of
+from core.text import escape_hidden, shorten_middle
+
+Judged = tuple[str, Risk]
+
+IS_URL = re.compile(r"^\s*[A-Za-z][A-Za-z0-9+.-]{1,30}:(?://|[^\s\\/0-9])")
+URL_INSIDE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s'\"<>|;&)]{1,2000}")
+_WEB = ("https", "wss")
+_PLAIN = ("http", "ws", "ftp", "telnet")
+_LOCAL_CODE = ("file", "javascript", "vbscript", "data", "jar", "gopher", "dict", "ldap", "view-source")
+_ODD_NUMBER = re.compile(r"^(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+)){0,3}$", re.IGNORECASE)
+_INSIDE_NAMES = re.compile(r"(?:^|\.)(?:localhost|local|internal|intranet|lan|home\.arpa)$", re.IGNORECASE)
+# Where clouds tell a machine its own keys.
+_METADATA = frozenset({"169.254.169.254", "fd00:ec2::254", "metadata.google.internal", "100.100.100.200"})
+
+
+def judge_url(text: str) -> Iterator[Judged]:
+    """What of an address raises a risk, in words; nothing is looked up."""
+    try:
+        parts = urlsplit(text.strip())
+        host = parts.hostname or ""
+    except ValueError:
+        yield "Is an address that cannot be read", Risk.HIGH
+        return
+    yield from _scheme(parts)
+    if parts.username is not None or parts.password is not None:
+        yield f"Has a name or password in the address, before {_shown(host)}", Risk.HIGH
+    if "\\" in text or re.search(r"[\x00-\x20\x7f]", text.strip()):
+        yield "Is an address that programs read in different ways", Risk.HIGH
+    if host:
+        yield from judge_host(host)
+
+
+def judge_host(host: str) -> Iterator[Judged]:
+    """What of a host's name or number raises a risk."""
+    bare = host.strip("[]").rstrip(".").casefold()
+    if bare in _METADATA:
+        yield f"Asks {bare}, where clouds keep a machine's keys", Risk.CRITICAL
+        return
+    yield from _written_alike(bare)
+    try:
+        number = ipaddress.ip_address(bare.partition("%")[0])
+    except ValueError:
+        if _ODD_NUMBER.match(bare) and bare.isascii():
+            yield f"Names a host by a number in an unusual form: {_shown(bare)}", Risk.HIGH
+        elif _INSIDE_NAMES.search(bare) or (bare and "." not in bare and bare.isascii()):
+            yield f"Goes to a host inside the network: {_shown(bare)}", Risk.MEDIUM
+        return
+    if isinstance(number, ipaddress.IPv6Address) and number.ipv4_mapped:
+        number = number.ipv4_mapped
+    if number.is_loopback or number.is_link_local or number.is_private or number.is_unspecified:
+        yield f"Goes to an address inside the network: {number}", Risk.HIGH
+    else:
+        yield f"Names a host by its number, not its name: {number}", Risk.MEDIUM
+
+
+def _scheme(parts: SplitResult) -> Iterator[Judged]:
+    scheme = parts.scheme.lower()
+    if scheme in _PLAIN:
+        yield f"Goes over {scheme}, which everybody on the way can read and change", Risk.MEDIUM
+    elif scheme in _LOCAL_CODE:
+        yield f"Uses {scheme}: instead of the web", Risk.HIGH
+    elif scheme and scheme not in _WEB:
+        yield f"Uses {_shown(scheme)}: instead of the web", Risk.MEDIUM
+
+
+def _written_alike(host: str) -> Iterator[Judged]:
+    if false_signs(host):
+        yield f"Has signs in the host's name that only look like dots or slashes: {_shown(host)}", Risk.HIGH
+    for label in host.split("."):
+        word = label
+        if label.startswith("xn--"):
+            word = _decoded(label)
+            yield f"The host's name is written in code, and reads “{_shown(word)}”", Risk.HIGH
+        if word.isascii():
+            continue
+        if looks_plain(word):
+            yield f"The host's name looks like “{_shown(plain_look(word))}” and is not", Risk.HIGH
+        elif len(scripts_of(word)) > 1:
+            yield f"The host's name mixes {' and '.join(scripts_of(word)[:3])} letters", Risk.HIGH
+        elif word == label:
+            yield f"The host's name has letters other than a to z: {_shown(word)}", Risk.MEDIUM
+
+
+def _decoded(label: str) -> str:
+    try:
+        return label[4:].encode("ascii").decode("punycode")
+    except (UnicodeError, ValueError):
+        return label
+
+
+def _shown(text: str) -> str:
+    return escape_hidden(shorten_middle(text, 60), keep_lines=False)

@@ -1,0 +1,100 @@
+"""Runs the examples inside a policy's rules: each `match` must match, each `not_match` must not."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from core.fleet.models import Contract, Device, Effect, Fact, Health, Plain, Risk, Source, Tool
+from core.policy.policy_file import PolicyFile
+from core.policy.rules import Example, Question, Rule, is_glob
+
+
+class ExampleResult(Plain):
+    """What came of one example. `line` is where its rule begins; `fault` says what is wrong."""
+
+    rule: str
+    line: int
+    wanted: bool
+    number: int
+    ok: bool
+    fault: str = ""
+
+
+def run_examples(policy: PolicyFile) -> list[ExampleResult]:
+    """Every example of every rule, in the order of the file."""
+    found: list[ExampleResult] = []
+    for place, rule in enumerate(policy.rules):
+        line = policy.line_numbers[place] if place < len(policy.line_numbers) else 0
+        for wanted, examples in ((True, rule.match), (False, rule.not_match)):
+            for number, example in enumerate(examples, 1):
+                faults = faults_of(rule, example)
+                ok = wanted is not bool(faults)
+                fault = "" if ok else f"it does not match: {faults[0]}" if wanted else "it matches"
+                found.append(
+                    ExampleResult(rule=rule.id, line=line, wanted=wanted, number=number, ok=ok, fault=fault)
+                )
+    return found
+
+
+def faults_of(rule: Rule, example: Example) -> list[str]:
+    """The conditions of a rule that an example does not fulfil; what it leaves out is taken to fit."""
+    device = Device(
+        name=example.device or _fitting(rule.device, "example"),
+        health=Health.ONLINE,
+        since="",
+        tags=example.tags if example.tags is not None else [_fitting(rule.tag or ["*"], "example")],
+        production=bool(rule.production),
+    )
+    tool = _tool(example.tool or _fitting(rule.tool, "example"), rule, example.effect)
+    question = Question(
+        device=device,
+        tool=tool,
+        parameters=example.parameters or {},
+        actor=example.actor or "operator:example",
+        risk=example.risk or rule.risks[0],
+        moment=example.time or datetime.now().astimezone(),
+    )
+    bare = rule.model_copy(update={**_left_out(rule, example)})
+    static = bare.static_fault(device, tool)
+    return [*([static] if static else []), *bare.faults(question)]
+
+
+def _left_out(rule: Rule, example: Example) -> dict[str, object]:
+    """The rule without the conditions of which the example says nothing."""
+    gone: dict[str, object] = {"namespace": None}
+    if example.device is None:
+        gone["device"] = ["*"]
+    if example.tags is None:
+        gone["tag"] = None
+    if example.tool is None:
+        gone["tool"] = ["*"]
+    if example.actor is None:
+        gone["actor"] = ["*"]
+    if example.effect is None:
+        gone["effect"] = None
+    if example.time is None:
+        gone["time"] = None
+    if example.parameters is None:
+        gone["parameters"] = {}
+    return gone
+
+
+def _fitting(patterns: list[str], otherwise: str) -> str:
+    return patterns[0] if not is_glob(patterns[0]) else otherwise
+
+
+def _tool(name: str, rule: Rule, effect: Effect | None) -> Tool:
+    def fact(value: object) -> Fact[object]:
+        return Fact(value=value, source=Source.DEFAULT, why="example")
+
+    contract = Contract.model_validate(
+        {
+            "effect": fact(effect or (rule.effect or [Effect.UNKNOWN])[0]).model_dump(),
+            "risk": fact(Risk.LOW).model_dump(),
+            "reversible": fact(False).model_dump(),
+            "idempotent": fact(False).model_dump(),
+            "open_world": fact(False).model_dump(),
+            "digest": "",
+        }
+    )
+    return Tool(device="example", tool_key=name, tool_name=name, tool_type="action", contract=contract)

@@ -1,0 +1,64 @@
+"""Says when an operator approves faster than anybody reads. It measures and warns; it decides nothing."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from core.policy.models import Fatigue
+
+HASTY_S = 1.0
+WINDOW_S = 3_600.0
+KEPT = 500
+ENOUGH = 10
+MOST_HASTY = 5
+MOST_APPROVED_SHARE = 0.98
+MANY = 40
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    at: float
+    took_s: float
+    approved: bool
+
+
+class FatigueMeter:
+    """Answers of each operator over the last hour."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._answers: dict[str, deque[_Answered]] = defaultdict(lambda: deque(maxlen=KEPT))
+
+    def note(self, operator: str, took_s: float, approved: bool) -> Fatigue | None:
+        """Count one answer; the measure, when its warning has just begun."""
+        before = self.measure(operator).warning
+        self._answers[operator].append(_Answered(self._clock(), took_s, approved))
+        now = self.measure(operator)
+        return now if now.warning and not before else None
+
+    def measure(self, operator: str) -> Fatigue:
+        """How this operator has been deciding."""
+        answers = self._answers.get(operator, deque())
+        while answers and answers[0].at < self._clock() - WINDOW_S:
+            answers.popleft()
+        approved = [one for one in answers if one.approved]
+        found = Fatigue(
+            operator=operator,
+            decided=len(answers),
+            approved=len(approved),
+            median_s=round(statistics.median(one.took_s for one in answers), 2) if answers else 0.0,
+            hasty=sum(one.took_s < HASTY_S for one in approved),
+        )
+        return found.model_copy(update={"warning": _warning(found)})
+
+
+def _warning(found: Fatigue) -> str:
+    if found.decided >= ENOUGH and found.hasty >= MOST_HASTY:
+        return f"{found.hasty} of {found.approved} approvals took less than a second each."
+    if found.decided >= MANY and found.approved / found.decided >= MOST_APPROVED_SHARE:
+        return f"{found.approved} of the last {found.decided} requests were approved."
+    return ""

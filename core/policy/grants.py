@@ -1,0 +1,382 @@
+"""Remembered approvals: what exactly they cover, how often, until when, and that they can be taken back.
+
+A grant is an operator's signed statement. It binds device, tool, contract and every argument: an argument it
+does not name, or a value outside what it says, is not covered. It lives in the journal and in memory; there
+is no other file, and what it covers is never wider than what was shown when it was signed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from core.audit.entries import Entry, Kind
+from core.errors import BadInput, ErrorCode, Refused
+from core.fleet.models import Plain, Risk
+from core.policy.constraints import Constraint
+from core.policy.rules import Question, fits, is_glob
+from core.statements import Request
+
+MOST_GRANTS = 2_000
+LONGEST_DAYS = 90
+ANY: Literal["any"] = "any"
+SECRET_MARK = "$secret"
+"""The one key of the object that stands for a secret value wherever arguments are written or shown."""
+
+
+class GrantTerms(Plain):
+    """What an operator signs: Ed25519 over the canonical bytes of this model (RFC 8785 JSON).
+
+    `devices` and `actors` are names or patterns. `arguments` has a condition, or the word `any`, for every
+    argument that a call may have; each of them must be there unless it is `any`. `run` binds it to one run.
+    `uses` is how often, None for as often as wanted until `expires` (UTC, ISO 8601). A call judged riskier
+    than `risk` is not covered.
+    """
+
+    format: Literal["quarterdeck.grant/1"] = "quarterdeck.grant/1"
+    id: str = Field(pattern="^g-[0-9a-zA-Z-]{8,64}$")
+    approval: str
+    author: str
+    devices: list[str] = Field(min_length=1, max_length=100)
+    tool_key: str
+    contract: str
+    actors: list[str] = Field(min_length=1, max_length=20)
+    arguments: dict[str, Constraint | Literal["any"]]
+    risk: Risk
+    run: str | None = None
+    uses: int | None = Field(default=None, ge=1, le=100_000)
+    expires: str
+
+
+class SignedGrant(Plain):
+    """Terms with their signature: 128 hexadecimal digits."""
+
+    terms: GrantTerms
+    signature: str
+
+
+class Grant(Plain):
+    """A grant as it stands: its terms, how it was used; `over` when it is used up, ended or revoked."""
+
+    terms: GrantTerms
+    given_at: str
+    used: int = 0
+    last_used_at: str | None = None
+    revoked_at: str | None = None
+    revoked_by: str = ""
+    over: bool = False
+    words: list[str] = Field(default_factory=list)
+
+
+class GrantMiss(Plain):
+    """A grant that would have covered a call but for one thing."""
+
+    id: str
+    fault: str
+
+
+def scope_words(terms: GrantTerms, until: str = "") -> list[str]:
+    """The whole scope, a line for each part, as it is shown before it is signed and ever after.
+
+    `until` is its end as the reader's clock has it; else UTC, ISO 8601.
+    """
+    lines = [
+        f"Tool {terms.tool_key}, as it is defined now",
+        f"On {_or(terms.devices)}{_pattern_note(terms.devices)}",
+        f"Asked by {_or(terms.actors)}{_pattern_note(terms.actors)}",
+    ]
+    for name, condition in sorted(terms.arguments.items()):
+        said = "may be anything" if isinstance(condition, str) else condition.words()
+        lines.append(f"{name} {said}")
+    if not terms.arguments:
+        lines.append("Without any argument")
+    lines.append(f"Up to {terms.risk.value} risk")
+    if terms.run is not None:
+        lines.append(f"Only in run {terms.run}")
+    lines.append(
+        "As often as asked" if terms.uses is None else f"{terms.uses} times" if terms.uses > 1 else "Once"
+    )
+    lines.append(f"Until {until or terms.expires}")
+    return lines
+
+
+def holds_secret(value: Any) -> bool:
+    """Whether a secret's stand-in occurs anywhere in a value."""
+    if isinstance(value, dict):
+        return value.keys() == {SECRET_MARK} or any(map(holds_secret, value.values()))
+    return isinstance(value, list) and any(map(holds_secret, value))
+
+
+def exact_arguments(parameters: dict[str, Any]) -> dict[str, Constraint | Literal["any"]]:
+    """The narrowest scope: every argument as it is.
+
+    Raises:
+        Refused: an argument is secret; a grant never holds secrets.
+    """
+    if holds_secret(parameters):
+        raise Refused("A secret argument cannot be part of a grant; approve each request by itself.")
+    return {name: Constraint(equals=value) for name, value in parameters.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What of one call a grant looks at."""
+
+    device: str
+    tool_key: str
+    contract: str
+    actor: str
+    run: str | None
+    risk: Risk
+    parameters: dict[str, Any]
+    real: Callable[[str], str] | None = None
+
+
+def call_of(question: Question, run: str | None) -> Call:
+    """A call as the policy asks about it."""
+    return Call(
+        device=question.device.name,
+        tool_key=question.tool.tool_key,
+        contract=question.tool.contract.digest,
+        actor=question.actor,
+        run=run,
+        risk=question.risk,
+        parameters=question.parameters,
+        real=question.real,
+    )
+
+
+def uncovered_request(
+    terms: GrantTerms, request: Request, *, actor: str, run: str | None, risk: Risk
+) -> list[str]:
+    """What of the request that a grant came with its terms do not cover."""
+    call = Call(
+        device=request.device,
+        tool_key=request.tool_key,
+        contract=request.contract,
+        actor=actor,
+        run=run,
+        risk=risk,
+        parameters=request.parameters,
+    )
+    return uncovered(terms, call)
+
+
+def uncovered(terms: GrantTerms, call: Call) -> list[str]:
+    """What of a call these terms do not cover, in words; nothing when they cover it."""
+    if call.tool_key != terms.tool_key:
+        return [f"it is for {terms.tool_key}"]
+    faults: list[str] = []
+    if call.contract != terms.contract:
+        faults.append("the tool's definition changed since")
+    if not fits(call.device, terms.devices):
+        faults.append(f"it is for {_or(terms.devices)}")
+    if not fits(call.actor, terms.actors):
+        faults.append(f"it is for {_or(terms.actors)}")
+    if terms.run is not None and call.run != terms.run:
+        faults.append(f"it is for run {terms.run}")
+    if call.risk.rank > terms.risk.rank:
+        faults.append(f"it covers up to {terms.risk.value} risk, this is {call.risk.value}")
+    for name, condition in terms.arguments.items():
+        if isinstance(condition, str):
+            continue
+        if name not in call.parameters:
+            faults.append(f"{name} is missing")
+        elif not condition.permits(call.parameters[name], call.real):
+            faults.append(f"{name} is not as granted")
+    faults.extend(f"{name} is not part of it" for name in call.parameters if name not in terms.arguments)
+    return faults
+
+
+def is_wider(held: GrantTerms, asked: GrantTerms) -> bool:
+    """Whether everything that `asked` would cover is covered already. Says no where it cannot tell."""
+    if (held.tool_key, held.contract) != (asked.tool_key, asked.contract):
+        return False
+    if held.run not in (None, asked.run) or held.risk.rank < asked.risk.rank:
+        return False
+    if held.uses is not None or _ends(held.expires) < _ends(asked.expires):
+        return False
+    if not _covers_names(held.devices, asked.devices) or not _covers_names(held.actors, asked.actors):
+        return False
+    for name, condition in asked.arguments.items():
+        if name not in held.arguments or not _covers(held.arguments[name], condition):
+            return False
+    return all(name in asked.arguments or one == ANY for name, one in held.arguments.items())
+
+
+def _covers_names(held: list[str], asked: list[str]) -> bool:
+    return all(one in held or (not is_glob(one) and fits(one, held)) or "*" in held for one in asked)
+
+
+def _covers(held: Constraint | str, asked: Constraint | str) -> bool:
+    if isinstance(held, str):
+        return True
+    if isinstance(asked, str):
+        return False
+    if held == asked:
+        return True
+    values = [asked.equals] if asked.wants_equal else asked.one_of
+    return values is not None and all(held.permits(value) for value in values)
+
+
+class GrantBook:
+    """The grants of one home. The journal is written by the caller, before anything here changes."""
+
+    def __init__(
+        self,
+        changed: Callable[[Grant], None] = lambda grant: None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._grants: dict[str, Grant] = {}
+        self._by_tool: dict[str, list[str]] = {}
+        self._changed = changed
+        self._now = now
+        self._latest = datetime.min.replace(tzinfo=UTC)
+
+    def restore(
+        self, entries: Iterable[Entry], signed_well: Callable[[SignedGrant], bool] = lambda signed: True
+    ) -> list[str]:
+        """Take up what the journal says of grants, oldest first; those not `signed_well` are left out."""
+        left_out: list[str] = []
+        for entry in entries:
+            self._reach(datetime.fromisoformat(entry.time))
+            if entry.kind is Kind.GRANT_GIVEN:
+                signed = SignedGrant.model_validate(entry.body["signed"])
+                if not signed_well(signed):
+                    left_out.append(signed.terms.id)
+                    continue
+                self._put(Grant(terms=signed.terms, given_at=entry.time, words=scope_words(signed.terms)))
+            elif entry.kind is Kind.GRANT_USED:
+                self._count(entry.body["grant"], entry.time)
+            elif entry.kind is Kind.GRANT_REVOKED:
+                self._change(entry.body["grant"], revoked_at=entry.time, revoked_by=entry.actor)
+        return left_out
+
+    def all(self) -> list[Grant]:
+        """Every grant, the newest first; those that are over too."""
+        grants = (self.get(grant) for grant in self._grants)
+        return sorted(grants, key=lambda one: one.given_at, reverse=True)
+
+    def get(self, grant: str) -> Grant:
+        """One grant.
+
+        Raises:
+            BadInput: there is none of that id (code `not_found`).
+        """
+        found = self._grants.get(grant)
+        if found is None:
+            raise BadInput(f"No grant has the id {grant}.", ErrorCode.NOT_FOUND)
+        return found.model_copy(update={"over": self._is_over(found)})
+
+    def check_new(self, terms: GrantTerms) -> None:
+        """Whether these terms may become a grant.
+
+        Raises:
+            Refused: they hold a secret, are over already or too long, or a wider grant holds.
+        """
+        if terms.id in self._grants:
+            raise Refused(f"There is a grant {terms.id} already.", ErrorCode.APPROVAL_INVALID)
+        if holds_secret([_plain(one) for one in terms.arguments.values()]):
+            raise Refused("A secret argument cannot be part of a grant; approve each request by itself.")
+        left = self._left(terms)
+        if left <= 0 or left > LONGEST_DAYS * 86_400:
+            raise Refused(f"A grant ends within {LONGEST_DAYS} days; this one ends {terms.expires}.")
+        for held in self._holding(terms.tool_key):
+            if is_wider(held.terms, terms):
+                raise Refused(f"Grant {held.terms.id} covers this already: {'; '.join(held.words)}.")
+        if sum(not self._is_over(one) for one in self._grants.values()) >= MOST_GRANTS:
+            raise Refused(f"There are {MOST_GRANTS} grants; revoke some first.")
+
+    def add(self, terms: GrantTerms) -> Grant:
+        """Let terms hold that were checked and journalled."""
+        return self._put(Grant(terms=terms, given_at=self._now().isoformat(), words=scope_words(terms)))
+
+    def covering(self, question: Question, run: str | None) -> Grant | None:
+        """A grant that covers this call; the one that ends first, so that wide ones are used last."""
+        fit = [
+            one
+            for one in self._holding(question.tool.tool_key)
+            if not uncovered(one.terms, call_of(question, run))
+        ]
+        return min(fit, key=lambda one: one.terms.expires, default=None)
+
+    def near(self, question: Question, run: str | None, most: int = 3) -> list[GrantMiss]:
+        """Grants that fail by exactly one thing."""
+        found: list[GrantMiss] = []
+        for one in self._holding(question.tool.tool_key):
+            faults = uncovered(one.terms, call_of(question, run))
+            if len(faults) == 1:
+                found.append(GrantMiss(id=one.terms.id, fault=faults[0]))
+        return found[:most]
+
+    def use(self, grant: str) -> bool:
+        """Count one use; false when it does not hold (any more)."""
+        found = self._grants.get(grant)
+        if found is None or self._is_over(found):
+            return False
+        self._count(grant, self._now().isoformat())
+        return True
+
+    def revoke(self, grant: str, by: str) -> Grant:
+        """Take a grant back, once that is journalled."""
+        held = self.get(grant)
+        if held.revoked_at is None:
+            self._change(grant, revoked_at=self._now().isoformat(), revoked_by=by)
+        return self._grants[grant]
+
+    def _reach(self, moment: datetime) -> datetime:
+        """The latest moment known: a clock that is set back does not bring back what was over."""
+        self._latest = max(self._latest, moment)
+        return self._latest
+
+    def _left(self, terms: GrantTerms) -> float:
+        return (_ends(terms.expires) - self._reach(self._now())).total_seconds()
+
+    def _is_over(self, grant: Grant) -> bool:
+        uses = grant.terms.uses
+        used_up = uses is not None and grant.used >= uses
+        return grant.revoked_at is not None or used_up or self._left(grant.terms) <= 0
+
+    def _holding(self, tool_key: str) -> list[Grant]:
+        grants = (self._grants[one] for one in self._by_tool.get(tool_key, ()))
+        return [one for one in grants if not self._is_over(one)]
+
+    def _put(self, grant: Grant) -> Grant:
+        self._grants[grant.terms.id] = grant
+        self._by_tool.setdefault(grant.terms.tool_key, []).append(grant.terms.id)
+        self._changed(grant)
+        return grant
+
+    def _count(self, grant: str, at: str) -> None:
+        if held := self._grants.get(grant):
+            self._change(grant, used=held.used + 1, last_used_at=at)
+
+    def _change(self, grant: str, **fields: Any) -> None:
+        if held := self._grants.get(grant):
+            self._grants[grant] = held.model_copy(update=fields)
+            self._changed(self._grants[grant])
+
+
+def _plain(condition: Constraint | str) -> Any:
+    return condition if isinstance(condition, str) else condition.model_dump(mode="json")
+
+
+def _or(names: list[str]) -> str:
+    return " or ".join(names)
+
+
+def _pattern_note(names: list[str]) -> str:
+    return " (a pattern: whatever name fits, now or later)" if any(map(is_glob, names)) else ""
+
+
+def _ends(expires: str) -> datetime:
+    """When it ends; what is no time with a zone ended long ago."""
+    try:
+        ends = datetime.fromisoformat(expires)
+    except (ValueError, TypeError):
+        return datetime.min.replace(tzinfo=UTC)
+    return ends if ends.tzinfo is not None else datetime.min.replace(tzinfo=UTC)

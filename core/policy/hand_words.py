@@ -1,0 +1,109 @@
+"""What a press, a click or typed text would set off, as far as its arguments tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from core.fleet.models import Risk
+from core.policy.argument_words import Said, snake
+
+_KEYS = ("key", "keys", "shortcut", "hotkey", "combo")
+_CONTROLS = ("name", "control_name", "label", "button_name", "element", "element_name", "title")
+_TOOL = re.compile(
+    r"(?:^|_)(?:click|press|tap|key|hotkey|element|control|button|keypress|activate|type|input)(?:$|_)"
+)
+_TYPES = re.compile(r"(?:^|_)(?:type|input|enter|keyboard)(?:$|_)")
+_PRESSED: tuple[tuple[frozenset[frozenset[str]], str, Risk], ...] = tuple(
+    (frozenset(frozenset(one.split("+")) for one in keys.split()), said, risk)
+    for keys, said, risk in (
+        ("delete shift+delete backspace ctrl+d cmd+backspace", "Presses a key that deletes", Risk.HIGH),
+        ("alt+f4 ctrl+w ctrl+q cmd+q cmd+w ctrl+f4 ctrl+shift+w", "Closes what has the focus", Risk.HIGH),
+        ("ctrl+alt+delete ctrl+alt+backspace power sleep", "Reaches the session itself", Risk.CRITICAL),
+        ("ctrl+enter cmd+enter ctrl+s cmd+s", "Sends or saves in many programs", Risk.HIGH),
+        ("super+l super+r cmd+space alt+f2 ctrl+alt+t", "Leaves the program it is meant for", Risk.HIGH),
+    )
+)
+_SAME_KEY = {
+    "control": "ctrl", "del": "delete", "command": "cmd", "meta": "super", "win": "super", "windows": "super",
+    "return": "enter", "option": "alt", "kp_delete": "delete", "kp_enter": "enter",
+}  # fmt: skip
+_NAMED: tuple[tuple[re.Pattern[str], str, Risk], ...] = tuple(
+    (re.compile(rf"\b(?:{words})", re.IGNORECASE), said, risk)
+    for words, said, risk in (
+        (
+            r"format|wipe|erase|factory|reset all|shred|purge|destroy|formatier|alles l[öo]schen",
+            "Presses what wipes or formats",
+            Risk.CRITICAL,
+        ),
+        (
+            r"pay\b|pay now|buy\b|purchase|place order|order now|checkout|transfer|donate|bezahl|kaufen|"
+            r"überweis|"
+            r"payer|acheter|virement|pagar|comprar|transferir",
+            "Presses what pays or orders",
+            Risk.CRITICAL,
+        ),
+        (
+            r"shut ?down|restart|reboot|power off|log ?out|sign out|herunterfahren|neu starten|abmelden|"
+            r"éteindre|"
+            r"redémarrer|apagar|reiniciar",
+            "Presses what ends the session",
+            Risk.CRITICAL,
+        ),
+        (
+            r"delete|remove|trash|discard|uninstall|unlink|clear|empty|revoke|drop\b|lösch|entfern|verwerf|"
+            r"supprim|enlever|vider|elimin|borrar|quitar",
+            "Presses what deletes",
+            Risk.HIGH,
+        ),
+        (
+            r"send|submit|post\b|publish|share|reply|tweet|upload|merge|deploy|release|push\b|senden|abschick|"
+            r"veröffentlich|envoyer|publier|enviar|publicar",
+            "Presses what sends or publishes",
+            Risk.HIGH,
+        ),
+        (
+            r"approve|accept|allow|agree|confirm|authori[sz]e|grant|trust|sign\b|install|enable|yes\b|genehmig|"
+            r"erlaub|zustimm|bestätig|accepter|autoriser|confirmer|aceptar|permitir|confirmar",
+            "Presses what agrees to something",
+            Risk.HIGH,
+        ),
+    )
+)
+
+
+def judge_hand(tool_name: str, parameters: Mapping[str, Any]) -> Iterator[tuple[str, Said]]:
+    """The argument, and what it says, of a tool that works keys, pointer or controls."""
+    tool = snake(tool_name)
+    if not _TOOL.search(tool):
+        return
+    for name, value in parameters.items():
+        plain = snake(name)
+        if plain in _KEYS:
+            for one in value if isinstance(value, list) else [value]:
+                yield from ((name, said) for said in _key(one))
+            if isinstance(value, list):
+                yield from ((name, said) for said in _key("+".join(map(str, value[:9]))))
+        elif plain in _CONTROLS and isinstance(value, str):
+            yield from ((name, said) for said in _control(value))
+        elif (
+            plain == "text" and isinstance(value, str) and _TYPES.search(tool) and re.search(r"[\r\n]", value)
+        ):
+            yield name, ("Types Enter as well: what was typed may be sent or run", Risk.HIGH, None)
+
+
+def _key(value: object) -> Iterator[Said]:
+    if not isinstance(value, str):
+        return
+    parts = [part.strip().lower() for part in re.split(r"[+\s-]+", value) if part.strip()]
+    pressed = frozenset(_SAME_KEY.get(part, part) for part in parts)
+    for keys, said, risk in _PRESSED:
+        if pressed in keys:
+            yield said, risk, None
+
+
+def _control(value: str) -> Iterator[Said]:
+    for words, said, risk in _NAMED:
+        if found := words.search(value[:2_000]):
+            yield f"{said}: “{found.group()}”", risk, found.span()

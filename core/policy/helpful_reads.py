@@ -1,0 +1,171 @@
+"""Which read-only calls help a person to decide a request, by its arguments and what the device offers.
+
+A helper is a wish, not a permission: it goes through the dispatcher like any other command. Nothing of the
+request is run to find out what it would do; words of a shell line are looked at, and only those without a
+command in them are handed on.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Set
+from typing import Any
+
+from core.canonical import digest_of
+from core.policy.before_deciding import Helper
+from core.policy.shell import Line, TooMuch, Word, read_line
+from core.policy.shell_judges import bare
+from core.policy.shell_words import DELETES, INTERPRETERS, KILLS, SHELLS, WRITES_ALL, WRITES_LAST
+from core.policy.words import SHELL_ARGUMENTS
+from core.statements import Request
+from core.text import escape_hidden, shorten_middle
+
+MOST_HELPERS = 8
+MOST_BYTES = 256 * 1024
+READ_SHELL = "shell_execute_read"
+
+_ON_SCREEN = frozenset({"click_element", "click_point", "type_text", "press_key", "scroll"})
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[^}`$]*\})")
+_GLOB = re.compile(r"[*?\[]")
+# Plain variables are as harmless as their names; every other expansion can hold a command.
+_RUNS_SOMETHING = re.compile(r"\$\(|`|[<>]\(|\$\{(?![A-Za-z_]\w*\})")
+
+Wish = tuple[str, str, dict[str, Any]]
+
+
+def helpers_for(request: Request, offered: Set[str]) -> list[Helper]:
+    """The calls that fit this request, of the tools that are `offered`; the same request, the same calls.
+
+    `request` has its secrets masked, so that none can be in a helper.
+    """
+    found: dict[str, Helper] = {}
+    for title, tool, parameters in _wishes(request, offered):
+        mark = digest_of({"tool": tool, "parameters": parameters})[:16]
+        if tool in offered and mark not in found and len(found) < MOST_HELPERS:
+            found[mark] = Helper(
+                id=mark, title=title, device=request.device, tool=tool, parameters=parameters
+            )
+    return list(found.values())
+
+
+def _wishes(request: Request, offered: Set[str]) -> Iterator[Wish]:
+    parameters, name = request.parameters, request.tool_name
+    line = parameters.get(SHELL_ARGUMENTS.get(name, ""))
+    if isinstance(line, str):
+        yield from _of_line(line, parameters.get("working_directory"), offered)
+    if name == "write_file" and isinstance(path := parameters.get("file_path"), str):
+        yield _read(path)
+        yield _list(posixpath.dirname(path) or "/", "*")
+    elif name not in SHELL_ARGUMENTS:
+        yield from _of_paths(parameters)
+    for key in ("process_name", "app_name"):
+        if isinstance(program := parameters.get(key), str) and program:
+            yield _processes(program)
+    if name in _ON_SCREEN or name in ("launch_application", "close_application"):
+        yield "Take a picture", "screenshot", {}
+        yield "List windows", "list_windows", {}
+
+
+def _of_paths(parameters: dict[str, Any]) -> Iterator[Wish]:
+    """Files that a tool of somebody else's names."""
+    for value in parameters.values():
+        if isinstance(value, str) and value.startswith(("/", "~/")) and "\n" not in value:
+            yield _list(value.rstrip("/") or "/", "*") if value.endswith("/") else _read(value)
+
+
+def _of_line(text: str, folder: Any, offered: Set[str]) -> Iterator[Wish]:
+    try:
+        line = read_line(text)
+    except TooMuch:
+        return
+    folder = folder if isinstance(folder, str) and folder else None
+    for word in _touched(line):
+        yield from _look_at(word, folder, offered)
+    for redirect in line.redirects:
+        if redirect.target.known and (path := _absolute(redirect.target.text, folder)):
+            yield _read(path)
+    for call in map(bare, line.calls):
+        if call.name in KILLS:
+            for word in call.args:
+                if word.known and re.fullmatch(r"[A-Za-z][\w.-]*", word.text):
+                    yield _processes(word.text)
+        elif call.name in SHELLS or call.name in INTERPRETERS:
+            first = next((word for word in call.args if word.known), None)
+            if first and not first.text.startswith("-") and (path := _absolute(first.text, folder)):
+                yield _read(path)
+    yield from _variables(line, text, folder)
+
+
+def _touched(line: Line) -> Iterator[Word]:
+    """What deletions and changes are aimed at; deletions first."""
+    calls = [call for call in map(bare, line.calls) if call.words]
+    for call in sorted(calls, key=lambda one: one.name not in DELETES):
+        plain = [word for word in call.args if not word.source.startswith("-")]
+        if call.name in WRITES_ALL:
+            # Modes and owners are not paths.
+            yield from plain[1:] if call.name in ("chmod", "chown", "chgrp") else plain
+        elif call.name in WRITES_LAST:
+            yield from plain[-1:]
+
+
+def _look_at(word: Word, folder: str | None, offered: Set[str]) -> Iterator[Wish]:
+    if _RUNS_SOMETHING.search(word.source):
+        return
+    path = _absolute(word.text, folder) if word.known else None
+    shown = _short(word.source)
+    if path is not None and "list_directory" in offered:
+        head, tail = posixpath.split(path.rstrip("/") or "/")
+        if _GLOB.search(tail) and not _GLOB.search(head):
+            yield f"List what {shown} matches", "list_directory", {"path": head or "/", "glob": tail}
+            return
+        if not _GLOB.search(path):
+            yield f"List {shown}", "list_directory", {"path": path, "glob": "*"}
+            return
+    command = f"ls -lad -- {word.source}"
+    if _only_lists(command):
+        more = {"working_directory": folder} if folder else {}
+        yield f"List what {shown} matches", READ_SHELL, {"command": command, **more}
+
+
+def _only_lists(command: str) -> bool:
+    """Whether a word of somebody else's, put behind our own command, is still nothing but a word."""
+    line = read_line(command)
+    return line.parsed and [call.name for call in line.calls] == ["ls"] and not line.redirects
+
+
+def _variables(line: Line, text: str, folder: str | None) -> Iterator[Wish]:
+    own = {name for call in line.calls for name in call.assigned}
+    names = dict.fromkeys(one[1] or one[2] for one in _VARIABLE.finditer(text))
+    more = {"working_directory": folder} if folder else {}
+    for name in names:
+        if name not in own:
+            command = f"printf '%s\\n' \"${{{name}-(not set)}}\""
+            yield f"Read ${name}", READ_SHELL, {"command": command, **more}
+
+
+def _absolute(path: str, folder: str | None) -> str | None:
+    """A path that does not depend on where the line happens to run; None where that is not known."""
+    if not path or "\n" in path or "\0" in path:
+        return None
+    if path == "~" or path.startswith(("/", "~/")):
+        return path
+    if path.startswith(("~", "-")) or folder is None or not folder.startswith(("/", "~/")):
+        return None
+    return posixpath.join(folder, path)
+
+
+def _read(path: str) -> Wish:
+    return f"Read {_short(path)}", "read_file", {"file_path": path, "max_bytes": MOST_BYTES}
+
+
+def _list(path: str, glob: str) -> Wish:
+    return f"List {_short(path)}", "list_directory", {"path": path, "glob": glob}
+
+
+def _processes(name: str) -> Wish:
+    return f"List processes named {_short(name)}", "list_processes", {"name": name}
+
+
+def _short(text: str) -> str:
+    return escape_hidden(shorten_middle(text, 60), keep_lines=False)

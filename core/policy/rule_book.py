@@ -1,0 +1,287 @@
+"""Many rules, asked quickly: which of them speak of one call.
+
+Rules that name their tool, or speak of any, are shelved when the file is loaded; what device, pattern or
+effect decide is decided once for each device and tool, and remembered. On a shelf, a rule whose argument must
+equal something, or lie below some folder, is looked up by that value; only the others are tried one by one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from core.fleet.models import Plain
+from core.policy.constraints import elements, folders_of, is_absolute, is_odd, normal_path
+from core.policy.models import Answer, RuleHit
+from core.policy.rules import Question, Rule, is_glob, prepare_globs, values_at
+
+_ANY = "*"
+_SHELVES_KEPT = 4_096
+_NEAR_LOOKED_AT = 10_000
+
+Key = tuple[str, Any]
+Kept = TypeVar("Kept")
+
+
+class NearMiss(Plain):
+    """A rule that would have spoken of a call but for one condition."""
+
+    id: str
+    decision: Answer
+    line: int = 0
+    fault: str
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """The rules of one decision that fit one device and tool, found by what they want of an argument."""
+
+    equal: dict[str, dict[Key, list[int]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
+    below: dict[str, dict[str, list[int]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
+    literal: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
+    needs: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    rest: list[int] = field(default_factory=list)
+
+    def put(self, number: int, rule: Rule, real: Callable[[str], str] | None) -> None:
+        """Shelve a rule where the fewest calls come by."""
+        for name, condition in rule.parameters.items():
+            wanted = [condition.equals] if condition.wants_equal else condition.one_of
+            if wanted is not None and all(_key(one) is not None for one in wanted):
+                for one in wanted:
+                    self.equal[name][_key(one) or ("", None)].append(number)
+                return
+        for name, condition in rule.parameters.items():
+            if condition.below is not None and is_absolute(condition.below):
+                folder = normal_path(condition.below)
+                if real is not None and normal_path(real(condition.below)) != folder:
+                    # It leads through a link, which somebody may turn: the rule looks for itself each time.
+                    self.needs[name].append(number)
+                else:
+                    self.below[name][folder].append(number)
+                    if folder[1:2] == ":" and folder[2:]:
+                        # Also for paths that name no drive; the rule itself says what holds of them.
+                        self.below[name][folder[2:]].append(number)
+                return
+        for name, condition in rule.parameters.items():
+            if condition.literal:
+                self.literal[name].append((condition.literal, number))
+                return
+        for name in rule.parameters:
+            # A missing argument is never as a rule wants it.
+            self.needs[name].append(number)
+            return
+        self.rest.append(number)
+
+    def candidates(self, question: Question) -> list[int]:
+        """Numbers of the rules that may speak of a call, in the order of the file."""
+        found = set(self.rest)
+        for name, by_key in self.equal.items():
+            for value in _values(question, name):
+                if (key := _key(value)) is not None:
+                    found.update(by_key.get(key, ()))
+        for name, by_folder in self.below.items():
+            for value in _values(question, name):
+                found.update(_below(value, by_folder, question))
+        for name, wanted in self.literal.items():
+            for value in _values(question, name):
+                if isinstance(value, str):
+                    found.update([number for text, number in wanted if text in value])
+        for name, numbers in self.needs.items():
+            if values_at(question.parameters, name):
+                found.update(numbers)
+        return sorted(found)
+
+
+Shelves = dict[Answer, _Shelf]
+
+
+class RuleBook:
+    """The rules of one policy file; `lines` are where each begins."""
+
+    def __init__(self, rules: Sequence[Rule] = (), lines: Sequence[int] = ()) -> None:
+        self.rules = list(rules)
+        self._number = {rule.id: number for number, rule in enumerate(self.rules)}
+        self._lines = list(lines) if len(lines) == len(rules) else [0] * len(rules)
+        # By the tool's name or `*`: rules of any device, and rules that some devices are meant by.
+        self._anywhere: dict[str, list[int]] = defaultdict(list)
+        self._somewhere: dict[str, list[int]] = defaultdict(list)
+        # Rules whose tool is a pattern, or that look at namespace or effect.
+        self._odd: list[int] = []
+        for number, rule in enumerate(self.rules):
+            prepare_globs(rule)
+            names = _tool_names(rule)
+            for name in names:
+                (self._anywhere if rule.any_device else self._somewhere)[name].append(number)
+            if not names:
+                self._odd.append(number)
+        self._ready: dict[tuple[str, bool], Shelves] = {}
+        self._of_tool: OrderedDict[tuple[Any, ...], tuple[Shelves, list[int]]] = OrderedDict()
+        self._of_device: OrderedDict[tuple[Any, ...], Shelves] = OrderedDict()
+        for name in self._anywhere:
+            self._shelve_name(name, None)
+
+    def speaking(self, question: Question) -> list[Rule]:
+        """The rules that match: the first that denies alone, or those that ask, then those that allow."""
+        shelves = self._shelves_for(question)
+        denying = next(self._matches(shelves, Answer.DENY, question), None)
+        if denying is not None:
+            return [denying]
+        return [
+            *self._matches(shelves, Answer.ASK, question),
+            *self._matches(shelves, Answer.ALLOW, question),
+        ]
+
+    def hit(self, rule: Rule) -> RuleHit:
+        """A rule as decisions name it."""
+        return RuleHit(
+            id=rule.id,
+            decision=rule.decision,
+            reason=rule.reason,
+            line=self.line_of(rule),
+            evidence=rule.evidence,
+        )
+
+    def line_of(self, rule: Rule) -> int:
+        """Where a rule begins in its file, 0 when that is not known."""
+        return self._lines[self._number[rule.id]]
+
+    def near(self, question: Question, most: int = 5) -> list[NearMiss]:
+        """Rules that fail by exactly one condition, in the order of the file. Slow: for explaining only."""
+        found: list[NearMiss] = []
+        for number, rule in enumerate(self.rules[:_NEAR_LOOKED_AT]):
+            static = rule.static_fault(question.device, question.tool)
+            faults = rule.faults(question, 2)
+            if static is None and len(faults) == 1:
+                fault = faults[0]
+            elif static is not None and not faults and rule.parameters:
+                fault = static
+            else:
+                continue
+            found.append(NearMiss(id=rule.id, decision=rule.decision, line=self._lines[number], fault=fault))
+            if len(found) >= most:
+                break
+        return found
+
+    def _matches(self, shelves: list[Shelves], answer: Answer, question: Question) -> Iterator[Rule]:
+        found = {
+            number for one in shelves if (shelf := one.get(answer)) for number in shelf.candidates(question)
+        }
+        for number in sorted(found):
+            rule = self.rules[number]
+            if not rule.faults(question, 1):
+                yield rule
+
+    def _shelves_for(self, question: Question) -> list[Shelves]:
+        device, tool = question.device, question.tool
+        ours = question.real is not None
+        kind = (tool.tool_name, tool.namespace, tool.contract.effect.value, ours)
+        who = (device.name, tuple(device.tags), device.production)
+        found = []
+        for name in (_ANY, tool.tool_name):
+            if name in self._anywhere:
+                found.append(self._ready.get((name, ours)) or self._shelve_name(name, question.real))
+            if name in self._somewhere:
+                numbers = self._somewhere[name]
+                make = partial(self._shelve_device, numbers, question)
+                found.append(_kept(self._of_device, (who, name, ours), make))
+        if self._odd:
+            anywhere, some = _kept(self._of_tool, kind, partial(self._shelve_odd, question))
+            make = partial(self._shelve_device, some, question)
+            found += [anywhere, _kept(self._of_device, (who, kind), make)]
+        return found
+
+    def _shelve_name(self, name: str, real: Callable[[str], str] | None) -> Shelves:
+        shelves: Shelves = {}
+        for number in self._anywhere[name]:
+            self._put(shelves, number, real)
+        self._ready[name, real is not None] = shelves
+        return shelves
+
+    def _shelve_odd(self, question: Question) -> tuple[Shelves, list[int]]:
+        shelves: Shelves = {}
+        some = []
+        for number in self._odd:
+            rule = self.rules[number]
+            if rule.tool_fault(question.tool) is not None:
+                continue
+            if rule.any_device:
+                self._put(shelves, number, question.real)
+            else:
+                some.append(number)
+        return shelves, some
+
+    def _put(self, shelves: Shelves, number: int, real: Callable[[str], str] | None) -> None:
+        rule = self.rules[number]
+        shelves.setdefault(rule.decision, _Shelf()).put(number, rule, real)
+
+    def _shelve_device(self, numbers: list[int], question: Question) -> Shelves:
+        shelves: Shelves = {}
+        for number in numbers:
+            if self.rules[number].device_fault(question.device) is None:
+                self._put(shelves, number, question.real)
+        return shelves
+
+
+def _tool_names(rule: Rule) -> list[str]:
+    """The names by which a rule is found, `*` for any; none for a rule that looks at more than the name."""
+    if rule.namespace is not None or rule.effect is not None:
+        return []
+    if _ANY in rule.tool:
+        return [_ANY]
+    return [] if any(map(is_glob, rule.tool)) else list(dict.fromkeys(rule.tool))
+
+
+def _kept(
+    shelved: OrderedDict[tuple[Any, ...], Kept], key: tuple[Any, ...], make: Callable[[], Kept]
+) -> Kept:
+    found = shelved.get(key)
+    if found is None:
+        found = shelved[key] = make()
+        if len(shelved) > _SHELVES_KEPT:
+            shelved.popitem(last=False)
+    else:
+        shelved.move_to_end(key)
+    return found
+
+
+def _key(value: Any) -> Key | None:
+    """A value as a dictionary finds it, equal where JSON is; None for lists and objects."""
+    if isinstance(value, bool):
+        return ("truth", value)
+    if isinstance(value, (int, float)):
+        return ("number", value)
+    if isinstance(value, str):
+        return ("text", value)
+    return ("null", None) if value is None else None
+
+
+def _values(question: Question, name: str) -> Iterable[Any]:
+    """All that a rule may look at under a name: also what is inside lists and objects there."""
+    waiting = values_at(question.parameters, name)
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting.extend(elements(one))
+
+
+def _below(value: Any, by_folder: dict[str, list[int]], question: Question) -> Iterator[int]:
+    if not isinstance(value, str):
+        return
+    if not is_absolute(value) or is_odd(value):
+        # Undecided: each rule has to say for itself what that means.
+        for numbers in by_folder.values():
+            yield from numbers
+        return
+    here = normal_path(value)
+    ways = {*folders_of(here), *folders_of(here.lower())}
+    if question.real is not None:
+        ways.update(folders_of(normal_path(question.real(value))))
+    for folder in ways:
+        yield from by_folder.get(folder, ())

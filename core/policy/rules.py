@@ -1,0 +1,260 @@
+"""One rule of policy.toml: which calls it speaks of, what it decides, and the examples that prove it."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from core.fleet.models import Device, Effect, Plain, Risk, Tool
+from core.policy.constraints import Constraint
+from core.policy.models import Answer, Moment
+
+MOST_APPROVERS = 9
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_CLOCK = re.compile(r"^([01]\d|2[0-3]):[0-5]\d$")
+_RISK_RANGE = re.compile(r"^(>=|<=)\s*(low|medium|high|critical)$")
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _risks(value: Any) -> Any:
+    """`"high"`, `["high", "critical"]` or `">=high"`."""
+    ranged = _RISK_RANGE.match(value) if isinstance(value, str) else None
+    if ranged is None:
+        return _listed(value)
+    edge = Risk(ranged[2]).rank
+    return [one for one in Risk if (one.rank >= edge if ranged[1] == ">=" else one.rank <= edge)]
+
+
+Patterns = Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
+
+
+class TimeWindow(Plain):
+    """Local time of the service. `from` is included, `to` is not; a window may go over midnight."""
+
+    days: list[Day] = Field(default_factory=lambda: list(DAYS))
+    from_: str = Field(default="00:00", alias="from")
+    to: str = "24:00"
+
+    @model_validator(mode="after")
+    def _clock(self) -> Self:
+        for name, text in (("from", self.from_), ("to", self.to)):
+            if not _CLOCK.match(text) and not (name == "to" and text == "24:00"):
+                raise ValueError(f"{name} is a time such as 08:30")
+        if not self.days:
+            raise ValueError("days lists no day")
+        return self
+
+    def covers(self, moment: datetime) -> bool:
+        """Whether a moment lies inside; after midnight a window still belongs to the day it began on."""
+        clock, day = f"{moment:%H:%M}", moment.weekday()
+        if self.from_ < self.to:
+            return DAYS[day] in self.days and self.from_ <= clock < self.to
+        if clock >= self.from_:
+            return DAYS[day] in self.days
+        return clock < self.to and DAYS[day - 1] in self.days
+
+
+class Example(Plain):
+    """A call that a rule must (`match`) or must not (`not_match`) speak of; what is left out fits anyway."""
+
+    device: str | None = None
+    tags: list[str] | None = None
+    tool: str | None = None
+    actor: str | None = None
+    effect: Effect | None = None
+    risk: Risk | None = None
+    time: datetime | None = None
+    parameters: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One call, as rules look at it. `real` follows symbolic links where the device's disk is ours."""
+
+    device: Device
+    tool: Tool
+    parameters: dict[str, Any]
+    actor: str
+    risk: Risk
+    moment: datetime
+    real: Callable[[str], str] | None = field(default=None, compare=False)
+
+
+class Rule(Plain):
+    """Conditions, all of which must hold, and what then holds of the call.
+
+    An allow rule that names no risk speaks of low and medium risk only: what the arguments raise above that
+    needs a rule that says so. `approvers`, `expires` (seconds) are for rules that ask; `evidence` is for any
+    that do not deny.
+    """
+
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    decision: Answer
+    reason: str = Field(default="", max_length=500)
+    device: Patterns = Field(default_factory=lambda: ["*"])
+    tag: Patterns | None = None
+    production: bool | None = None
+    tool: Patterns = Field(default_factory=lambda: ["*"])
+    namespace: Patterns | None = None
+    actor: Patterns = Field(default_factory=lambda: ["*"])
+    effect: Annotated[list[Effect], BeforeValidator(_listed)] | None = None
+    risk: Annotated[list[Risk], BeforeValidator(_risks)] | None = None
+    time: TimeWindow | None = None
+    parameters: dict[str, Constraint] = Field(default_factory=dict)
+    approvers: int = Field(default=1, ge=1, le=MOST_APPROVERS)
+    evidence: list[Moment] = Field(default_factory=list)
+    expires: float | None = Field(default=None, ge=5, le=86_400)
+    match: list[Example] = Field(default_factory=list)
+    not_match: list[Example] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _fits_decision(self) -> Self:
+        if self.decision is not Answer.ASK and {"approvers", "expires"} & self.model_fields_set:
+            raise ValueError("approvers and expires are for rules that ask")
+        if self.decision is Answer.DENY and self.evidence:
+            raise ValueError("a rule that denies has no evidence to take")
+        return self
+
+    @property
+    def against(self) -> bool:
+        """Whether the rule holds calls back: what cannot be decided then counts as held back."""
+        return self.decision is not Answer.ALLOW
+
+    @property
+    def risks(self) -> list[Risk]:
+        """The risks that it speaks of."""
+        if self.risk is not None:
+            return self.risk
+        return [Risk.LOW, Risk.MEDIUM] if self.decision is Answer.ALLOW else [*Risk]
+
+    @property
+    def any_device(self) -> bool:
+        """Whether it speaks of every device."""
+        return self.device[0] == "*" and self.tag is None and self.production is None
+
+    def static_fault(self, device: Device, tool: Tool) -> str | None:
+        """The first condition on device or tool that does not hold, in words."""
+        return self.device_fault(device) or self.tool_fault(tool)
+
+    def device_fault(self, device: Device) -> str | None:
+        """The first condition on the device that does not hold, in words."""
+        if not fits(device.name, self.device):
+            return f"the device is {device.name}, not {' or '.join(self.device)}"
+        if self.tag is not None and not any(fits(tag, self.tag) for tag in device.tags):
+            return f"the device has no tag {' or '.join(self.tag)}"
+        if self.production is not None and device.production is not self.production:
+            return "the device is production" if device.production else "the device is not production"
+        return None
+
+    def tool_fault(self, tool: Tool) -> str | None:
+        """The first condition on the tool that does not hold, in words."""
+        if not fits(tool.tool_name, self.tool):
+            return f"the tool is {tool.tool_name}, not {' or '.join(self.tool)}"
+        if self.namespace is not None and not fits(tool.namespace or "", self.namespace):
+            return f"the namespace is {tool.namespace or 'none'}"
+        if self.effect is not None and tool.contract.effect.value not in self.effect:
+            return f"the effect is {tool.contract.effect.value.value}"
+        return None
+
+    def faults(self, question: Question, most: int = 9) -> list[str]:
+        """The conditions on this very call that do not hold, in words; at most `most` are looked for."""
+        found: list[str] = []
+        for check in (self._actor_fault, self._risk_fault, self._time_fault):
+            if (fault := check(question)) is not None:
+                found.append(fault)
+                if len(found) >= most:
+                    return found
+        for name, condition in self.parameters.items():
+            if not self.parameter_holds(name, condition, question):
+                found.append(
+                    f"{name} {_shown(question.parameters, name)}, the rule wants that it {condition.words()}"
+                )
+                if len(found) >= most:
+                    return found
+        return found
+
+    def parameter_holds(self, name: str, condition: Constraint, question: Question) -> bool:
+        """Whether one argument is as the rule says. A missing one never is."""
+        values = values_at(question.parameters, name)
+        if self.against:
+            return any(condition.forbids(one, question.real) for one in values)
+        return bool(values) and all(condition.permits(one, question.real) for one in values)
+
+    def _actor_fault(self, question: Question) -> str | None:
+        return None if fits(question.actor, self.actor) else f"the asker is {question.actor}"
+
+    def _risk_fault(self, question: Question) -> str | None:
+        return None if question.risk in self.risks else f"the risk is {question.risk.value}"
+
+    def _time_fault(self, question: Question) -> str | None:
+        if self.time is None or self.time.covers(question.moment):
+            return None
+        return f"it is {question.moment:%a %H:%M}"
+
+
+def fits(text: str, patterns: list[str]) -> bool:
+    """Whether a text is one of the patterns; `*`, `?` and `[…]` as in file names, case counts."""
+    return any(
+        one == "*" or one == text or (is_glob(one) and _glob(one)(text) is not None) for one in patterns
+    )
+
+
+def is_glob(pattern: str) -> bool:
+    """Whether a pattern can mean more than itself."""
+    return any(sign in pattern for sign in "*?[")
+
+
+def prepare_globs(rule: Rule) -> None:
+    """Compile a rule's patterns while there is time, not when the first call comes."""
+    for pattern in (*rule.device, *rule.tool, *rule.actor, *(rule.tag or ()), *(rule.namespace or ())):
+        if is_glob(pattern):
+            _glob(pattern)
+
+
+@lru_cache(maxsize=60_000)
+def _glob(pattern: str) -> Callable[[str], re.Match[str] | None]:
+    return re.compile(fnmatch.translate(re.sub(r"\*+", "*", pattern))).match
+
+
+def values_at(parameters: dict[str, Any], name: str) -> list[Any]:
+    """Every argument that a name can mean: the one called so, and those inside objects by a dotted path.
+
+    Of a list on the path, each element counts. Whoever gives an argument of the dotted name besides does not
+    hide the other one.
+    """
+    found = [parameters[name]] if name in parameters else []
+    here: list[Any] = [parameters]
+    first, *rest = name.split(".")
+    if not rest:
+        return found
+    for part in (first, *rest):
+        members = [one for value in here for one in _flat(value) if isinstance(one, dict)]
+        here = [one[part] for one in members if part in one]
+    return found + here
+
+
+def _flat(value: Any) -> list[Any]:
+    """A value, or the elements of a list of lists."""
+    flat, waiting = [], [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting.extend(one)
+        else:
+            flat.append(one)
+    return flat
+
+
+def _shown(parameters: dict[str, Any], name: str) -> str:
+    return "does not fit" if values_at(parameters, name) else "is missing"

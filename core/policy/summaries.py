@@ -1,0 +1,170 @@
+"""One sentence for each tool that is known by name: what a call of it does, made of its arguments alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from core.text import escape_hidden, shorten_middle
+
+Parameters = Mapping[str, Any]
+
+
+def size_words(count: int) -> str:
+    """A number of bytes as people read it: `812 bytes`, `1.2 kB`, `3.4 MB` (powers of 1000)."""
+    if count == 1:
+        return "1 byte"
+    if count < 1000:
+        return f"{count} bytes"
+    size = float(count)
+    for unit in ("kB", "MB", "GB"):
+        size /= 1000
+        if size < 999.95 or unit == "GB":
+            return f"{size:.1f} {unit}"
+    raise AssertionError("unreachable")
+
+
+def short(value: object, limit: int = 80) -> str:
+    """A value in one line that shows what is hidden in it."""
+    return escape_hidden(shorten_middle(str(value), limit), keep_lines=False)
+
+
+def _write_file(parameters: Parameters) -> str:
+    path, content = parameters.get("file_path"), parameters.get("content")
+    if not isinstance(path, str) or not isinstance(content, str):
+        return ""
+    size = size_words(len(content.encode("utf-8", "replace")))
+    match parameters.get("mode"):
+        case None:
+            return f"Writes {size} to {short(path)}, in place of what may be there"
+        case "create":
+            return f"Creates {short(path)}, {size}"
+        case "overwrite":
+            return f"Replaces the content of {short(path)} with {size}"
+        case "append":
+            return f"Appends {size} to {short(path)}"
+    return ""
+
+
+def _shell(parameters: Parameters) -> str:
+    line = parameters.get("command")
+    if not isinstance(line, str):
+        return ""
+    lines = [one for one in line.splitlines() if one.strip()]
+    if not lines:
+        return "Runs an empty shell line"
+    more = f" and {len(lines) - 1} more {'line' if len(lines) == 2 else 'lines'}" if len(lines) > 1 else ""
+    folder = parameters.get("working_directory")
+    where = f" in {short(folder, 40)}" if isinstance(folder, str) and folder else ""
+    return f"Runs a shell line: “{short(lines[0].strip(), 100)}”{more}{where}"
+
+
+def _read_file(parameters: Parameters) -> str:
+    return f"Reads {short(parameters['file_path'])}" if "file_path" in parameters else ""
+
+
+def _restore_file(parameters: Parameters) -> str:
+    mark = parameters.get("undo_id")
+    return f"Puts a file back as it was before change {short(mark, 40)}" if mark else ""
+
+
+def _screenshot(parameters: Parameters) -> str:
+    region = parameters.get("region", "fullscreen")
+    if isinstance(region, dict):
+        width, height = region.get("width"), region.get("height")
+        return f"Takes a picture of {short(width, 10)} × {short(height, 10)} pixels of the screen"
+    if isinstance(region, str) and region.startswith("window:"):
+        return f"Takes a picture of the window {short(region[7:], 40)}"
+    return "Takes a picture of the screen" if region == "fullscreen" else ""
+
+
+def _system_info(parameters: Parameters) -> str:
+    kind = parameters.get("info_type")
+    return (
+        f"Reads the machine's {short(kind, 20)} information" if kind else "Reads information on the machine"
+    )
+
+
+def _click_element(parameters: Parameters) -> str:
+    control = parameters.get("control_id")
+    name, role = parameters.get("name"), parameters.get("role")
+    program = parameters.get("process_name")
+    twice = "Double-clicks" if parameters.get("double_click") is True else "Clicks"
+    where = f" in {short(program, 40)}" if program else ""
+    if name or role:
+        named = f" “{short(name, 60)}”" if name else ""
+        return f"{twice} the {short(role or 'control', 30)}{named}{where}"
+    return f"{twice} the control {short(control, 40)}{where}" if control else ""
+
+
+def _click_point(parameters: Parameters) -> str:
+    x, y = parameters.get("x"), parameters.get("y")
+    if x is None or y is None:
+        return ""
+    button = parameters.get("button", "left")
+    with_button = "" if button == "left" else f" with the {short(button, 10)} button"
+    return f"Clicks at {short(x, 10)}, {short(y, 10)} of the picture{with_button}"
+
+
+def _type_text(parameters: Parameters) -> str:
+    text, control = parameters.get("text"), parameters.get("control_id")
+    where = f" into the control {short(control, 40)}" if control else " where the keyboard is"
+    if not isinstance(text, str):
+        return f"Types a secret{where}" if text is not None else ""
+    return f"Types “{short(text, 60)}”{where}"
+
+
+def _press_key(parameters: Parameters) -> str:
+    key = parameters.get("key")
+    return f"Presses {short(key, 40)}" if key else ""
+
+
+def _scroll(parameters: Parameters) -> str:
+    direction = parameters.get("direction")
+    return f"Scrolls {short(direction, 10)}" if direction else ""
+
+
+def _launch(parameters: Parameters) -> str:
+    name, given = parameters.get("app_name"), parameters.get("args")
+    if not name:
+        return ""
+    count = len(given) if isinstance(given, list) else 0
+    return f"Starts {short(name, 60)}" + (
+        f" with {count} argument{'s' if count > 1 else ''}" if count else ""
+    )
+
+
+def _close(parameters: Parameters) -> str:
+    who = parameters.get("process_name") or (f"process {parameters['pid']}" if "pid" in parameters else "")
+    if not who:
+        return ""
+    how = "by force when it does not" if parameters.get("force") is True else "asking it first"
+    return f"Closes {short(who, 60)}, {how}"
+
+
+def _undo(parameters: Parameters) -> str:
+    mark = parameters.get("undo_id")
+    return f"Takes back change {short(mark, 40)}" if mark else ""
+
+
+SUMMARIES: dict[str, Callable[[Parameters], str]] = {
+    "write_file": _write_file,
+    "shell_execute": _shell,
+    "EXEC_CLI": _shell,
+    "shell_execute_read": _shell,
+    "read_file": _read_file,
+    "restore_file": _restore_file,
+    "undo": _undo,
+    "click_element": _click_element,
+    "click_point": _click_point,
+    "type_text": _type_text,
+    "press_key": _press_key,
+    "scroll": _scroll,
+    "launch_application": _launch,
+    "close_application": _close,
+    "screenshot": _screenshot,
+    "get_system_info": _system_info,
+    "SYS_INFO": _system_info,
+    "list_tools": lambda _: "Lists the device's tools",
+    "get_mcp_tools": lambda _: "Lists the device's tools",
+}

@@ -1,0 +1,108 @@
+"""The part of the door where requests are decided: cards, answers, edits, and what helps to decide.
+
+Everything that is looked at for a card goes through the dispatcher as an observation of whoever looks, is
+judged like any other and stands in the journal; what the policy would ask about is not done by the way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.canonical import digest_of
+from core.dispatch.models import CommandResult
+from core.dispatch.order import Order
+from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
+from core.policy.answers import check_still_secret
+from core.policy.before_deciding import Helper, Preview
+from core.policy.grants import SignedGrant
+from core.policy.helpful_reads import helpers_for
+from core.policy.models import Answer, Approval, Fatigue
+from core.service.console import ContractChange
+from core.service.policy_door import PolicyDoor
+from core.service.previews import Previewer
+from core.statements import SignedStatement
+
+LOOK_TIMEOUT = 20.0
+
+
+class DecidingDoor(PolicyDoor):
+    """What of one client's door is about requests for approval."""
+
+    async def approvals(self) -> list[Approval]:
+        return self._service.approvals.list()
+
+    async def approval(self, approval: str) -> Approval:
+        return self._service.approvals.get(approval)
+
+    async def decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
+        self._only_people("answer a request for approval")
+        return await self._service.approvals.decide(signed, grant)
+
+    async def hold(self, approval: str, reading: bool) -> Approval:
+        self._only_people("hold a request for approval")
+        return self._service.approvals.hold(approval, self._reader, reading)
+
+    async def edit_approval(self, approval: str, parameters: dict[str, Any]) -> Approval:
+        self._only_people("edit a request for approval")
+        service = self._service
+        asked = service.approvals.get(approval)
+        request = asked.request
+        wanted = service.approvals.restored(approval, parameters)
+        masked = service.dispatcher.masked([request.device], request.tool_name, wanted)
+        check_still_secret(parameters, masked)
+        if digest_of(masked) == digest_of(request.parameters):
+            raise BadInput("These are the arguments that it has; nothing was changed.")
+        # What would be refused at once is refused here, while the request still waits.
+        decision = service.dispatcher.explain(request.device, request.tool_name, wanted, asked.actor)
+        if decision.answer is Answer.DENY:
+            raise Refused(f"So changed it would be denied: {decision.reasons[0].text.removesuffix('.')}.")
+        await service.approvals.edit(approval, wanted, masked, self._actor)
+        return service.approvals.get(approval)
+
+    async def fatigue(self, operator: str) -> Fatigue:
+        return self._service.approvals.fatigue.measure(operator)
+
+    async def preview(self, approval: str) -> Preview:
+        self._only_people("look at what a request would change")
+        service = self._service
+        asked = service.approvals.get(approval)
+        device = asked.request.device
+
+        async def look(tool: str, parameters: dict[str, Any]) -> CommandResult:
+            return await self._look(device, tool, parameters)
+
+        known = service.fleet.get(device)
+        return await Previewer(asked, service.journal, look, known.picture).preview()
+
+    async def helpers(self, approval: str) -> list[Helper]:
+        request = self._service.approvals.get(approval).request
+        offered = {tool.tool_name for tool in self._service.fleet.tools(request.device)}
+        return [one for one in helpers_for(request, offered) if self._runs_by_itself(one)]
+
+    async def run_helper(self, approval: str, helper: str) -> CommandResult:
+        self._only_people("look at something before deciding")
+        for one in await self.helpers(approval):
+            if one.id == helper:
+                return await self._look(one.device, one.tool, one.parameters)
+        raise BadInput(f"This request has no helper {helper}.", ErrorCode.NOT_FOUND)
+
+    async def contract_change(self, device: str, tool_key: str) -> ContractChange:
+        before, after = await self._service.fleet.definitions(device, tool_key)
+        changed = sorted(key for key in after if before is None or before.get(key) != after[key])
+        return ContractChange(
+            device=device, tool_key=tool_key, before=before, after=after, changed=changed if before else []
+        )
+
+    def _runs_by_itself(self, helper: Helper) -> bool:
+        try:
+            decision = self._service.dispatcher.explain(
+                helper.device, helper.tool, helper.parameters, self._actor
+            )
+        except QuarterdeckError:
+            # Its arguments are not for this device, or nobody is there.
+            return False
+        return decision.answer is Answer.ALLOW
+
+    async def _look(self, device: str, tool: str, parameters: dict[str, Any]) -> CommandResult:
+        order = Order(device, tool, parameters, self._actor, timeout=LOOK_TIMEOUT, unasked=True)
+        return await self._service.dispatcher.dispatch(order)

@@ -1,0 +1,211 @@
+"""The part of the door that is about devices: where they dial in, which are known, why one cannot be reached.
+
+What widens trust (pairing, listening) is in the journal before it counts. What narrows it (revoking) counts
+at once, whatever state the journal is in, and is recorded as soon as it can be.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.aip.dialler import DialAddress
+from core.aip.pairing import Pairing as Line
+from core.aip.pairing import decode_pairing, encode_pairing
+from core.audit.entries import Kind, NewEntry
+from core.errors import BadInput, JournalUnavailable, Refused
+from core.fleet.models import (
+    Check,
+    Device,
+    DeviceDetails,
+    DeviceSettings,
+    Listening,
+    Pairing,
+    Refusal,
+)
+from core.fleet.registry import THIS_COMPUTER, Known, check_name, with_settings
+from core.ids import new_id
+from core.service.console import Console, DeviceForgotten
+from core.service.remembering import changes_before
+from core.service.service import Service
+
+
+class DeviceDoor(Console):
+    """What of one client's door is about devices."""
+
+    def __init__(self, service: Service, actor: str) -> None:
+        self._service = service
+        self._actor = actor
+        self._reader = new_id()
+
+    async def listening(self) -> Listening:
+        return self._service.links.listening()
+
+    async def listen(self, address: str) -> Listening:
+        self._only_people("choose where to listen")
+        service = self._service
+        service.home.settings()
+        before = service.links.listening().address
+        told = {"from": before, "to": address.strip()}
+        try:
+            await service.links.check_listening(address)
+        except BadInput as error:
+            # What cannot become so is one entry, not a change and its undoing.
+            await self._record(Kind.LISTENING_CHANGED, None, {**told, "problem": error.message})
+            raise
+        await self._record(Kind.LISTENING_CHANGED, None, told)
+        try:
+            found = await service.links.listen(address)
+        except BadInput as error:
+            back = {"from": address.strip(), "to": before, "problem": error.message}
+            await self._record(Kind.LISTENING_CHANGED, None, back)
+            raise
+        # Only what could be listened at is what the next start shall try.
+        service.home.set_listen(address)
+        return found
+
+    async def pair(self, name: str, settings: DeviceSettings) -> Pairing:
+        self._only_people("pair a device")
+        service = self._service
+        known = self._wanted(name, settings)
+        heard_at = service.links.listening()
+        if not heard_at.url:
+            raise BadInput(
+                f"This console listens nowhere, so no device can dial in: {heard_at.problem} "
+                "Choose an address with quarterdeck devices listen HOST:PORT, or in Settings."
+            )
+        await self._record(Kind.DEVICE_PAIRED, name, {"direction": "in", **_shown(known)})
+        token = service.registry.pair(known)
+        await service.links.hang_up(name, "it was paired anew")
+        service.links.know(name)
+        line = encode_pairing(Line(heard_at.url, name, token, heard_at.fingerprint))
+        return Pairing(
+            name=name,
+            string=line,
+            url=heard_at.url,
+            stock_url=f"{heard_at.url}?token={token}",
+            command=f"quarterdeck-device --pair {line}",
+            fingerprint=heard_at.fingerprint,
+        )
+
+    async def pair_listening(self, name: str, string: str, settings: DeviceSettings) -> Device:
+        self._only_people("pair a device")
+        service = self._service
+        line = decode_pairing(string)
+        if name != line.name:
+            # A device registers under its own name, and only under that one is it let in.
+            raise BadInput(
+                f"This string was made by {line.name!r}: pair it under that name, or rename it there."
+            )
+        known = self._wanted(name, settings)
+        address = DialAddress(name, line.url, line.token, line.fingerprint)
+        address.check()
+        body = {"direction": "out", "url": address.shown, "fingerprint": line.fingerprint, **_shown(known)}
+        await self._record(Kind.DEVICE_PAIRED, name, body)
+        service.registry.pair_listening(known, line.url, line.token, line.fingerprint)
+        await service.links.hang_up(name, "it was paired anew")
+        service.links.know(name)
+        service.links.dial(name)
+        return service.fleet.get(name)
+
+    async def set_device(self, name: str, settings: DeviceSettings) -> Device:
+        self._only_people("change a device")
+        service = self._service
+        known = service.registry.get(_remote(name))
+        changed = with_settings(known, settings)
+        if changed != known:
+            await self._record(Kind.DEVICE_SET, name, settings.model_dump(mode="json", exclude_none=True))
+            service.registry.put(changed)
+            service.links.know(name)
+            if changed.agent != known.agent:
+                service.links.introduce_again(name)
+        return service.fleet.get(name)
+
+    async def revoke(self, name: str) -> Device:
+        self._only_people("revoke a device")
+        service = self._service
+        service.registry.revoke(_remote(name))
+        await service.links.hang_up(name, "it was revoked")
+        service.links.know(name)
+        await self._record_late(Kind.DEVICE_REVOKED, name)
+        return service.fleet.get(name)
+
+    async def forget(self, name: str) -> None:
+        self._only_people("forget a device")
+        service = self._service
+        service.registry.forget(_remote(name))
+        await service.links.hang_up(name, "it was forgotten")
+        service.links.forget(name)
+        await service.fleet.forget(name)
+        service.hub.publish(DeviceForgotten(name=name))
+        await self._record_late(Kind.DEVICE_FORGOTTEN, name)
+
+    async def reconnect(self, name: str) -> Device:
+        self._only_people("reconnect a device")
+        service = self._service
+        service.fleet.get(name)
+        if name == THIS_COMPUTER:
+            await service.fleet.relist(name)
+        else:
+            await service.links.reconnect(name)
+        return service.fleet.get(name)
+
+    async def device_details(self, name: str) -> DeviceDetails:
+        service = self._service
+        device = service.fleet.get(name)
+        known = service.registry.find(name)
+        await service.journal.settle()
+        earlier = await changes_before(service.journal, name, service.started_at)
+        fingerprint = ""
+        if known is not None:
+            dialled = known.direction == "out"
+            fingerprint = known.fingerprint if dialled else service.links.listening().fingerprint
+        return DeviceDetails(
+            device=device,
+            history=[*earlier, *service.fleet.history(name)],
+            refusals=service.links.refusals.of(name),
+            fingerprint=fingerprint,
+            paired_at=known.paired_at if known and known.paired else None,
+        )
+
+    async def refusals(self) -> list[Refusal]:
+        return self._service.links.refusals.newest()
+
+    async def doctor(self, name: str) -> list[Check]:
+        self._service.fleet.get(name)
+        return await self._service.links.doctor(name)
+
+    def _wanted(self, name: str, settings: DeviceSettings) -> Known:
+        """The device to be paired, with what holds of it already."""
+        check_name(name)
+        self._service.registry.check_free(name)
+        return with_settings(self._service.registry.find(name) or Known(name=name), settings)
+
+    async def _record(self, kind: Kind, device: str | None, body: dict[str, Any]) -> None:
+        await self._service.journal.append(NewEntry(kind=kind, actor=self._actor, device=device, body=body))
+
+    async def _record_late(self, kind: Kind, device: str) -> None:
+        """Record what has happened already; it waits where the journal cannot be written now."""
+        entry = NewEntry(kind=kind, actor=self._actor, device=device)
+        try:
+            await self._service.journal.append(entry)
+        except JournalUnavailable:
+            self._service.dispatcher.keep([entry])
+
+    def _only_people(self, what: str) -> None:
+        if self._actor.startswith("agent:"):
+            raise Refused(f"An agent may not {what}.")
+
+
+def _shown(known: Known) -> dict[str, Any]:
+    """What of a device may stand in the journal: nothing that proves who it is."""
+    told = {"tags": known.tags, "production": known.production, "agent": known.agent}
+    return {key: value for key, value in told.items() if value not in (None, "", [])}
+
+
+def _remote(name: str) -> str:
+    """Raises BadInput for this computer, which is nobody's to pair, change or forget."""
+    if name == THIS_COMPUTER:
+        raise BadInput(
+            f"{THIS_COMPUTER} is the computer that the console runs on; its tags are in settings.toml."
+        )
+    return name

@@ -1,0 +1,129 @@
+"""What the door answers with, beyond what the packages behind it have words for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.audit.entries import Entry
+from core.batch.models import RunSummary
+from core.dispatch.models import CommandResult
+from core.fleet.models import (
+    Device,
+    Plain,
+)
+from core.policy.models import Approval, Decision, Operator, Profile
+
+
+class JournalStatus(Plain):
+    """The journal in one line. `verified_at` is None until a verification has ended in this service."""
+
+    entries: int
+    writable: bool
+    problem: str = ""
+    verified_at: str | None = None
+    verified_ok: bool | None = None
+    verified_entries: int = 0
+    first_bad: int | None = None
+
+
+class PolicyStatus(Plain):
+    """Which profile holds, and whether policy.toml could be read; `problem` says why everything asks."""
+
+    profile: Profile
+    problem: str = ""
+    path: str = ""
+
+
+class ConsoleState(Plain):
+    """Everything a client needs to draw its first picture. Later events only replace parts of it."""
+
+    service_started_at: str
+    service_pid: int
+    version: str
+    home: str
+    stopped: bool
+    stopped_note: str = ""
+    policy: PolicyStatus
+    journal: JournalStatus
+    operators: list[Operator]
+    devices: list[Device]
+    approvals: list[Approval]
+    runs: list[RunSummary]
+
+
+class EntryPage(Plain):
+    """Journal entries, newest first. `more` says that older ones match too; `total` counts matches, at most
+    `total_bound` of them."""
+
+    entries: list[Entry]
+    more: bool
+    total: int
+    total_exact: bool
+    took_ms: float
+
+
+class Bucket(Plain):
+    """Entries in one slice of time: UTC, ISO 8601 start, how many, and how many of them failed or unknown."""
+
+    start: str
+    end: str
+    count: int
+    failed: int = 0
+    unknown: int = 0
+
+
+class Facet(Plain):
+    """A value that a query field takes, and how many entries have it."""
+
+    value: str
+    count: int
+
+
+class VerifyReport(Plain):
+    """What verification found. `first_bad` is the number of the first entry that does not verify."""
+
+    ok: bool
+    entries: int
+    blobs: int
+    checkpoints: int
+    first_bad: int | None = None
+    problem: str = ""
+    took_s: float = 0.0
+    checked_at: str = ""
+    root: str = ""
+
+
+class Proof(Plain):
+    """An inclusion proof (RFC 6962): `path` holds the sibling hashes from the leaf up. Hexadecimal.
+
+    `entry` is the canonical text whose leaf hash is `leaf`; `checkpoint` is a C2SP signed note over root and
+    size; `public_key` is the raw Ed25519 key of this home's journal.
+    """
+
+    seq: int
+    entry: str = ""
+    leaf: str
+    path: list[str]
+    root: str
+    size: int
+    checkpoint: str = ""
+    public_key: str = ""
+
+
+class CommandRecord(Plain):
+    """One command from beginning to end, as the journal has it."""
+
+    call_id: str
+    entries: list[Entry]
+    decision: Decision | None = None
+    result: CommandResult | None = None
+
+
+class ContractChange(Plain):
+    """A tool whose definition is not the trusted one any more. `before` is None where it was not kept."""
+
+    device: str
+    tool_key: str
+    before: dict[str, Any] | None
+    after: dict[str, Any]
+    changed: list[str]

@@ -1,0 +1,271 @@
+"""What is there now, beside what a request would do: files as text, screens as their last picture.
+
+Nothing here reaches a device by itself: what has to be read is read through the dispatcher (`Look`), as
+observations that nobody is asked about. Why something cannot be shown is said in words.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Protocol
+
+from core.audit.entries import Entry, Kind
+from core.audit.models import Page
+from core.audit.query import Query
+from core.dispatch.models import CommandResult
+from core.errors import ErrorCode
+from core.ids import now_utc
+from core.policy.before_deciding import NOT_THERE, Preview, Region
+from core.policy.grants import holds_secret
+from core.policy.models import Approval
+
+MOST_BYTES = 1024 * 1024
+PICTURES_LOOKED_AT = 40
+WRITES_LOOKED_AT = 200
+ELEMENT_TOOLS = frozenset({"click_element", "type_text", "press_key", "scroll"})
+
+Look = Callable[[str, dict[str, Any]], Awaitable[CommandResult]]
+
+
+class Reads(Protocol):
+    """The journal, as far as previews need it."""
+
+    async def query(
+        self, query: str | Query, before: int | None = None, after: int | None = None, limit: int = 200
+    ) -> Page: ...
+    async def get_blob(self, sha: str) -> bytes: ...
+
+
+class Previewer:
+    """Makes the preview of one request. `look` makes one read-only call on its device."""
+
+    def __init__(self, approval: Approval, journal: Reads, look: Look, last_picture: str | None) -> None:
+        self._request = approval.request
+        self._journal = journal
+        self._look = look
+        self._last_picture = last_picture
+
+    async def preview(self) -> Preview:
+        """What there is to see of this request; `kind` is `file`, `screen` or `nothing`."""
+        match self._request.tool_name:
+            case "write_file":
+                return await self._write()
+            case "restore_file":
+                return await self._restore()
+            case "click_point":
+                return await self._point()
+            case name if name in ELEMENT_TOOLS:
+                return await self._element()
+        return Preview(kind="nothing", problem="This tool has nothing to be shown beforehand.")
+
+    async def _write(self) -> Preview:
+        given = self._request.parameters
+        path, mode = given.get("file_path"), given.get("mode", "overwrite")
+        if not isinstance(path, str):
+            return Preview(kind="file", problem="The path is secret or missing.")
+        before, taken_at, problem, exists = await self._file(path)
+        new, fault = _content(given)
+        after = new
+        if new is None:
+            problem = fault or problem
+        elif mode == "append" and exists:
+            # Where the old text is not known, neither is the whole.
+            after = before + new if before is not None else None
+        elif mode == "create" and exists:
+            after, problem = None, "There is such a file already: “create” would be refused."
+        if not exists and not problem:
+            problem = NOT_THERE
+        return Preview(
+            kind="file", before=before, after=after, problem=problem, taken_at=taken_at, label=path
+        )
+
+    async def _restore(self) -> Preview:
+        mark = self._request.parameters.get("undo_id")
+        path = await self._written_by(mark) if isinstance(mark, str) else None
+        if path is None:
+            return Preview(kind="file", problem="The journal does not say which file this change was to.")
+        before, taken_at, problem, _ = await self._file(path)
+        kept = "The device alone keeps the old content; what comes back cannot be shown before."
+        return Preview(kind="file", before=before, problem=problem or kept, taken_at=taken_at, label=path)
+
+    async def _file(self, path: str) -> tuple[str | None, str | None, str, bool]:
+        """A file's text, when it was read, why there is no text, and whether there is a file."""
+        result = await self._look("read_file", {"file_path": path, "max_bytes": MOST_BYTES})
+        error = result.error
+        if error is not None:
+            if error.code is ErrorCode.NOT_FOUND or "does not exist" in error.message:
+                return None, now_utc(), "", False
+            return None, None, error.message, True
+        found = result.result if isinstance(result.result, dict) else {}
+        if found.get("truncated"):
+            size = found.get("size")
+            return None, now_utc(), f"The file has {size:,} bytes, too many to compare.", True
+        content = await self._whole(found.get("content"))
+        return content, now_utc(), "" if content is not None else "The device gave no text.", True
+
+    async def _whole(self, content: Any) -> str | None:
+        """A text that may have been put away as a blob."""
+        if isinstance(content, dict) and isinstance(content.get("blob"), str):
+            data = await self._journal.get_blob(content["blob"])
+            return data.decode("utf-8", "replace")
+        return content if isinstance(content, str) else None
+
+    async def _written_by(self, mark: str) -> str | None:
+        query = f"device:{quoted(self._request.device)} tool:write_file kind:{Kind.RESULT_RECORDED}"
+        page = await self._journal.query(query, limit=WRITES_LOOKED_AT)
+        for entry in page.entries:
+            told = _result_of(entry)
+            if told.get("undo") != mark or entry.call_id is None:
+                continue
+            asked = f"call:{quoted(entry.call_id)} kind:{Kind.COMMAND_PREPARED}"
+            for one in (await self._journal.query(asked, limit=1)).entries:
+                path = one.body.get("parameters", {}).get("file_path")
+                return path if isinstance(path, str) else None
+        return None
+
+    async def _point(self) -> Preview:
+        given = self._request.parameters
+        x, y = given.get("x"), given.get("y")
+        shot = await self._shot(lambda told: told.get("observation") == given.get("observation"))
+        if shot is None:
+            return Preview(kind="screen", problem="The picture that this point is in is not known here.")
+        if not isinstance(x, (int, float)) or not isinstance(y, (int, float)):
+            return Preview(kind="screen", problem="The point is no pair of numbers.")
+        told, picture, taken_at = shot
+        width: Any = told.get("width")
+        height: Any = told.get("height")
+        point = (int(x), int(y))
+        known = isinstance(width, int) and isinstance(height, int)
+        outside = not (known and 0 <= point[0] < width and 0 <= point[1] < height)
+        return Preview(
+            kind="screen",
+            picture=picture,
+            point=None if outside else point,
+            label=f"{point[0]}, {point[1]}",
+            taken_at=taken_at,
+            problem="The point is outside the picture." if outside else "",
+        )
+
+    async def _element(self) -> Preview:
+        shot = await self._shot(lambda told: self._last_picture in (None, _picture_of(told)))
+        if shot is None:
+            return Preview(kind="screen", problem="There is no picture of this device's screen yet.")
+        told, picture, taken_at = shot
+        shown = Preview(kind="screen", picture=picture, taken_at=taken_at)
+        wanted = {
+            key: value
+            for key, value in self._request.parameters.items()
+            if key in ("control_id", "process_name", "role", "name") and isinstance(value, str)
+        }
+        if not wanted:
+            return shown.model_copy(update={"problem": "It goes to whatever has the focus, or the pointer."})
+        found, problem = await self._control(wanted)
+        if found is None:
+            return shown.model_copy(update={"problem": problem})
+        label = " ".join(filter(None, (str(found.get("role") or ""), str(found.get("name") or ""))))
+        target = _in_picture(found.get("box"), told)
+        problem = "" if target else "The control is not in this picture."
+        return shown.model_copy(update={"target": target, "label": label, "problem": problem})
+
+    async def _control(self, wanted: dict[str, str]) -> tuple[dict[str, Any] | None, str]:
+        scope = {"process_name": wanted["process_name"]} if "process_name" in wanted else {}
+        result = await self._look("get_ui_tree", scope)
+        if result.error is not None:
+            return None, f"Where the control is cannot be read: {result.error.message}"
+        tree = result.result.get("tree") if isinstance(result.result, dict) else None
+        fit = [node for node in _nodes(tree) if _fits(node, wanted)]
+        if not fit:
+            return None, "No control on the screen fits now."
+        if len(fit) > 1:
+            return None, f"{len(fit)} controls fit now; which one is meant is not said."
+        return fit[0], ""
+
+    async def _shot(
+        self, wanted: Callable[[dict[str, Any]], bool]
+    ) -> tuple[dict[str, Any], str, str | None] | None:
+        """The newest picture that is wanted: what was told with it, its blob, and when it was taken."""
+        query = f"device:{quoted(self._request.device)} tool:screenshot kind:{Kind.RESULT_RECORDED}"
+        page = await self._journal.query(query, limit=PICTURES_LOOKED_AT)
+        for entry in page.entries:
+            told = _result_of(entry)
+            picture = _picture_of(told)
+            if picture is not None and wanted(told):
+                taken_at = told.get("taken_at")
+                return told, picture, taken_at if isinstance(taken_at, str) else entry.time
+        return None
+
+
+def quoted(value: str) -> str:
+    """A value as the journal's query language takes it."""
+    return '"' + value.replace('"', "") + '"'
+
+
+def _content(given: dict[str, Any]) -> tuple[str | None, str]:
+    """The text that would be written, or why there is none to show."""
+    content = given.get("content")
+    if holds_secret(content):
+        return None, "What would be written is secret."
+    if not isinstance(content, str):
+        return None, "What would be written is no text."
+    if given.get("encoding", "utf-8") != "base64":
+        return content, ""
+    try:
+        return base64.b64decode(content, validate=True).decode("utf-8"), ""
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        return None, "What would be written is not text."
+
+
+def _result_of(entry: Entry) -> dict[str, Any]:
+    told = entry.body.get("result", {}).get("result")
+    return told if isinstance(told, dict) else {}
+
+
+def _picture_of(told: dict[str, Any]) -> str | None:
+    image = told.get("image")
+    blob = image.get("blob") if isinstance(image, dict) else None
+    return blob if isinstance(blob, str) else None
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    stack = list(tree) if isinstance(tree, list) else []
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            yield node
+            children = node.get("children")
+            stack.extend(children if isinstance(children, list) else [])
+
+
+def _fits(node: dict[str, Any], wanted: dict[str, str]) -> bool:
+    if "control_id" in wanted:
+        return node.get("id") == wanted["control_id"]
+    # The program was asked for when the tree was read.
+    return all(node.get(key) == wanted[key] for key in ("role", "name") if key in wanted)
+
+
+def _in_picture(box: Any, told: dict[str, Any]) -> Region | None:
+    """A box on the screen as a region of the picture that shows that part of it."""
+    area: Any = told.get("screen_box")
+    width: Any = told.get("width")
+    height: Any = told.get("height")
+    if not _is_box(box) or not _is_box(area) or not isinstance(width, int) or not isinstance(height, int):
+        return None
+    across, down = width / area["width"], height / area["height"]
+    left, top = (box["x"] - area["x"]) * across, (box["y"] - area["y"]) * down
+    right, bottom = left + box["width"] * across, top + box["height"] * down
+    left, top = max(0.0, left), max(0.0, top)
+    right, bottom = min(float(width), right), min(float(height), bottom)
+    if right - left < 1 or bottom - top < 1:
+        return None
+    return Region(x=int(left), y=int(top), width=round(right - left), height=round(bottom - top))
+
+
+def _is_box(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and all(isinstance(value.get(key), int) for key in ("x", "y", "width", "height"))
+        and value["width"] > 0
+        and value["height"] > 0
+    )

@@ -1,0 +1,115 @@
+"""How far running commands have come: to the screens as it is heard, to the journal at a bounded rate.
+
+A command's output may be long and quick. The journal gets at most one entry a second and two hundred for one
+call; each says how much was left out. The whole output is in the result, which is recorded all the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from core.aip.extras import Progress
+from core.audit.entries import Kind, NewEntry
+from core.batch.models import Cell
+from core.batch.runner import Live, Runner
+from core.errors import QuarterdeckError
+
+BETWEEN_ENTRIES_S = 1.0
+MOST_ENTRIES = 200
+TEXT_IN_ENTRY = 2000
+TAIL = 4000
+CALLS_KEPT = 4096
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call that tells. `left_out` counts reports since its last entry."""
+
+    live: Live
+    key: tuple[str, str]
+    entered_at: float = float("-inf")
+    entries: int = 0
+    left_out: int = 0
+
+
+class ProgressDesk:
+    """Takes what devices report of the calls of runs."""
+
+    def __init__(
+        self, runner: Runner, write: Callable[[NewEntry], None], tell_cell: Callable[[Cell], None]
+    ) -> None:
+        self._runner = runner
+        self._write = write
+        self._tell_cell = tell_cell
+        self._calls: OrderedDict[str, _Call] = OrderedDict()
+
+    def take(self, device: str, progress: Progress) -> None:
+        """A device says how far one of its calls has come."""
+        call = self._calls.get(progress.call_id) or self._find(device, progress.call_id)
+        if call is None or call.key[0] != device:
+            return
+        cell = call.live.cells[call.key]
+        if cell.call_id != progress.call_id or cell.ended_at is not None:
+            self._calls.pop(progress.call_id, None)
+            return
+        told = {"progress": in_words(progress) or cell.progress}
+        if progress.stream != "note":
+            told["output_tail"] = (cell.output_tail + progress.text)[-TAIL:]
+        cell = call.live.cells[call.key] = cell.model_copy(update=told)
+        self._tell_cell(cell)
+        self._enter(call, cell, progress)
+
+    def _find(self, device: str, call_id: str) -> _Call | None:
+        for live in self._runner.active:
+            for key, cell in live.cells.items():
+                if cell.call_id == call_id and key[0] == device:
+                    self._calls[call_id] = call = _Call(live, key)
+                    if len(self._calls) > CALLS_KEPT:
+                        self._calls.popitem(last=False)
+                    return call
+        return None
+
+    def _enter(self, call: _Call, cell: Cell, progress: Progress) -> None:
+        now = time.monotonic()
+        if call.entries >= MOST_ENTRIES or now - call.entered_at < BETWEEN_ENTRIES_S:
+            call.left_out += 1
+            return
+        body = {
+            "seq": progress.seq,
+            "stream": progress.stream,
+            "text": progress.text[-TEXT_IN_ENTRY:],
+            "done": progress.done,
+            "total": progress.total,
+            "unit": progress.unit[:64],
+            "left_out": call.left_out,
+        }
+        call.entered_at, call.entries, call.left_out = now, call.entries + 1, 0
+        entry = NewEntry(
+            kind=Kind.PROGRESS_REPORTED,
+            actor=f"device:{cell.device}",
+            run=cell.run,
+            step=cell.step,
+            device=cell.device,
+            call_id=cell.call_id,
+            tool=cell.tool,
+            body={key: value for key, value in body.items() if value not in (None, "", 0) or key == "seq"},
+        )
+        try:
+            self._write(entry)
+        except QuarterdeckError:
+            # The journal tells of its own trouble; what matters is the outcome, which is kept until it can.
+            call.left_out += 1
+
+
+def in_words(progress: Progress) -> str:
+    """How far, as a person would say it; an empty string where the device does not say."""
+    unit = f" {progress.unit}" if progress.unit else ""
+    if progress.done is not None and progress.total:
+        return f"{progress.done:g} of {progress.total:g}{unit}"
+    if progress.done is not None:
+        return f"{progress.done:g}{unit}"
+    lines = progress.text.strip().splitlines()
+    return lines[-1][:200] if lines else ""

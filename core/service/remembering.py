@@ -1,0 +1,109 @@
+"""What the journal still says of devices when a service starts: since when they are away, their picture."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from core.audit.entries import Entry, Kind
+from core.audit.journal import Journal
+from core.fleet.models import Health, HealthChange, Refusal
+from core.fleet.record import Remembered
+
+PAGE = 500
+# A device that did nothing in so many entries is shown without its past, which stays in the journal.
+MOST_PAGES = 8
+CHANGES = 100
+REFUSALS = 100
+
+
+async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, Remembered]:
+    """The past of these devices, as far as the newest entries have it.
+
+    Raises:
+        JournalError: it cannot be read.
+    """
+    found: dict[str, Remembered] = {}
+    seen: set[str] = set()
+    async for entry in _newest(journal, f"kind:{Kind.DEVICE_CONNECTED},{Kind.DEVICE_LOST}"):
+        name = entry.device or ""
+        if name not in names:
+            continue
+        then = found.get(name) or _first_word(entry)
+        if entry.kind is Kind.DEVICE_CONNECTED:
+            body = entry.body
+            then = replace(
+                then,
+                platform=str(body.get("platform", "")),
+                system=str(body.get("system", "")),
+                client=str(body.get("client", "")),
+            )
+            seen.add(name)
+        found[name] = then
+        if seen >= names:
+            break
+    async for entry in _newest(journal, f"kind:{Kind.RESULT_RECORDED} tool:screenshot status:success"):
+        name, picture = entry.device or "", _picture_in(entry)
+        if name in names and picture and not found.get(name, Remembered()).picture:
+            then = found.get(name, Remembered())
+            found[name] = replace(then, picture=picture, picture_at=entry.time)
+        if all(name in found and found[name].picture for name in names):
+            break
+    return found
+
+
+async def changes_before(journal: Journal, device: str, before: str) -> list[HealthChange]:
+    """How a device came and went before a moment; oldest first."""
+    kinds = f"kind:{Kind.DEVICE_CONNECTED},{Kind.DEVICE_LOST}"
+    page = await journal.query(f'{kinds} device:"{device}"', limit=CHANGES)
+    return [_change(entry) for entry in reversed(page.entries) if entry.time < before]
+
+
+async def refusals_before(journal: Journal, before: str) -> list[Refusal]:
+    """What was refused before a moment; oldest first."""
+    page = await journal.query(f"kind:{Kind.DEVICE_REFUSED}", limit=REFUSALS)
+    return [_refusal(entry) for entry in reversed(page.entries) if entry.time < before]
+
+
+async def _newest(journal: Journal, query: str) -> AsyncIterator[Entry]:
+    before: int | None = None
+    for _ in range(MOST_PAGES):
+        page = await journal.query(query, before=before, limit=PAGE)
+        for entry in page.entries:
+            yield entry
+        before = page.next_before
+        if before is None:
+            return
+
+
+def _first_word(entry: Entry) -> Remembered:
+    """What a device's newest entry says of it."""
+    if entry.kind is Kind.DEVICE_LOST:
+        return Remembered(since=entry.time, reason=str(entry.body.get("reason", "")))
+    return Remembered(since=entry.time, reason="not seen since the service started anew")
+
+
+def _change(entry: Entry) -> HealthChange:
+    health = Health.ONLINE if entry.kind is Kind.DEVICE_CONNECTED else Health.OFFLINE
+    return HealthChange(at=entry.time, health=health, reason=str(entry.body.get("reason", "")))
+
+
+def _refusal(entry: Entry) -> Refusal:
+    body = entry.body
+    count = body.get("count", 1)
+    return Refusal(
+        at=entry.time,
+        peer=str(body.get("peer", "")),
+        name=str(body.get("name") or entry.device or ""),
+        reason=str(body.get("reason", "")),
+        count=count if isinstance(count, int) else 1,
+    )
+
+
+def _picture_in(entry: Entry) -> str | None:
+    result = entry.body.get("result")
+    evidence = result.get("evidence") if isinstance(result, dict) else None
+    for one in evidence if isinstance(evidence, list) else []:
+        if isinstance(one, dict) and one.get("what") == "picture" and isinstance(one.get("blob"), str):
+            return str(one["blob"])
+    return None

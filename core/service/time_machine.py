@@ -1,0 +1,226 @@
+"""Runs a policy that is not saved yet over the commands of the journal.
+
+Rules, profiles and operators' words on tools are judged anew, from what the journal has of each command:
+device, tags, tool, arguments, effect, and the risk they were found to have. Grants are left as they were.
+Where a rule looks at an argument that was secret, nothing can be said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from core.audit.entries import Entry, Kind
+from core.audit.models import Page
+from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
+from core.policy.checking import Trial, TrialRow
+from core.policy.grants import holds_secret
+from core.policy.models import Answer
+from core.policy.overrides import Overrides
+from core.policy.policy import weigh
+from core.policy.policy_file import Override, PolicyFile
+from core.policy.rule_book import RuleBook
+from core.policy.rules import Question
+
+PAGE = 2_000
+AT_ONCE = 50
+OPEN_CALLS = 20_000
+_KINDS = ",".join(
+    (
+        Kind.COMMAND_PREPARED,
+        Kind.COMMAND_DECIDED,
+        Kind.APPROVAL_GIVEN,
+        Kind.APPROVAL_DENIED,
+    )
+)
+_HUMAN = {Kind.APPROVAL_GIVEN: "approved", Kind.APPROVAL_DENIED: "denied"}
+
+
+class Searchable(Protocol):
+    """The journal, as far as a trial needs it."""
+
+    async def query(
+        self, query: str, before: int | None = None, after: int | None = None, limit: int = 200
+    ) -> Page: ...
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What has been counted so far, and the calls that a person may still have answered."""
+
+    rows: deque[TrialRow]
+    prepared: OrderedDict[str, Entry] = field(default_factory=OrderedDict)
+    changed_rows: OrderedDict[str, TrialRow] = field(default_factory=OrderedDict)
+    answers: dict[Answer, int] = field(default_factory=lambda: dict.fromkeys(Answer, 0))
+    commands: int = 0
+    skipped: int = 0
+    changed: int = 0
+    against_human: int = 0
+
+
+async def try_over_journal(
+    journal: Searchable, file: PolicyFile, device_of: Callable[[str], Device | None], limit: int
+) -> Trial:
+    """What `file` would have said of every command of the journal. It reads in pages and may be cancelled.
+
+    `device_of` gives the tags of devices whose old entries do not name them.
+    """
+    started = time.perf_counter()
+    policy = _Edited(file)
+    tally = _Tally(deque(maxlen=max(0, limit)))
+    after: int | None = 0
+    while after is not None:
+        page = await journal.query(f"kind:{_KINDS}", after=after, limit=PAGE)
+        for number, entry in enumerate(page.entries):
+            _take(entry, tally, policy, device_of)
+            if number % AT_ONCE == 0:
+                # Whoever waits for the service meanwhile waits for a few milliseconds at most.
+                await asyncio.sleep(0)
+        after = page.next_after
+    for row in tally.changed_rows.values():
+        tally.rows.append(row)
+    return Trial(
+        looked_at=sum(tally.answers.values()),
+        commands=tally.commands,
+        skipped=tally.skipped,
+        allowed=tally.answers[Answer.ALLOW],
+        asked=tally.answers[Answer.ASK],
+        denied=tally.answers[Answer.DENY],
+        changed=tally.changed,
+        allowed_but_denied_by_human=tally.against_human,
+        rows=sorted(tally.rows, key=lambda row: -row.seq),
+        took_s=round(time.perf_counter() - started, 3),
+    )
+
+
+def _take(entry: Entry, tally: _Tally, policy: _Edited, device_of: Callable[[str], Device | None]) -> None:
+    call = entry.call_id or ""
+    if entry.kind is Kind.COMMAND_PREPARED:
+        tally.prepared[call] = entry
+        if len(tally.prepared) > OPEN_CALLS:
+            tally.prepared.popitem(last=False)
+    elif entry.kind is Kind.COMMAND_DECIDED:
+        tally.commands += 1
+        prepared = tally.prepared.pop(call, None)
+        row = _judge(prepared, entry, policy, device_of) if prepared is not None else None
+        if row is None:
+            tally.skipped += 1
+            return
+        tally.answers[row.now] += 1
+        if row.now is not row.was:
+            tally.changed += 1
+            tally.changed_rows[call] = row
+            if len(tally.changed_rows) > OPEN_CALLS:
+                tally.rows.append(tally.changed_rows.popitem(last=False)[1])
+    elif entry.kind in _HUMAN and (row := tally.changed_rows.get(call)) is not None:
+        tally.changed_rows[call] = row.model_copy(update={"human": _HUMAN[entry.kind]})
+        if row.now is Answer.ALLOW and entry.kind is Kind.APPROVAL_DENIED:
+            tally.against_human += 1
+
+
+def _judge(
+    prepared: Entry,
+    decided: Entry,
+    policy: _Edited,
+    device_of: Callable[[str], Device | None],
+) -> TrialRow | None:
+    then = decided.body["decision"]
+    parameters = prepared.body["parameters"]
+    device = policy.device(decided, device_of)
+    if device is None or policy.asks_for_secrets(parameters):
+        return None
+    override = policy.overrides.of(device.name, prepared.tool or "", prepared.body["namespace"])
+    question = Question(
+        device=device,
+        tool=policy.tool(prepared, Effect(then["effect"]), override),
+        parameters=parameters,
+        actor=prepared.actor,
+        risk=_risk(then, override),
+        moment=datetime.fromisoformat(decided.time).astimezone(),
+    )
+    verdict = weigh(question, policy.file, policy.book)
+    was = Answer(then["answer"])
+    return TrialRow(
+        seq=decided.seq,
+        time=decided.time,
+        call_id=decided.call_id or "",
+        device=device.name,
+        tool=prepared.tool or "",
+        actor=prepared.actor,
+        summary=then["summary"],
+        was=was,
+        now=was if verdict.yields and then.get("grant") else verdict.answer,
+        rule=verdict.speaking[0].id if verdict.speaking else "",
+    )
+
+
+def _risk(then: dict[str, Any], override: Override | None) -> Risk:
+    """The risk that was found; where the edited policy rates the tool, that and what the arguments say."""
+    if override is None or override.risk is None:
+        return Risk(then["risk"])
+    said = [Risk(one["risk"]) for one in then.get("findings", ())]
+    return max([override.risk, *said], key=lambda risk: risk.rank)
+
+
+class _Edited:
+    """The policy that is tried, and what need not be made anew for each command."""
+
+    def __init__(self, file: PolicyFile) -> None:
+        self.file = file
+        self.book = RuleBook(file.rules, file.line_numbers)
+        self.overrides = Overrides(file.contracts)
+        self._asked_for = {name.partition(".")[0] for rule in file.rules for name in rule.parameters}
+        self._tools: dict[tuple[Any, ...], Tool] = {}
+        self._devices: dict[tuple[Any, ...], Device] = {}
+
+    def asks_for_secrets(self, parameters: dict[str, Any]) -> bool:
+        """Whether a rule looks at an argument of which the journal has no more than a commitment."""
+        return any(holds_secret(parameters[name]) for name in self._asked_for.intersection(parameters))
+
+    def device(self, decided: Entry, device_of: Callable[[str], Device | None]) -> Device | None:
+        """The device as it was when the command was judged, as far as its entry says."""
+        if "tags" not in decided.body:
+            return device_of(decided.device or "")
+        tags, production = decided.body["tags"], decided.body["production"]
+        key = (decided.device, tuple(tags), production)
+        if key not in self._devices:
+            self._devices[key] = Device(
+                name=decided.device or "", health=Health.OFFLINE, since="", tags=tags, production=production
+            )
+        return self._devices[key]
+
+    def tool(self, prepared: Entry, effect: Effect, override: Override | None) -> Tool:
+        """The tool as it was held to be, or as the edited policy holds it to be."""
+        if override is not None and override.effect is not None:
+            effect = override.effect
+        body = prepared.body
+        key = (prepared.device, prepared.tool, body["tool_key"], body["namespace"], body["tool_type"], effect)
+        if key not in self._tools:
+            self._tools[key] = _tool(prepared, effect)
+        return self._tools[key]
+
+
+def _tool(prepared: Entry, effect: Effect) -> Tool:
+    why = "as the journal has it"
+    contract = Contract(
+        effect=Fact(value=effect, source=Source.DEFAULT, why=why),
+        # Not looked at: the risk of a call stands in its own decision.
+        risk=Fact(value=Risk.HIGH, source=Source.DEFAULT, why=why),
+        reversible=Fact(value=False, source=Source.DEFAULT, why=why),
+        idempotent=Fact(value=False, source=Source.DEFAULT, why=why),
+        open_world=Fact(value=True, source=Source.DEFAULT, why=why),
+        digest=prepared.body["contract"],
+    )
+    return Tool(
+        device=prepared.device or "",
+        tool_key=prepared.body["tool_key"],
+        tool_name=prepared.tool or "",
+        tool_type=prepared.body["tool_type"],
+        namespace=prepared.body["namespace"],
+        contract=contract,
+    )

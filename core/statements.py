@@ -1,0 +1,189 @@
+"""What is signed, and how: one command's canonical form, and an operator's statement about it.
+
+Both ends use this: the console makes and checks statements, and a device that demands signed approvals checks
+them again, with nothing but its pinned keys. It knows no queue, no policy and no file.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from pydantic import BaseModel, ConfigDict, Field
+
+from core.aip.messages import ToolType
+from core.canonical import canonical_bytes, sha256_hex
+from core.errors import BadInput, ErrorCode, Refused
+from core.quick import changed
+
+REQUEST_FORMAT = "quarterdeck.request/1"
+MOST_STATEMENT_SECONDS = 600.0
+
+_KEY = re.compile(r"[0-9a-f]{64}")
+_SIGNATURE = re.compile(r"[0-9a-f]{128}")
+
+
+class _Plain(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Request(_Plain):
+    """One command bound to one device and one contract. `digest` is SHA-256 over its canonical bytes.
+
+    The canonical bytes are RFC 8785 JSON of every field but `digest`, plus `"format": REQUEST_FORMAT`.
+    """
+
+    device: str
+    contract: str
+    tool_key: str
+    tool_name: str
+    tool_type: ToolType
+    namespace: str | None = None
+    parameters: dict[str, Any]
+    call_id: str
+    digest: str
+
+
+class Statement(_Plain):
+    """What an operator signs: Ed25519 over the canonical bytes of this model (RFC 8785 JSON).
+
+    `expires` is UTC, ISO 8601: the signature is worth nothing afterwards.
+    """
+
+    format: Literal["quarterdeck.approval/1"] = "quarterdeck.approval/1"
+    verdict: Literal["approve", "deny"]
+    approval: str
+    request_digest: str
+    contract: str
+    device: str
+    call_id: str
+    approver: str
+    expires: str
+    reason: str = ""
+
+
+class SignedStatement(_Plain):
+    """A statement with its signature: 128 hexadecimal digits."""
+
+    statement: Statement
+    signature: str
+
+
+class SignedLeave(_Plain):
+    """What goes with an approved command to a device that checks approvals itself (`Terms.approval`).
+
+    With these and what it knows of its own tool, the device makes the request again and compares digests.
+    """
+
+    statements: list[SignedStatement] = Field(max_length=16)
+    contract: str
+    tool_key: str
+    namespace: str | None = None
+
+
+_COVERED = tuple(name for name in Request.model_fields if name != "digest")
+
+
+def request_bytes(request: Request) -> bytes:
+    """RFC 8785 JSON of everything but the digest, with the format's name.
+
+    Raises:
+        BadInput: the parameters have no canonical form.
+    """
+    # The values as they are, not pydantic's JSON of them: that would write NaN as null, and the digest would
+    # cover what is not sent.
+    fields = {name: getattr(request, name) for name in _COVERED}
+    fields["format"] = REQUEST_FORMAT
+    return canonical_bytes(fields)
+
+
+def request_digest(request: Request) -> str:
+    """SHA-256 of the canonical bytes, hexadecimal."""
+    return sha256_hex(request_bytes(request))
+
+
+def make_request(
+    *,
+    device: str,
+    contract: str,
+    tool_key: str,
+    tool_name: str,
+    tool_type: ToolType,
+    namespace: str | None,
+    parameters: dict[str, Any],
+    call_id: str,
+) -> Request:
+    """Bind one call to one device and one contract, and compute what an approval will cover."""
+    open_request = Request(
+        device=device,
+        contract=contract,
+        tool_key=tool_key,
+        tool_name=tool_name,
+        tool_type=tool_type,
+        namespace=namespace,
+        parameters=parameters,
+        call_id=call_id,
+        digest="",
+    )
+    return changed(open_request, digest=request_digest(open_request))
+
+
+def short_code(digest: str) -> str:
+    """The eight digits of a request's digest that both sides show, so that people can compare them."""
+    return f"{digest[:4]} {digest[4:8]}"
+
+
+def signed_bytes(model: BaseModel) -> bytes:
+    """The bytes that a signature over a model covers."""
+    return canonical_bytes(model.model_dump(mode="json"))
+
+
+def verify_signature(model: BaseModel, signature: str, public_key: str) -> bool:
+    """Whether this key (64 hexadecimal digits) signed exactly this model.
+
+    Digits are lower case and nothing else: one signature has one spelling, so that it can be compared.
+    """
+    if not _SIGNATURE.fullmatch(signature) or not _KEY.fullmatch(public_key):
+        return False
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
+        key.verify(bytes.fromhex(signature), signed_bytes(model))
+    except (InvalidSignature, ValueError, BadInput):
+        return False
+    return True
+
+
+def check_speaks_of(statement: Statement, request: Request, now: datetime | None = None) -> None:
+    """That a statement is about exactly this request and holds now, or at another moment (`now`).
+
+    Raises:
+        Refused: it is for another request, contract, device or call, or its time is over (or too far away).
+    """
+    for name, signed_value, value in (
+        ("request", statement.request_digest, request.digest),
+        ("contract", statement.contract, request.contract),
+        ("device", statement.device, request.device),
+        ("call", statement.call_id, request.call_id),
+    ):
+        if signed_value != value:
+            raise Refused(f"The signature is for another {name}.", ErrorCode.APPROVAL_INVALID)
+    check_time(statement.expires, now=now)
+
+
+def check_time(
+    expires: str, most_seconds: float = MOST_STATEMENT_SECONDS, now: datetime | None = None
+) -> None:
+    """That a signature's time is not over, and not further away than a signature may be valid.
+
+    Raises:
+        Refused: it is (code `approval_invalid`).
+    """
+    try:
+        left = (datetime.fromisoformat(expires) - (now or datetime.now(UTC))).total_seconds()
+    except (ValueError, TypeError) as error:
+        raise Refused("The signature has no valid expiry.", ErrorCode.APPROVAL_INVALID) from error
+    if not 0 < left <= most_seconds:
+        raise Refused("The signature has expired, or is valid for too long.", ErrorCode.APPROVAL_INVALID)

@@ -1,0 +1,231 @@
+"""Public MCP servers behind our router, as users will have them: what they list and send, what a call costs.
+
+They come from the npm registry (and one from Python's) into a temporary folder, by name only. Where npm or
+the network is missing, this part says so and is left out. The peer of each latency is a bare echo over stdio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from core.aip.messages import Command, Result, ResultStatus
+from core.device import DeviceConfig, Router, build_router
+from core.device.mcp.config import parse_servers
+from core.device.mcp.host import McpHost
+from tests.bench.journal_bench import Figures
+from tests.fakes.mcp_server import rogue
+
+EVERYTHING = "@modelcontextprotocol/server-everything"
+FILES = "@modelcontextprotocol/server-filesystem"
+CLOCK = "mcp-server-time"
+CALLS = 300
+_INSTALL_S = 180.0
+_START_S = 60.0
+
+
+def run() -> Figures:
+    """Install, call, and return the figures."""
+    with tempfile.TemporaryDirectory(prefix="mcp-bench-") as folder:
+        place = Path(folder)
+        problem = _install(place)
+        if problem:
+            return [("public MCP servers", f"left out: {problem}")]
+        return asyncio.run(_measure(place, _install_clock(place)))
+
+
+def _install(place: Path) -> str:
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        return "npm and node are not installed"
+    command = [
+        npm,
+        "install",
+        "--prefix",
+        str(place),
+        "--no-audit",
+        "--no-fund",
+        "--silent",
+        EVERYTHING,
+        FILES,
+    ]
+    try:
+        ended = subprocess.run(command, capture_output=True, timeout=_INSTALL_S, check=False, cwd=place)
+    except subprocess.TimeoutExpired:
+        return "npm did not end in time"
+    return "" if ended.returncode == 0 else "npm cannot reach its registry"
+
+
+def _install_clock(place: Path) -> str | None:
+    """A server written in Python, in an environment of its own; None when it cannot be had."""
+    venv.create(place / "venv", with_pip=True)
+    python = place / "venv" / "bin" / "python"
+    try:
+        ended = subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", CLOCK],
+            capture_output=True,
+            timeout=_INSTALL_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    return str(place / "venv" / "bin" / CLOCK) if ended.returncode == 0 else None
+
+
+async def _measure(place: Path, clock: str | None) -> Figures:
+    programs, root = place / "node_modules" / ".bin", place / "root"
+    root.mkdir()
+    everything = str(programs / "mcp-server-everything")
+    servers: dict[str, Any] = {
+        "everything": {"command": everything},
+        "files": {"command": str(programs / "mcp-server-filesystem"), "args": [str(root)]},
+        **rogue("echo", tools=["say"]),
+    }
+    if clock is not None:
+        servers["clock"] = {"command": clock}
+    async with _http(everything) as port:
+        servers["web"] = {"type": "http", "url": f"http://127.0.0.1:{port}/mcp"}
+        config = DeviceConfig(roots=(root,))
+        router = build_router(config, place / "state", "bench")
+        router.hosted = McpHost(parse_servers(servers, "bench"), router, config)
+        router.hosted.start()
+        try:
+            await router.hosted.settled(_START_S)
+            return [line async for line in _figures(_Caller(router), router.hosted, root, clock)]
+        finally:
+            await router.close()
+
+
+@asynccontextmanager
+async def _http(program: str) -> AsyncIterator[int]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(
+        program,
+        "streamableHttp",
+        env={**os.environ, "PORT": str(port)},
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        yield port
+    finally:
+        process.kill()
+        await process.wait()
+
+
+class _Caller:
+    """Calls tools by server and their own name, and keeps count."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self.calls = 0
+        self.failed: list[str] = []
+        self.kinds: Counter[str] = Counter()
+        self.progress = 0
+
+    def names(self, server: str) -> list[str]:
+        return [info.tool_name for info in self._router.tools() if info.namespace == server]
+
+    async def __call__(self, server: str, tool: str, **given: Any) -> Result:
+        infos = [info for info in self._router.tools() if info.namespace == server]
+        info = next(info for info in infos if info.tool_name in {tool, f"{server}_{tool}"})
+        command = Command(tool_name=info.tool_name, tool_type=info.tool_type, parameters=given, call_id="b")
+        result = await self._router.run(command, 30, report=self._report)
+        self.calls += 1
+        if result.status is ResultStatus.SUCCESS:
+            self.kinds.update(block["type"] for block in result.result["content"])
+            self.kinds.update(["structured"] if "structured" in result.result else [])
+        else:
+            self.failed.append(f"{server}.{tool}: {result.error}")
+        return result
+
+    def _report(self, text: str = "", **more: Any) -> None:
+        self.progress += 1
+
+    async def latency(self, server: str, tool: str, **given: Any) -> str:
+        times = []
+        for _ in range(CALLS):
+            began = time.perf_counter()
+            await self(server, tool, **given)
+            times.append((time.perf_counter() - began) * 1000)
+        return (
+            f"{statistics.median(times):6.2f} ms median, {statistics.quantiles(times, n=20)[-1]:6.2f} ms p95"
+        )
+
+
+async def _figures(
+    call: _Caller, host: McpHost, root: Path, clock: str | None
+) -> AsyncIterator[tuple[str, str]]:
+    for state in host.states():
+        yield (
+            f"{state.name} ({state.kind})",
+            f"{state.state.value}, {state.tools} tools {state.reason}".rstrip(),
+        )
+    for server in ("everything", "web"):
+        await _every_kind(call, server)
+    await _files(call, root)
+    if clock is not None:
+        await call("clock", "get_current_time", timezone="UTC")
+    kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(call.kinds.items()))
+    yield "content received", f"{kinds}; {call.progress} progress reports"
+    yield "calls made, failed", f"{call.calls}, {len(call.failed)} {'; '.join(call.failed)[:200]}".rstrip()
+    text = {"content": [{"type": "text", "text": "Echo: x"}]}
+    yield "our bare echo over stdio", await call.latency("echo", "say", answer=text)
+    yield "everything: echo over stdio", await call.latency("everything", "echo", message="x")
+    yield "everything: echo over streamable HTTP", await call.latency("web", "echo", message="x")
+    yield (
+        "filesystem: list_directory over stdio",
+        await call.latency("files", "list_directory", path=str(root)),
+    )
+    if clock is not None:
+        yield (
+            "time: get_current_time over stdio",
+            await call.latency("clock", "get_current_time", timezone="UTC"),
+        )
+
+
+async def _every_kind(call: _Caller, server: str) -> None:
+    await call(server, "echo", message="hello")
+    await call(server, "get-sum", a=0, b=0)
+    await call(server, "get-structured-content", location="New York")
+    await call(server, "get-annotated-message", messageType="error", includeImage=True)
+    await call(server, "get-resource-links", count=2)
+    await call(server, "get-resource-reference", resourceType="Blob", resourceId=1)
+    await call(server, "get-resource-reference", resourceType="Text", resourceId=1)
+    picture = await call(server, "get-tiny-image")
+    for block in picture.result["content"]:
+        if block["type"] == "image":
+            assert base64.b64decode(block["data_base64"]).startswith(b"\x89PNG")
+    await call(server, "trigger-long-running-operation", duration=1, steps=4)
+
+
+async def _files(call: _Caller, root: Path) -> None:
+    path = str(root / "note.txt")
+    await call("files", "create_directory", path=str(root / "folder"))
+    await call("files", "write_file", path=path, content="")
+    await call("files", "read_text_file", path=path)
+    await call("files", "edit_file", path=path, edits=[], dryRun=True)
+    await call("files", "list_directory", path=str(root))
+    await call("files", "get_file_info", path=path)
+    await call("files", "directory_tree", path=str(root))
+
+
+if __name__ == "__main__":
+    for words, figure in run():
+        sys.stdout.write(f"{words:45} {figure}\n")

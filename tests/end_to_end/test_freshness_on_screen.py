@@ -1,0 +1,136 @@
+"""A click is held when its target changed while somebody thought: a real screen, a real caret."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.aip.messages import Command, ResultStatus
+from core.device import DeviceConfig, Router, build_router
+from core.dispatch.channel import LocalCommandDispatcher
+from core.dispatch.models import CommandResult
+from core.dispatch.order import Order
+from core.errors import ErrorCode
+from core.fleet.fleet import Arrival
+from core.home import Home
+from core.policy.models import Approval
+from core.policy.operator_keys import statement_for
+from tests.fakes.accessible_session import App, accessible_session, running_app
+from tests.fakes.rig import Rig, open_rig
+
+NAME = "desk"
+PROCESS = "desktop-under-test"
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[dict[str, str]]:
+    with tempfile.TemporaryDirectory() as folder, accessible_session(Path(folder)) as environment:
+        yield environment
+
+
+@dataclass
+class Bench:
+    """A device with a program on its screen, an operator, and somebody who uses the program meanwhile."""
+
+    rig: Rig
+    router: Router
+    app: App
+
+    async def ask(self, tool: str, **parameters: Any) -> CommandResult:
+        return await self.rig.dispatcher.dispatch(Order(NAME, tool, parameters, "operator:anna"))
+
+    async def meanwhile(self, tool: str, **parameters: Any) -> None:
+        """Something happens on the screen, past the console."""
+        command = Command(tool_name=tool, tool_type="action", parameters=parameters, call_id="meanwhile")
+        result = await self.router.run(command, 20)
+        assert result.status is ResultStatus.SUCCESS, result.error
+
+    async def control(self, name: str) -> dict[str, Any]:
+        async with asyncio.timeout(20):
+            while True:
+                rest = list(((await self.ask("get_ui_tree", max_nodes=60)).result or {}).get("tree", []))
+                while rest:
+                    one = rest.pop()
+                    if one["name"] == name:
+                        return one
+                    rest.extend(one["children"])
+
+    async def aim(self, name: str) -> tuple[asyncio.Task[CommandResult], Approval]:
+        """Ask for a click in the middle of a control, on a picture taken now; what waits."""
+        box = (await self.control(name))["box"]
+        shot = await self.ask("screenshot")
+        at = {"x": box["x"] + box["width"] // 2, "y": box["y"] + box["height"] // 2}
+        click = self.ask("click_point", **at, observation=shot.result["observation"])
+        task = self.rig.tasks.spawn("click", click)
+        return task, await asyncio.wait_for(self.rig.asked.get(), 10)
+
+    async def approve(self, approval: Approval) -> None:
+        await self.rig.approvals.decide(self.rig.key.sign(statement_for(approval, "approve", "anna")))
+
+
+@pytest.fixture
+async def bench(
+    session: dict[str, str], home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Bench]:
+    for key in ("DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"):
+        monkeypatch.setenv(key, session[key])
+    for key in ("WAYLAND_DISPLAY", "XDG_SESSION_TYPE"):
+        monkeypatch.delenv(key, raising=False)
+    async with running_app(session) as app:
+        router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", NAME)
+        try:
+            async with open_rig(home) as rig:
+                rig.fleet.add(NAME, ["lab"])
+                channel = LocalCommandDispatcher(NAME, router, rig.dispatcher.gate)
+                arrival = Arrival(channel, "in-process", "linux", "test", "test", [], None)
+                await rig.fleet.arrived(NAME, arrival)
+                yield Bench(rig, router, app)
+        finally:
+            await router.close()
+
+
+async def test_a_caret_that_blinks_in_the_target_holds_nothing(bench: Bench) -> None:
+    for _attempt in range(3):
+        click, approval = await bench.aim("Your name")
+        await bench.approve(approval)
+        result = await click
+        assert result.error is None, result.error
+
+
+async def test_a_target_that_changed_meanwhile_is_held_and_nothing_is_pressed(bench: Bench) -> None:
+    click, approval = await bench.aim("Your name")
+    field = await bench.control("Your name")
+    await bench.meanwhile(
+        "type_text", text="somebody else typed this, in the middle of it all", control_id=field["id"]
+    )
+    await bench.app.told("line")
+    await bench.approve(approval)
+    result = await click
+    assert result.error is not None
+    assert result.error.code is ErrorCode.STALE_OBSERVATION
+    assert [one.what for one in result.evidence] == ["on the card", "just before"]
+
+
+async def test_a_control_that_looks_otherwise_now_is_held(bench: Bench) -> None:
+    box = await bench.control("Remember")
+    await bench.ask("screenshot")
+    press = bench.rig.tasks.spawn("press", bench.ask("click_element", control_id=box["id"]))
+    approval = await asyncio.wait_for(bench.rig.asked.get(), 10)
+    await bench.meanwhile("click_element", control_id=box["id"])
+    await bench.app.told("toggled", on=True)
+    await bench.approve(approval)
+    result = await press
+    assert result.error is not None
+    assert result.error.code is ErrorCode.STALE_OBSERVATION
+    # On the second look it is what the card shows, so it is pressed.
+    await bench.ask("screenshot")
+    again = bench.rig.tasks.spawn("press", bench.ask("click_element", control_id=box["id"]))
+    await bench.approve(await asyncio.wait_for(bench.rig.asked.get(), 10))
+    assert (await again).error is None
+    await bench.app.told("toggled", on=False)

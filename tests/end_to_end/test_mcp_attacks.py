@@ -1,0 +1,102 @@
+"""What a hostile MCP server tries: another's name, our memory, our secrets, a life after our own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.aip.messages import ResultStatus
+from core.errors import ErrorCode
+from tests.fakes.mcp_hosted import TOKEN, code, hosted
+from tests.fakes.mcp_server import rogue
+
+
+async def test_a_server_cannot_take_the_place_of_a_built_in_tool(tmp_path: Path):
+    names = ["read_file", "get_system_info", "quarterdeck.cancel"]
+    async with hosted(tmp_path, rogue(tools=names)) as built:
+        assert built.tool("read_file").namespace == "builtin"
+        assert built.names("rogue") == {f"rogue_{name}" for name in names}
+        own = await built.call("get_system_info", info_type="os")
+        assert "content" not in own.result
+        foreign = await built.call("rogue_read_file")
+        assert foreign.result["content"][0]["text"] == "nothing"
+        assert foreign.namespace == "rogue"
+
+
+async def test_a_tool_that_claims_to_be_read_only_is_still_a_strangers_to_the_console(tmp_path: Path):
+    from core.fleet.contracts import judge
+    from core.fleet.models import Effect, Risk
+
+    async with hosted(tmp_path, rogue(tools=["say_typed"])) as built:
+        info = built.tool("say_typed")
+        assert info.annotations == {"readOnlyHint": True, "somebodyElses": [1, None]}
+        contract = judge(info)
+        assert contract.effect.value is Effect.UNKNOWN
+        assert contract.risk.value is Risk.HIGH
+
+
+async def test_two_thousand_tools_are_the_most(tmp_path: Path):
+    async with hosted(tmp_path, rogue(tools=[], count=2150)) as built:
+        assert len(built.names("rogue")) == 2000
+        assert any("more than this device takes" in row.reason for row in built.router.unavailable)
+
+
+@pytest.mark.parametrize("id_last", [False, True])
+async def test_an_answer_larger_than_memory_allows_fails_alone(tmp_path: Path, id_last: bool):
+    async with hosted(tmp_path, rogue(tools=["huge", "say"]), max_output_bytes=1024 * 1024) as built:
+        before = psutil.Process().memory_info().rss
+        result = await built.call("huge", size=80 * 1024 * 1024, id_last=id_last)
+        assert code(result) is ErrorCode.BAD_RESULT
+        assert "bytes" in (result.error or "")
+        assert psutil.Process().memory_info().rss - before < 40 * 1024 * 1024
+        assert (await built.call("say", answer={"content": []})).status is ResultStatus.SUCCESS
+        cut = await built.call("huge", size=2 * 1024 * 1024)
+        assert cut.result["truncated"] is True
+        assert len(json.dumps(cut.result)) <= 1024 * 1024
+
+
+async def test_noise_breaks_nothing_and_shows_no_secret(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    async with hosted(tmp_path, rogue(tools=["noise", "refuse"], env={"TOKEN": TOKEN})) as built:
+        result = await built.call("noise", lines=500)
+        assert result.result["content"][0]["text"] == "said it all"
+        refused = await built.call("refuse")
+        assert code(refused) is ErrorCode.TOOL_FAILED
+        assert "refused with ***" in (refused.error or "")
+    said = capfd.readouterr()
+    assert TOKEN not in said.out + said.err
+    assert len(said.out + said.err) < 60_000
+
+
+@pytest.mark.parametrize("method", ["sampling/createMessage", "roots/list", "elicitation/create"])
+async def test_a_server_that_asks_something_of_us_is_refused(tmp_path: Path, method: str):
+    async with hosted(tmp_path, rogue(tools=["ask_back"])) as built:
+        result = await built.call("ask_back", method=method)
+        answer = json.loads(result.result["content"][0]["text"])
+        assert answer["id"] == 77
+        assert "error" in answer
+
+
+async def test_a_server_sees_no_more_of_our_environment_than_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("QUARTERDECK_SECRET", TOKEN)
+    async with hosted(tmp_path, rogue(tools=["environment"], env={"ONLY": "this one"})) as built:
+        seen = (await built.call("environment")).result["structured"]
+        assert seen["ONLY"] == "this one"
+        assert TOKEN not in seen.values()
+        assert "PATH" in seen
+
+
+async def test_at_the_end_every_process_of_a_server_is_gone_however_stubborn(tmp_path: Path):
+    async with hosted(tmp_path, rogue("family", tools=["child"]) | rogue("deaf", tools=["deaf"])) as built:
+        family = (await built.call("child")).result["structured"]
+        deaf = (await built.call("deaf")).result["structured"]
+        numbers = [family["pid"], family["own"], deaf["own"]]
+        assert all(psutil.pid_exists(number) for number in numbers)
+    _, alive = psutil.wait_procs(
+        [psutil.Process(number) for number in numbers if psutil.pid_exists(number)], timeout=5
+    )
+    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []

@@ -1,0 +1,329 @@
+"""The network breaks at every point of a command's way: it runs at most once, and the journal says the truth.
+
+The device is our own client as a process, or a stock client's stand-in; between it and the console's real
+listener stands a proxy that cuts exactly there. Each command appends a line to a file: that is what counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
+
+from core.aip.pairing import decode_pairing, encode_pairing
+from core.audit.entries import Kind
+from core.batch.models import Cell
+from core.dispatch.models import Basis, CommandResult, Verdict
+from core.errors import ErrorCode
+from core.fleet.models import DeviceSettings, Health
+from core.home import Home
+from core.policy.operator_keys import OperatorKey
+from core.service.console import Console, DeviceChanged
+from core.service.service import Service
+from core.tasks import TaskGroupOwner
+from tests.fakes.cutting_proxy import CuttingProxy, Point, cutting_proxy
+from tests.fakes.desk import PATIENCE, approve, next_approval
+from tests.fakes.device_process import device
+from tests.fakes.remote_device import free_port, running, told
+
+NAME = "d1"
+# The command did not reach the device whole: it can tell that it never saw it.
+NEVER_RAN = {Point.BEFORE_COMMAND, Point.IN_COMMAND}
+IN_THE_MIDDLE = [0.0, 0.02, 0.5, 0.98, 1.0]
+PLACES = [
+    *[(point, 0.5) for point in Point if not point.name.startswith("IN_")],
+    *[(point, part) for point in (Point.IN_COMMAND, Point.IN_RESULT) for part in IN_THE_MIDDLE],
+]
+
+
+@dataclass
+class Desk:
+    """A service that listens, the operator's door to it, and the network in front of it."""
+
+    service: Service
+    console: Console
+    key: OperatorKey
+    proxy: CuttingProxy
+    token: str
+    count: Path
+    tool: str = "shell_execute"
+    runs: list[str] = field(default_factory=list)
+
+    @property
+    def ran(self) -> int:
+        """How often a command ran on the device."""
+        return len(self.count.read_text().splitlines()) if self.count.exists() else 0
+
+    async def online(self) -> None:
+        """Wait until the device can be asked."""
+        events = self.console.events()
+        async with asyncio.timeout(PATIENCE):
+            if self.service.fleet.get(NAME).health is Health.ONLINE:
+                return
+            async for event in events:
+                changed = event.device if isinstance(event, DeviceChanged) else None
+                if changed is not None and (changed.name, changed.health) == (NAME, Health.ONLINE):
+                    return
+
+    async def begin(self, timeout: float = PATIENCE) -> str:
+        """Let one counting command start; it is approved, and goes on in the background."""
+        line = f"echo x >> '{self.count}'"
+        run = await self.console.call(NAME, self.tool, {"command": line}, timeout)
+        await approve(self.console, await next_approval(self.console), self.key)
+        return run.summary.id
+
+    async def result(self, run: str) -> CommandResult:
+        """What came of it."""
+        cell = await self.cell(run)
+        assert cell.result is not None, cell
+        return cell.result
+
+    async def cell(self, run: str) -> Cell:
+        [cell] = (await self.console.wait_run(run, PATIENCE)).cells
+        return cell
+
+    async def journalled(self, result: CommandResult) -> list[Kind]:
+        """The kinds of the command's entries; the last is about the same result as was shown."""
+        record = await self.console.command(result.call_id)
+        assert record.result is not None
+        assert (record.result.verdict, record.result.basis) == (result.verdict, result.basis)
+        return [entry.kind for entry in record.entries]
+
+
+@asynccontextmanager
+async def open_desk(home: Home, key: OperatorKey, count: Path) -> AsyncIterator[Desk]:
+    (home.path / "settings.toml").write_text('this_computer = "in-process"\nlisten = "127.0.0.1:0"\n')
+    service = await Service.open(home)
+    try:
+        console = service.console("operator:anna")
+        await console.register_operator(key.operator)
+        pairing = await console.pair(NAME, DeviceSettings())
+        address = urlsplit(pairing.stock_url)
+        assert address.port
+        async with cutting_proxy(address.port) as proxy:
+            yield Desk(service, console, key, proxy, parse_qs(address.query)["token"][0], count)
+    finally:
+        await service.close()
+
+
+@asynccontextmanager
+async def our_device(home: Home, key: OperatorKey, tmp_path: Path) -> AsyncIterator[Desk]:
+    """Our own client behind the proxy, online."""
+    async with open_desk(home, key, tmp_path / "root" / "count") as desk:
+        url = f"ws://127.0.0.1:{desk.proxy.port}/ws"
+        async with device(url, tmp_path, token=desk.token):
+            await desk.online()
+            yield desk
+
+
+@pytest.mark.parametrize(("point", "part"), PLACES)
+async def test_wherever_the_network_breaks_our_device_runs_it_at_most_once_and_the_truth_is_found(
+    home: Home, operator: OperatorKey, tmp_path: Path, point: Point, part: float
+):
+    async with our_device(home, operator, tmp_path) as desk:
+        desk.proxy.cut(point, desk.tool, part)
+        run = await desk.begin()
+        await asyncio.wait_for(desk.proxy.has_cut.wait(), PATIENCE)
+        desk.proxy.let_in()
+        result = await desk.result(run)
+        kinds = await desk.journalled(result)
+        assert kinds.count(Kind.COMMAND_SENT) == 1
+        if point in NEVER_RAN:
+            assert desk.ran == 0
+            assert (result.verdict, result.basis) == (Verdict.REFUSED, Basis.NOTHING_SENT)
+            assert result.error is not None
+            assert result.error.code is ErrorCode.DEVICE_OFFLINE
+        else:
+            assert desk.ran == 1
+            assert (result.verdict, result.basis) == (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM)
+            assert result.result["exit_code"] == 0
+        before = desk.ran
+        await desk.online()
+        assert (await desk.result(await desk.begin())).error is None
+        assert desk.ran == before + 1
+
+
+@pytest.mark.parametrize("point", [Point.IN_COMMAND, Point.AFTER_COMMAND, Point.IN_RESULT])
+async def test_while_our_device_stays_away_a_change_is_unknown_and_nothing_is_tried_again(
+    home: Home, operator: OperatorKey, tmp_path: Path, point: Point
+):
+    async with our_device(home, operator, tmp_path) as desk:
+        desk.proxy.cut(point, desk.tool)
+        result = await desk.result(await desk.begin(timeout=1.0))
+        assert result.verdict is Verdict.UNKNOWN
+        assert result.error is not None
+        assert result.error.code is ErrorCode.OUTCOME_UNKNOWN
+        assert (await desk.journalled(result)).count(Kind.COMMAND_SENT) == 1
+        ran = desk.ran
+        assert ran <= 1
+        desk.proxy.let_in()
+        await desk.online()
+        assert (await desk.result(await desk.begin())).error is None
+        assert desk.ran == ran + 1
+
+
+@pytest.mark.parametrize("point", [Point.BEFORE_COMMAND, Point.AFTER_COMMAND, Point.IN_RESULT])
+async def test_a_line_that_stalls_ends_at_our_own_deadline_as_unknown_and_runs_once_at_most(
+    home: Home, operator: OperatorKey, tmp_path: Path, point: Point
+):
+    async with our_device(home, operator, tmp_path) as desk:
+        desk.proxy.cut(point, desk.tool, stalls=True)
+        result = await desk.result(await desk.begin(timeout=1.0))
+        assert result.verdict is Verdict.UNKNOWN
+        desk.proxy.flow()
+        # The line carries again: what follows is answered, and what was late is not taken for its answer.
+        again = await desk.result(await desk.begin())
+        assert (again.error, again.result["exit_code"]) == (None, 0)
+        assert desk.ran == 2
+        assert (await desk.journalled(result)).count(Kind.COMMAND_SENT) == 1
+
+
+async def test_a_slow_line_only_takes_longer(home: Home, operator: OperatorKey, tmp_path: Path):
+    async with our_device(home, operator, tmp_path) as desk:
+        desk.proxy.delay_s = 0.05
+        assert (await desk.result(await desk.begin())).error is None
+        assert desk.ran == 1
+
+
+@pytest.mark.parametrize("point", [Point.IN_COMMAND, Point.AFTER_COMMAND, Point.IN_RESULT])
+async def test_a_device_that_is_dialled_is_dialled_again_and_tells_what_became_of_it(
+    home: Home, operator: OperatorKey, tmp_path: Path, point: Point
+):
+    (home.path / "settings.toml").write_text('this_computer = "in-process"\nlisten = "127.0.0.1:0"\n')
+    port, state = free_port(), tmp_path / "state"
+    said = await told(state, "--listen", f"127.0.0.1:{port}", "--pair", "--name", NAME)
+    line = decode_pairing(said.strip())
+    service = await Service.open(home)
+    try:
+        console = service.console("operator:anna")
+        await console.register_operator(operator.operator)
+        async with running(state, "--name", NAME), cutting_proxy(port, console_dials=True) as proxy:
+            through = dataclasses.replace(line, url=line.url.replace(str(port), str(proxy.port)))
+            await console.pair_listening(NAME, encode_pairing(through), DeviceSettings())
+            desk = Desk(service, console, operator, proxy, "", state / "root" / "count")
+            await desk.online()
+            proxy.cut(point, desk.tool)
+            run = await desk.begin()
+            await asyncio.wait_for(proxy.has_cut.wait(), PATIENCE)
+            proxy.let_in()
+            result = await desk.result(run)
+            reached = point not in NEVER_RAN
+            assert result.basis is (Basis.DEVICE_CLAIM if reached else Basis.NOTHING_SENT)
+            assert desk.ran == reached
+    finally:
+        await service.close()
+
+
+@dataclass
+class StockDevice:
+    """Answers as a stock client does: serial, no memory of calls, and a lost result is not sent again."""
+
+    url: str
+    count: Path
+    tasks: TaskGroupOwner
+
+    async def run(self) -> None:
+        while True:
+            try:
+                async with connect(self.url, compression=None) as link:
+                    await link.send(
+                        json.dumps(_frame("register", client_id=NAME, metadata={"platform": "linux"}))
+                    )
+                    await link.recv()
+                    await self._serve(link)
+            except (OSError, ConnectionClosed, InvalidHandshake, InvalidMessage, EOFError):
+                # Not before the loop has turned: a refused try must not keep everybody else waiting.
+                await asyncio.sleep(0.02)
+
+    async def _serve(self, link: ClientConnection) -> None:
+        async for data in link:
+            asked = json.loads(data)
+            if asked["type"] != "command":
+                continue
+            results = [self._result(action) for action in asked["actions"]]
+            answer = _frame("command_results", client_id=NAME, action_results=results)
+            answer.update(prev_response_id=asked["response_id"], session_id=asked["session_id"])
+            await link.send(json.dumps(answer))
+
+    def _result(self, action: dict[str, Any]) -> dict[str, Any]:
+        answer: Any = [STOCK_TOOL]
+        if action["tool_name"] == STOCK_TOOL["tool_name"]:
+            with self.count.open("a") as file:
+                file.write("x\n")
+            answer = {"success": True, "exit_code": 0, "stdout": "", "stderr": ""}
+        return {
+            "status": "success",
+            "error": None,
+            "result": answer,
+            "namespace": "BashExecutor",
+            "call_id": action.get("call_id"),
+        }
+
+
+STOCK_TOOL = {
+    "tool_key": "action::execute_command",
+    "tool_name": "execute_command",
+    "title": None,
+    "namespace": "BashExecutor",
+    "tool_type": "action",
+    "description": "Execute a shell command.",
+    "input_schema": {
+        "type": "object",
+        "properties": {"command": {"type": "string"}},
+        "required": ["command"],
+    },
+    "output_schema": {},
+    "meta": None,
+    "annotations": None,
+}
+
+
+def _frame(kind: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "status": "ok", "client_type": "device", **more}
+
+
+@asynccontextmanager
+async def stock_device(home: Home, key: OperatorKey, tmp_path: Path) -> AsyncIterator[Desk]:
+    async with open_desk(home, key, tmp_path / "count") as desk:
+        desk.tool = str(STOCK_TOOL["tool_name"])
+        tasks = TaskGroupOwner("stock device")
+        url = f"ws://127.0.0.1:{desk.proxy.port}/ws?token={desk.token}"
+        tasks.spawn("stock device", StockDevice(url, desk.count, tasks).run())
+        try:
+            await desk.online()
+            yield desk
+        finally:
+            await tasks.close()
+
+
+@pytest.mark.parametrize(("point", "part"), PLACES)
+async def test_wherever_the_network_breaks_a_stock_device_is_never_asked_twice(
+    home: Home, operator: OperatorKey, tmp_path: Path, point: Point, part: float
+):
+    async with stock_device(home, operator, tmp_path) as desk:
+        desk.proxy.cut(point, desk.tool, part)
+        result = await desk.result(await desk.begin())
+        if point is Point.AFTER_RESULT:
+            assert (result.verdict, result.basis) == (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM)
+        else:
+            # Nobody can say what a stock client saw: not even where nothing but a byte was left.
+            assert (result.verdict, result.basis) == (Verdict.UNKNOWN, Basis.NO_ANSWER)
+            assert result.error is not None
+            assert result.error.code is ErrorCode.OUTCOME_UNKNOWN
+        assert (await desk.journalled(result)).count(Kind.COMMAND_SENT) == 1
+        await asyncio.wait_for(desk.proxy.has_cut.wait(), PATIENCE)
+        desk.proxy.let_in()
+        await desk.online()
+        assert desk.ran == (0 if point in NEVER_RAN else 1)
+        assert (await desk.result(await desk.begin())).error is None
+        assert desk.ran == (1 if point in NEVER_RAN else 2)

@@ -1,0 +1,113 @@
+"""`quarterdeck policy`: a file is checked, a call explained, a policy tried over the journal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cli import main
+
+GOOD = """
+[[rule]]
+id = "no-etc"
+decision = "deny"
+tool = "write_file"
+reason = "System files are managed elsewhere."
+[rule.parameters.file_path]
+below = "/etc"
+[[rule.match]]
+parameters = {file_path = "/etc/hosts"}
+
+[[rule]]
+id = "nights"
+decision = "allow"
+tool = "shell_execute"
+actor = "agent:night"
+risk = ">=low"
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "settings.toml").write_text('this_computer = "in-process"\n')
+    return folder
+
+
+@pytest.fixture
+def said(home: Path, capsys: pytest.CaptureFixture[str]):
+    def run(*words: str) -> tuple[int, str]:
+        capsys.readouterr()
+        code = main(["--home", str(home), *words])
+        output = capsys.readouterr()
+        return code, output.out + output.err
+
+    return run
+
+
+def as_json(said: Any, *words: str) -> tuple[int, Any]:
+    code, text = said("--json", *words)
+    return code, json.loads(text)
+
+
+def test_a_file_is_checked_with_its_examples_and_the_line_of_what_is_wrong(said, tmp_path: Path):
+    file = tmp_path / "new.toml"
+    file.write_text(GOOD)
+    code, text = said("policy", "check", str(file))
+    assert code == 0
+    assert "2 rules, 1 examples" in text
+    file.write_text(GOOD.replace('"/etc/hosts"', '"/home/x"'))
+    code, text = said("policy", "check", str(file))
+    assert code == 2
+    assert "line 2: rule no-etc, match 1" in text
+    assert "FAILS" in text
+    file.write_text(GOOD.replace('decision = "allow"', 'decision = "alow"'))
+    code, found = as_json(said, "policy", "check", str(file))
+    assert (code, found["ok"], found["problems"][0]["line"]) == (2, False, 12)
+
+
+def test_the_homes_own_file_is_checked_when_none_is_named(said, home: Path):
+    assert said("policy", "check")[0] == 0
+    (home / "policy.toml").write_text("[[rule]\n")
+    assert said("policy", "check")[0] == 2
+    assert said("policy", "check", str(home / "nothing.toml"))[0] == 2
+
+
+def test_a_call_is_explained_with_rules_near_misses_and_findings(said, home: Path):
+    (home / "policy.toml").write_text(GOOD)
+    code, found = as_json(
+        said, "policy", "explain", "this-computer", "shell_execute", "command=sudo rm -rf /srv/x"
+    )
+    assert code == 0
+    assert found["decision"]["answer"] == "ask"
+    assert any(one["text"] == "Runs as root" for one in found["decision"]["findings"])
+    assert [(one["id"], one["line"]) for one in found["near"]] == [("nights", 12)]
+    code, text = said(
+        "policy", "explain", "this-computer", "shell_execute", "command=sudo ls", "--as", "agent:night"
+    )
+    assert code == 0
+    for words in ("This call", "runs", "nights", "Runs as root", "What the arguments say"):
+        assert words in text
+
+
+def test_an_unknown_tool_is_an_error(said):
+    assert said("policy", "explain", "this-computer", "nothing")[0] == 2
+
+
+def test_a_policy_is_tried_over_the_journal(said, home: Path, tmp_path: Path):
+    assert said("call", "this-computer", "get_system_info", "info_type=os")[0] == 0
+    file = tmp_path / "new.toml"
+    file.write_text('[[rule]]\nid = "quiet"\ndecision = "deny"\ntool = "get_system_info"\n')
+    code, text = said("policy", "try", str(file))
+    assert code == 0
+    assert "Of 1 commands it would have allowed 0, asked 0, denied 1; 1 otherwise than then." in text
+    assert "allow -> deny" in text
+    code, found = as_json(said, "policy", "try", str(file))
+    assert (found["denied"], found["rows"][0]["rule"]) == (1, "quiet")
+    file.write_text("[[rule]]\n")
+    assert said("policy", "try", str(file))[0] == 2
+    assert not (home / "policy.toml").exists()

@@ -1,0 +1,162 @@
+"""Devices that listen: the console dials them, knows them by their certificate, and says why it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from core.aip.pairing import Pairing, decode_pairing, encode_pairing
+from core.errors import BadInput
+from core.fleet.models import CheckState, DeviceSettings, Health
+from core.fleet.registry import Known, Registry
+from core.home import Home
+from core.service.remote import RemoteConsole
+from tests.fakes.remote_device import free_port, make_listening_home, running, stands, told
+from tests.fakes.service_process import service_process
+
+HERE = (Health.ONLINE, Health.BUSY)
+AWAY = (Health.OFFLINE, Health.RECONNECTING)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return make_listening_home(tmp_path / "home")
+
+
+@pytest.fixture
+async def console(home: Home) -> AsyncIterator[RemoteConsole]:
+    async with service_process(home) as service:
+        yield await service.console()
+
+
+async def string_of(state: Path, port: int, host: str = "127.0.0.1") -> str:
+    words = ("--advertise", "127.0.0.1") if host == "0.0.0.0" else ()
+    return (await told(state, "--listen", f"{host}:{port}", "--pair", "--name", "lab-1", *words)).strip()
+
+
+async def failed_check(console: RemoteConsole) -> tuple[str, str, str]:
+    """The first check of the doctor that fails: its name, what was found, what to do."""
+    checks = await console.doctor("lab-1")
+    names = [check.name for check in checks]
+    assert names == ["dns", "reach", "tls", "token", "protocol"]
+    states = [check.state for check in checks]
+    at = states.index(CheckState.FAILED)
+    assert set(states[:at]) <= {CheckState.PASSED}
+    assert set(states[at + 1 :]) <= {CheckState.SKIPPED}
+    return checks[at].name, checks[at].found, checks[at].next
+
+
+async def test_a_listening_device_is_dialled_and_works_and_comes_back(console, tmp_path):
+    port = free_port()
+    string = await string_of(tmp_path / "d", port)
+    async with running(tmp_path / "d", "--name", "lab-1"):
+        await console.pair_listening("lab-1", string, DeviceSettings(tags=["lab"]))
+        device = await stands(console, "lab-1", *HERE)
+        assert (device.direction, device.tags, device.secure) == ("out", ["lab"], False)
+        run = await console.call("lab-1", "get_system_info", {"info_type": "memory"})
+        assert (await console.wait_run(run.summary.id, 20)).cells[0].result.error is None
+        assert {check.state for check in await console.doctor("lab-1")} == {CheckState.PASSED}
+    assert "attempt" in (await stands(console, "lab-1", Health.RECONNECTING, reason="reached")).reason
+    name, found, then = await failed_check(console)
+    assert name == "reach"
+    assert "nothing listens" in found
+    assert "Start" in then
+    async with running(tmp_path / "d", "--name", "lab-1"):
+        events = console.events()
+        async with asyncio.timeout(20):
+            while (await console.reconnect("lab-1")).health not in HERE:
+                await anext(events)
+
+
+async def test_with_tls_its_certificate_is_pinned(console, tmp_path):
+    string = await string_of(tmp_path / "d", free_port(), "0.0.0.0")
+    assert decode_pairing(string).url.startswith("wss://")
+    async with running(tmp_path / "d", "--name", "lab-1"):
+        await console.pair_listening("lab-1", string, DeviceSettings())
+        assert (await stands(console, "lab-1", *HERE)).secure
+        details = await console.device_details("lab-1")
+        assert details.fingerprint == decode_pairing(string).fingerprint
+        await console.revoke("lab-1")
+        assert (await stands(console, "lab-1", Health.OFFLINE)).reason == "revoked"
+
+
+async def test_another_certificate_is_not_even_shown_the_token(console, tmp_path):
+    string = await string_of(tmp_path / "d", free_port(), "0.0.0.0")
+    line = decode_pairing(string)
+    wrong = encode_pairing(dataclasses.replace(line, fingerprint="ab" * 32))
+    async with running(tmp_path / "d", "--name", "lab-1"):
+        await console.pair_listening("lab-1", wrong, DeviceSettings())
+        await stands(console, "lab-1", *AWAY, reason="certificate")
+        name, found, then = await failed_check(console)
+        assert name == "tls"
+        assert line.fingerprint in found
+        assert "ab" * 32 in found
+        assert "pair lab-1 again" in then
+
+
+async def test_a_token_that_the_device_does_not_accept_is_told(console, tmp_path):
+    string = await string_of(tmp_path / "d", free_port())
+    line = decode_pairing(string)
+    async with running(tmp_path / "d", "--name", "lab-1"):
+        await console.pair_listening(
+            "lab-1", encode_pairing(dataclasses.replace(line, token="wrong")), DeviceSettings()
+        )
+        await stands(console, "lab-1", *AWAY, reason="token")
+        name, found, then = await failed_check(console)
+        assert name == "token"
+        assert "403" in found
+        assert "Pair lab-1 again" in then
+
+
+async def test_after_a_restart_it_is_dialled_again(home, tmp_path):
+    string = await string_of(tmp_path / "d", free_port())
+    async with running(tmp_path / "d", "--name", "lab-1"):
+        async with service_process(home) as first:
+            console = await first.console()
+            await console.pair_listening("lab-1", string, DeviceSettings())
+            await stands(console, "lab-1", *HERE)
+        async with service_process(home) as second:
+            await stands(await second.console(), "lab-1", *HERE)
+
+
+async def test_a_string_of_another_device_or_of_nobody_is_refused(console, tmp_path):
+    string = await string_of(tmp_path / "d", free_port())
+    with pytest.raises(BadInput, match="lab-1"):
+        await console.pair_listening("lab-2", string, DeviceSettings())
+    with pytest.raises(BadInput):
+        await console.pair_listening("lab-1", string[:-3] + "000", DeviceSettings())
+    assert [one.name for one in (await console.state()).devices] == ["this-computer"]
+
+
+async def test_the_token_for_dialling_stands_only_in_its_own_file(console, home, tmp_path):
+    string = await string_of(tmp_path / "d", free_port())
+    token = decode_pairing(string).token
+    await console.pair_listening("lab-1", string, DeviceSettings())
+    await stands(console, "lab-1", Health.RECONNECTING)
+    with_it = {
+        path for path in home.path.rglob("*") if path.is_file() and token.encode() in path.read_bytes()
+    }
+    assert with_it == {home.path / "keys" / "dial" / "lab-1.token"}
+
+
+async def test_an_address_beyond_this_computer_without_a_certificate_to_pin_is_not_dialled(console, home):
+    line = Pairing("wss://lab.example:5001/ws", "lab-1", "a-token")
+    with pytest.raises(BadInput, match="fingerprint"):
+        await console.pair_listening("lab-1", encode_pairing(line), DeviceSettings())
+    assert [one.name for one in (await console.state()).devices] == ["this-computer"]
+    assert not (home.path / "keys" / "dial").exists()
+
+
+async def test_one_device_that_cannot_be_dialled_does_not_keep_the_service_from_starting(home):
+    registry = Registry(home.devices, home.dial_tokens).load()
+    registry.pair_listening(Known(name="lab-1"), "wss://lab.example:5001/ws", "a-token", "")
+    registry.pair_listening(Known(name="lab-2"), "ws://127.0.0.1:1/ws", "a-token", "")
+    (home.dial_tokens / "lab-2.token").unlink()
+    async with service_process(home) as service:
+        console = await service.console()
+        assert "fingerprint" in (await stands(console, "lab-1", Health.OFFLINE)).reason
+        assert "pair it again" in (await stands(console, "lab-2", Health.OFFLINE)).reason

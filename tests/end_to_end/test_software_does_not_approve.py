@@ -1,0 +1,210 @@
+"""Programs of the operator's own session try to press Approve: a real window, a real service, a real bus.
+
+The attacker is a device client's router of its own, outside the console: it finds the button through the
+accessibility bus and does its action, as any program of the session can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.aip.messages import Command, Result, ResultStatus
+from core.batch.models import Run
+from core.device import DeviceConfig, Router, build_router
+from core.dispatch.models import Basis
+from core.errors import ErrorCode
+from core.fleet.models import Health
+from core.home import Home
+from core.policy.models import Approval, Profile
+from core.policy.operator_keys import OperatorKey
+from core.service.console import Console
+from tests.fakes.accessible_session import accessible_session
+from tests.fakes.desk import next_approval
+from tests.fakes.program import ROOT
+from tests.fakes.remote_device import stands
+from tests.fakes.service_process import service_process
+
+PATIENCE = 40.0
+NAME = "this-computer"
+BUTTON = "Approve once"
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[dict[str, str]]:
+    # Sockets need a short path, which pytest's own folders are not.
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        accessible_session(Path(folder), "1600x1000") as environment,
+    ):
+        yield environment
+
+
+class Attacker:
+    """A program on the session's accessibility bus."""
+
+    def __init__(self, router: Router, window: int) -> None:
+        self._router = router
+        self._window = window
+        self._kinds = {info.tool_name: info.tool_type for info in router.tools()}
+
+    async def do(self, tool: str, **arguments: Any) -> Result:
+        command = Command(tool_name=tool, tool_type=self._kinds[tool], parameters=arguments, call_id="attack")
+        return await self._router.run(command, 20)
+
+    async def controls(self) -> list[dict[str, Any]]:
+        """Every control of the console's window."""
+        found = await self.do("get_ui_tree", max_nodes=5_000)
+        rest = list((found.result or {}).get("tree", []))
+        controls = []
+        while rest:
+            one = rest.pop()
+            if one["process_id"] == self._window:
+                controls.append(one)
+                rest.extend(one["children"])
+        return controls
+
+    async def button(self, *, enabled: bool = True) -> dict[str, Any]:
+        """The console's Approve, once it can be pressed."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                for one in await self.controls():
+                    fits = one["name"] == BUTTON and one["actions"]
+                    if fits and (not enabled or {"enabled", "showing"} <= set(one["states"])):
+                        return one
+
+    async def press(self) -> dict[str, Any]:
+        """Find the button and do its action, as a script on the bus does."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                pressed = await self.do("click_element", control_id=(await self.button())["id"])
+                # A window on a busy machine may not answer the bus at once; a script would try again.
+                if not (pressed.error or "").startswith("timeout:"):
+                    break
+        assert pressed.status is ResultStatus.SUCCESS, pressed.error
+        assert pressed.result["method"] == "accessibility"
+        return pressed.result
+
+    async def reads(self, words: str) -> None:
+        """Wait until the window says this."""
+        async with asyncio.timeout(PATIENCE):
+            while not any(words in one["name"] for one in await self.controls()):
+                pass
+
+
+@dataclass
+class Desk:
+    console: Console
+    attacker: Attacker
+
+    async def ask(self, tool: str, **parameters: Any) -> tuple[Run, Approval]:
+        run = await self.console.call(NAME, tool, parameters)
+        return run, await next_approval(self.console)
+
+    async def waiting(self) -> list[str]:
+        return [one.id for one in await self.console.approvals()]
+
+
+@contextlib.asynccontextmanager
+async def open_window(home: Home, name: str, environment: dict[str, str]) -> AsyncIterator[int]:
+    """The console's window; its process's number."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.fakes.window_on_approvals", str(home.path), name),
+        cwd=ROOT,
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(PATIENCE):
+            assert await process.stdout.readline() == b"ready\n"
+        yield process.pid
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@pytest.fixture
+async def desk(
+    home: Home,
+    operator: OperatorKey,
+    session: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[Desk]:
+    for key, value in session.items():
+        monkeypatch.setenv(key, value)
+    for key in ("WAYLAND_DISPLAY", "XDG_SESSION_TYPE"):
+        monkeypatch.delenv(key, raising=False)
+    (home.path / "settings.toml").write_text('listen = "127.0.0.1:0"\n')
+    async with service_process(home) as service:
+        console = await service.console()
+        await console.register_operator(operator.operator)
+        await stands(console, NAME, Health.ONLINE)
+        router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "attacker", "attacker")
+        try:
+            async with open_window(home, operator.name, session) as window:
+                yield Desk(console, Attacker(router, window))
+        finally:
+            await router.close()
+
+
+async def test_the_script_on_the_bus_cannot_approve_high_risk_and_a_hand_can(desk: Desk, tmp_path: Path):
+    ran = tmp_path / "ran"
+    run, approval = await desk.ask("shell_execute", command=f"touch '{ran}'")
+    assert approval.decision.risk.value == "high"
+    await desk.attacker.press()
+    await desk.attacker.reads("Not accepted for High")
+    assert await desk.waiting() == [approval.id]
+    for _again in range(5):
+        await desk.attacker.press()
+    assert await desk.waiting() == [approval.id]
+    assert not ran.exists()
+    # A hand presses the same button: to Qt, the X server's pointer is one.
+    box = (await desk.attacker.button())["box"]
+    shot = await desk.attacker.do("screenshot")
+    at = {"x": box["x"] + box["width"] // 2, "y": box["y"] + box["height"] // 2}
+    clicked = await desk.attacker.do("click_point", **at, observation=shot.result["observation"])
+    assert clicked.status is ResultStatus.SUCCESS, clicked.error
+    ended = await desk.console.wait_run(run.summary.id, PATIENCE)
+    assert ended.cells[0].result is not None
+    assert ended.cells[0].result.error is None
+    assert ran.exists()
+
+
+async def test_the_same_script_does_approve_what_is_harmless(desk: Desk):
+    """So that the test above fails for the reason that it says: the script does press the button."""
+    await desk.console.set_profile(Profile.LOCKDOWN)
+    run, approval = await desk.ask("get_system_info", info_type="memory")
+    assert approval.decision.risk.value == "low"
+    await desk.attacker.press()
+    ended = await desk.console.wait_run(run.summary.id, PATIENCE)
+    assert ended.cells[0].result is not None
+    assert ended.cells[0].result.error is None
+
+
+async def test_an_agents_click_at_the_window_is_refused_by_the_dispatcher(desk: Desk):
+    _run, approval = await desk.ask("shell_execute", command="true")
+    button = await desk.attacker.button()
+    for tool, parameters in (
+        ("click_element", {"control_id": button["id"]}),
+        ("click_element", {"process_name": "python3", "name": BUTTON}),
+        ("click_point", {"x": button["box"]["x"], "y": button["box"]["y"], "observation": "x"}),
+        ("press_key", {"key": "ctrl+Return"}),
+    ):
+        run = await desk.console.call(NAME, tool, parameters)
+        [cell] = (await desk.console.wait_run(run.summary.id, PATIENCE)).cells
+        assert cell.result is not None
+        assert cell.result.basis is Basis.NOTHING_SENT, cell.result
+        assert cell.result.error is not None
+        assert cell.result.error.code is ErrorCode.DENIED_BY_POLICY
+        assert "could press Approve" in cell.result.error.message
+    assert await desk.waiting() == [approval.id]

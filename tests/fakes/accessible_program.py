@@ -1,0 +1,114 @@
+"""A program on the accessibility bus as GTK's are: its cache tells of all its objects in one answer."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from dbus_fast import Message, MessageType, Variant
+from dbus_fast.aio import MessageBus
+
+from core.device.desktop.linux.bus import find_bus
+
+ROOT = "/org/a11y/atspi/accessible/root"
+APPLICATION, FRAME, BUTTON, PASSWORD, ENTRY, TREE_TABLE = 75, 23, 43, 40, 79, 66
+# enabled, sensitive, showing, visible
+STATES = 1 << 8 | 1 << 24 | 1 << 25 | 1 << 30
+_ACCESSIBLE = "org.a11y.atspi."
+
+
+@dataclass
+class Thing:
+    """One object; `counts_children` is false for what draws its own rows."""
+
+    name: str
+    role: int
+    children: list[str] = field(default_factory=list)
+    interfaces: tuple[str, ...] = ("Accessible", "Component")
+    text: str = ""
+    counts_children: bool = True
+
+
+class Program:
+    """Answers for its objects and remembers what it was asked; `mute` are members that get no answer."""
+
+    def __init__(self, bus: MessageBus, things: dict[str, Thing]) -> None:
+        self._bus = bus
+        self._things = things
+        self.asked: list[tuple[str, str]] = []
+        self.mute: set[tuple[str, str]] = set()
+
+    def leave(self) -> None:
+        """End the program, as far as the bus can tell."""
+        self._bus.disconnect()
+
+    def hear(self, message: Message) -> Message | bool:
+        """Answer one call."""
+        if message.message_type is not MessageType.METHOD_CALL:
+            return False
+        member = message.body[1] if message.member == "Get" else message.member
+        self.asked.append((message.path, member))
+        if (message.path, member) in self.mute:
+            return True
+        if member == "GetItems":
+            items = [self._item(path) for path in self._things]
+            return Message.new_method_return(message, "a((so)(so)(so)iiassusau)", [items])
+        thing = self._things.get(message.path)
+        if thing is None:
+            return Message.new_error(message, "org.freedesktop.DBus.Error.UnknownObject", "gone")
+        signature, body = self._answer(thing, member)
+        if not signature:
+            return Message.new_error(message, "org.freedesktop.DBus.Error.UnknownMethod", member)
+        if message.member == "Get":
+            signature, body = "v", [Variant(signature, body[0])]
+        return Message.new_method_return(message, signature, body)
+
+    def _ref(self, path: str) -> list[str]:
+        return [str(self._bus.unique_name), path]
+
+    def _interfaces(self, thing: Thing) -> list[str]:
+        return [_ACCESSIBLE + one for one in thing.interfaces]
+
+    def _item(self, path: str) -> list[Any]:
+        thing = self._things[path]
+        count = len(thing.children) if thing.counts_children else -1
+        rest = [self._interfaces(thing), thing.name, thing.role, "", [STATES, 0]]
+        return [self._ref(path), self._ref(ROOT), self._ref(ROOT), 0, count, *rest]
+
+    def _answer(self, thing: Thing, member: str) -> tuple[str, list[Any]]:
+        known: dict[str, tuple[str, list[Any]]] = {
+            "GetRole": ("u", [thing.role]),
+            "GetState": ("au", [[STATES, 0]]),
+            "GetInterfaces": ("as", [self._interfaces(thing)]),
+            "Name": ("s", [thing.name]),
+            "ChildCount": ("i", [len(thing.children)]),
+            "GetChildren": ("a(so)", [[self._ref(path) for path in thing.children]]),
+            "GetExtents": ("(iiii)", [[5, 6, 70, 20]]),
+            "GetActions": ("a(sss)", [[["click", "", ""]]]),
+            "CharacterCount": ("i", [len(thing.text)]),
+            "GetText": ("s", [thing.text]),
+        }
+        return known.get(member, ("", []))
+
+
+@contextlib.asynccontextmanager
+async def accessible_program(things: dict[str, Thing]) -> AsyncIterator[Program]:
+    """Join the session's accessibility bus with these objects, the program itself at `ROOT`."""
+    bus = await MessageBus(bus_address=await find_bus()).connect()
+    program = Program(bus, things)
+    bus.add_message_handler(program.hear)
+    plug = [[str(bus.unique_name), ROOT]]
+    embed = Message(
+        "org.a11y.atspi.Registry", ROOT, "org.a11y.atspi.Socket", "Embed", signature="(so)", body=plug
+    )
+    reply = await bus.call(embed)
+    assert reply is not None
+    assert reply.message_type is MessageType.METHOD_RETURN, reply.body
+    program.asked.clear()
+    try:
+        yield program
+    finally:
+        if bus.connected:
+            bus.disconnect()

@@ -1,0 +1,272 @@
+"""The part of the fake door that is about answering: signatures, several approvers, edits, previews, helpers.
+
+What tests use beyond the door:
+
+    console.previews["a-0001"] = Preview(...)      # else made from the arguments and `console.files`
+    console.files["lab-lnx-01", "/etc/motd"] = "hello\n"
+    console.helpful["a-0001"] = [Helper(...)]      # else those that fit the arguments
+    console.tired = "5 of 12 approvals took less than a second each."
+    console.grant_book                             # the grants that were given
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from core.aip.messages import ResultStatus
+from core.audit.entries import Kind
+from core.canonical import sha256_hex
+from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
+from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
+from core.fleet.models import Device, Tool
+from core.policy.answers import check_grant, check_may_approve
+from core.policy.before_deciding import NOT_THERE, Helper, Preview, Region
+from core.policy.fatigue import FatigueMeter
+from core.policy.grants import GrantBook, SignedGrant
+from core.policy.models import Approval, ApprovalState, Fatigue, Operator
+from core.service.console import PolicyStatus
+from core.statements import SignedStatement, make_request
+from tests.fakes.decisions import check_signature, decide_call
+from tests.fakes.devices_door import DevicesDoor
+from tests.fakes.fleet_data import ago
+from tests.fakes.pictures import desktop_png
+from tests.fakes.runs import FakeRuns
+
+_ON_SCREEN = ("click_element", "click_point", "type_text", "press_key", "scroll")
+
+
+class ApprovalsDoor(DevicesDoor):
+    """Answers are checked as the service does, previews and helpers are made up."""
+
+    operators: list[Operator]
+    queue: dict[str, Approval]
+    policy: PolicyStatus
+    work: FakeRuns
+    devices: dict[str, Device]
+    tools_of: dict[str, list[Tool]]
+    answer_with: dict[tuple[str, str], Any]
+
+    def __init__(self) -> None:
+        self.previews: dict[str, Preview] = {}
+        self.helpful: dict[str, list[Helper]] = {}
+        self.files: dict[tuple[str, str], str] = {}
+        self.grant_book = GrantBook()
+        self.tired = ""
+        self.took_s = 6.0
+        self._meter = FatigueMeter()
+        self._edits = 0
+
+    def request(self, approval: Approval) -> None:
+        """Put a request into the queue, or replace it there, and tell everybody."""
+        raise NotImplementedError
+
+    def tool_named(self, device: str, tool: str) -> Tool:
+        """A device's tool by its name."""
+        raise NotImplementedError
+
+    def answered(self, operator: str, took_s: float, approved: bool) -> None:
+        """Count one answer of this operator, as if it had been given just now."""
+        self._meter.note(operator, took_s, approved)
+
+    def _asked_for(self, approval: str) -> Approval:
+        if approval not in self.queue:
+            raise QuarterdeckError(f"There is no request {approval}.", ErrorCode.NOT_FOUND)
+        return self.queue[approval]
+
+    async def decide(self, signed: SignedStatement, grant: SignedGrant | None = None) -> Approval:
+        await self._step("decide")
+        statement = signed.statement
+        waiting = self._asked_for(statement.approval)
+        check_signature(signed, waiting, self.operators)
+        given = statement.verdict == "approve"
+        if given:
+            check_may_approve(statement.approver, waiting)
+        if grant is not None:
+            self._take_grant(signed, grant, waiting)
+        self._meter.note(statement.approver, self.took_s, given)
+        kind = Kind.APPROVAL_GIVEN if given else Kind.APPROVAL_DENIED
+        self._write_answer(kind, waiting, statement.approver, {"reason": statement.reason})
+        count = [*waiting.approved_by, statement.approver] if given else waiting.approved_by
+        so_far: dict[str, Any] = {"approved_by": count, "signed": [*waiting.signed, signed]}
+        if given and len(count) < waiting.approvers:
+            still = waiting.model_copy(update=so_far)
+            self.request(still)
+            return still
+        decided = waiting.model_copy(
+            update={
+                **so_far,
+                "state": ApprovalState.APPROVED if given else ApprovalState.DENIED,
+                "decided_by": " and ".join(count) if given else statement.approver,
+                "decided_at": ago(0),
+                "reason": statement.reason,
+            }
+        )
+        self.request(decided)
+        self.work.go_on(decided)
+        return decided
+
+    def _take_grant(self, signed: SignedStatement, grant: SignedGrant, waiting: Approval) -> None:
+        operator = next(one for one in self.operators if one.name == signed.statement.approver)
+        check_grant(grant, signed.statement, waiting, operator)
+        self.grant_book.check_new(grant.terms)
+        self.grant_book.add(grant.terms)
+        self._write_answer(Kind.GRANT_GIVEN, waiting, operator.name, {"grant": grant.terms.id})
+
+    def _write_answer(self, kind: Kind, waiting: Approval, by: str, body: dict[str, Any]) -> None:
+        self.journal.write(
+            kind,
+            f"operator:{by}",
+            device=waiting.request.device,
+            run=waiting.run,
+            tool=waiting.request.tool_name,
+            call_id=waiting.request.call_id,
+            body=body,
+        )
+
+    async def hold(self, approval: str, reading: bool) -> Approval:
+        await self._step("hold")
+        held = self._asked_for(approval).model_copy(update={"paused": reading})
+        self.request(held)
+        return held
+
+    async def edit_approval(self, approval: str, parameters: dict[str, Any]) -> Approval:
+        await self._step("edit_approval")
+        asked = self._asked_for(approval)
+        if asked.state is not ApprovalState.WAITING:
+            raise Refused(f"This request is {asked.state.value} already.", ErrorCode.APPROVAL_INVALID)
+        request = asked.request
+        tool = self.tool_named(request.device, request.tool_name)
+        missing = [name for name in tool.input_schema.get("required", []) if name not in parameters]
+        if missing:
+            raise BadInput(f"{missing[0]} is missing.")
+        self._edits += 1
+        fresh = asked.model_copy(
+            update={
+                "id": f"{asked.id}-e{self._edits}",
+                "edited_from": asked.id,
+                "asked_at": ago(0),
+                "paused": False,
+                "request": make_request(
+                    device=request.device,
+                    contract=request.contract,
+                    tool_key=request.tool_key,
+                    tool_name=request.tool_name,
+                    tool_type=request.tool_type,
+                    namespace=request.namespace,
+                    parameters=parameters,
+                    call_id=f"{request.call_id}-e{self._edits}",
+                ),
+                "decision": decide_call(
+                    tool, parameters, self.policy.profile, self.devices[request.device]
+                ).model_copy(update={"answer": asked.decision.answer}),
+            }
+        )
+        ended = {"state": ApprovalState.EDITED, "decided_by": "harbour", "edited_to": fresh.id}
+        self.request(asked.model_copy(update={**ended, "decided_at": ago(0)}))
+        self._write_answer(Kind.APPROVAL_EDITED, asked, "harbour", {"before": request.parameters})
+        self.request(fresh)
+        return self.queue[asked.id]
+
+    async def preview(self, approval: str) -> Preview:
+        await self._step("preview")
+        asked = self._asked_for(approval)
+        if approval in self.previews:
+            return self.previews[approval]
+        request = asked.request
+        if request.tool_name == "write_file":
+            return self._file_preview(request.device, request.parameters)
+        if request.tool_name in _ON_SCREEN:
+            return await asyncio.to_thread(self._screen_preview, request.device, request.parameters)
+        return Preview(kind="nothing", problem="There is nothing to compare with.")
+
+    def _file_preview(self, device: str, parameters: dict[str, Any]) -> Preview:
+        path, content = str(parameters.get("file_path")), str(parameters.get("content", ""))
+        before = self.files.get((device, path))
+        appends = parameters.get("mode") == "append"
+        return Preview(
+            kind="file",
+            before=before,
+            after=(before or "") + content if appends else content,
+            label=path,
+            taken_at=ago(2),
+            problem="" if before is not None else NOT_THERE,
+        )
+
+    def _screen_preview(self, device: str, parameters: dict[str, Any]) -> Preview:
+        known = self.devices[device]
+        if known.picture is None:
+            return Preview(kind="screen", problem=f"There is no picture of {device} yet.")
+        if "x" in parameters:
+            point = (int(parameters["x"]), int(parameters["y"]))
+            return Preview(kind="screen", picture=known.picture, point=point, taken_at=known.picture_at)
+        box = Region(x=980, y=620, width=120, height=32)
+        name = str(parameters.get("control_id", "a control"))
+        return Preview(
+            kind="screen",
+            picture=known.picture,
+            target=box,
+            point=(box.x + 60, box.y + 16),
+            label=f"push button “{name}”, left click",
+            taken_at=known.picture_at,
+        )
+
+    async def helpers(self, approval: str) -> list[Helper]:
+        await self._step("helpers")
+        asked = self._asked_for(approval)
+        if approval in self.helpful:
+            return self.helpful[approval]
+        device, parameters = asked.request.device, asked.request.parameters
+        found = []
+        if "rm -r" in str(parameters.get("command", "")):
+            found.append(
+                ("match", "List what would match", "shell_execute_read", {"command": "ls -ld build-*"})
+            )
+        if "$" in str(parameters.get("command", "")):
+            command = {"command": 'printf %s "$CACHE_ROOT"'}
+            found.append(("variable", "Read $CACHE_ROOT", "shell_execute_read", command))
+        if "file_path" in parameters:
+            found.append(("file", "Read the file", "read_file", {"file_path": parameters["file_path"]}))
+        found.append(("picture", "Take picture", "screenshot", {}))
+        offered = {tool.tool_name for tool in self.tools_of.get(device, [])}
+        return [
+            Helper(id=key, title=title, device=device, tool=tool, parameters=given)
+            for key, title, tool, given in found
+            if tool in offered
+        ]
+
+    async def run_helper(self, approval: str, helper: str) -> CommandResult:
+        await self._step("run_helper")
+        asked = self._asked_for(approval)
+        wanted = next((one for one in await self.helpers(approval) if one.id == helper), None)
+        if wanted is None:
+            raise BadInput(f"No helper has the id {helper}.", ErrorCode.NOT_FOUND)
+        evidence, answer = [], self.answer_with.get((wanted.device, wanted.tool))
+        if wanted.tool == "screenshot":
+            data = await asyncio.to_thread(desktop_png, wanted.device, "linux")
+            blob = self.journal.add_blob(data)
+            evidence = [
+                Evidence(blob=blob, media_type="image/png", size=len(data), what="screenshot",
+                         width=1280, height=800)
+            ]  # fmt: skip
+            answer = answer or {"width": 1280, "height": 800}
+        elif answer is None:
+            listed = "\n".join(
+                f"drwxr-xr-x 4 ci ci 4096 Nov  {day} build-{2040 + day}" for day in range(1, 6)
+            )
+            answer = {"stdout": listed + "\n", "stderr": "", "exit_code": 0}
+        return CommandResult(
+            call_id=f"c-{sha256_hex(helper.encode())[:8]}",
+            device=asked.request.device,
+            tool_name=wanted.tool,
+            status=ResultStatus.SUCCESS,
+            verdict=Verdict.CONFIRMED,
+            basis=Basis.READ_RESPONSE,
+            result=answer,
+            duration_ms=84.0,
+            evidence=evidence,
+        )
+
+    async def fatigue(self, operator: str) -> Fatigue:
+        await self._step("fatigue")
+        return self._meter.measure(operator).model_copy(update={"warning": self.tired})

@@ -1,0 +1,67 @@
+"""The device client and the console's own end of the link, together over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from core.aip.console_end import DeviceLinkServer, token_table
+from core.aip.device_line import DeviceLine
+from core.aip.events import LinkEvents
+from core.aip.extras import Progress
+from core.aip.link import DeviceLink
+from core.aip.messages import Command
+from core.device.assembly import build_router
+from core.device.client import DeviceClient
+from core.device.config import DeviceConfig
+from tests.fakes.link_console import QUICK, Bench, running
+
+TOKEN = "a-token-of-d1"
+
+
+class BothEnds:
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.line = DeviceLine("d1")
+        self.connected: asyncio.Queue[DeviceLink] = asyncio.Queue()
+        self.progress: asyncio.Queue[Progress] = asyncio.Queue()
+        self.changed = asyncio.Event()
+        self.metrics: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def link(self) -> DeviceLink:
+        async with asyncio.timeout(10):
+            return await self.connected.get()
+
+    def events(self) -> LinkEvents:
+        def on_connected(link: DeviceLink) -> None:
+            self.line.attach(link)
+            self.connected.put_nowait(link)
+
+        return LinkEvents(
+            on_connected=on_connected,
+            on_lost=lambda link, reason: self.line.detach(link, reason),
+            on_progress=lambda link, progress: self.progress.put_nowait(progress),
+            on_tools_changed=lambda link: self.changed.set(),
+        )
+
+
+@asynccontextmanager
+async def both_ends(tmp_path: Path) -> AsyncIterator[BothEnds]:
+    config = DeviceConfig(roots=(tmp_path,))
+    bench = Bench(build_router(config, tmp_path / "state", "d1"))
+    ends = BothEnds(bench)
+    server = DeviceLinkServer(token_table({"d1": TOKEN}), ends.events())
+    await server.start()
+    client = DeviceClient(server.url, "d1", bench.router, config, TOKEN, QUICK, state_dir=tmp_path / "state")
+    try:
+        async with running(client):
+            yield ends
+    finally:
+        await server.close()
+
+
+def work(call_id: str) -> Command:
+    return Command(tool_name="work", tool_type="action", parameters={}, call_id=call_id)

@@ -1,0 +1,96 @@
+"""A real router with MCP servers behind it, impatient enough for tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from core.aip.error_text import read_error_text
+from core.aip.messages import Command, Result, ResultStatus, ToolInfo
+from core.device import DeviceConfig, Router, build_router
+from core.device.config import Limits
+from core.device.mcp.config import parse_servers
+from core.device.mcp.host import McpHost
+from core.device.mcp.state import State, Timing
+from core.errors import ErrorCode
+
+PATIENCE = 20.0
+QUICK = Timing(
+    start_s=15,
+    back_off=(0.05, 0.1),
+    give_up_after=3,
+    after_giving_up_s=300,
+    ping_s=0.2,
+    ping_answer_s=5,
+    call_waits_s=15,
+)
+TOKEN = "token-that-nobody-may-see"
+
+
+@dataclass
+class Hosted:
+    """A router with servers behind it."""
+
+    router: Router
+    host: McpHost
+    announced: asyncio.Event = field(default_factory=asyncio.Event)
+    announcements: int = 0
+    progress: list[tuple[str, float | None, float | None]] = field(default_factory=list)
+
+    def tool(self, name: str) -> ToolInfo:
+        return next(info for info in self.router.tools() if info.tool_name == name)
+
+    def names(self, namespace: str) -> set[str]:
+        return {info.tool_name for info in self.router.tools() if info.namespace == namespace}
+
+    async def call(self, tool: str, deadline_s: float = PATIENCE, call_id: str = "c", **given: Any) -> Result:
+        command = Command(
+            tool_name=tool, tool_type=self.tool(tool).tool_type, parameters=given, call_id=call_id
+        )
+        return await self.router.run(command, deadline_s, report=self._report)
+
+    def _report(
+        self, text: str = "", *, done: float | None = None, total: float | None = None, **more: Any
+    ) -> None:
+        self.progress.append((text, done, total))
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not true():
+                self.announced.clear()
+                await self.announced.wait()
+
+    def state(self, name: str) -> State:
+        return next(state.state for state in self.host.states() if state.name == name)
+
+
+@asynccontextmanager
+async def hosted(
+    tmp_path: Path, servers: dict[str, Any], timing: Timing = QUICK, wait: bool = True, **limits: Any
+) -> AsyncIterator[Hosted]:
+    config = DeviceConfig(roots=(tmp_path,), limits=Limits(**limits))
+    router = build_router(config, tmp_path / "state", "hosting")
+    router.hosted = McpHost(parse_servers(servers, "test"), router, config, timing)
+    built = Hosted(router, router.hosted)
+
+    def announced() -> None:
+        built.announcements += 1
+        built.announced.set()
+
+    router.on_tools_changed = announced
+    router.hosted.start()
+    try:
+        if wait:
+            await router.hosted.settled(PATIENCE)
+        yield built
+    finally:
+        await router.close()
+
+
+def code(result: Result) -> ErrorCode:
+    assert result.status is ResultStatus.FAILURE, result
+    return read_error_text(result.error or "").code

@@ -1,0 +1,80 @@
+"""Calls, tools and policies for tests of judging, without a dispatcher around them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from core.aip.messages import ToolInfo, ToolType
+from core.fleet.contracts import tool_of
+from core.fleet.models import Device, Health, Risk, Tool
+from core.policy.grants import GrantBook
+from core.policy.models import Decision
+from core.policy.policy import Asked, judge_call
+from core.policy.policy_file import PolicyFile, parse_policy
+from core.policy.rule_book import RuleBook
+from core.policy.rules import Question
+
+MONDAY_NOON = datetime.fromisoformat("2026-11-16T12:00:00+01:00")
+
+
+def a_device(name: str = "lab-1", *tags: str, production: bool = False) -> Device:
+    return Device(name=name, health=Health.ONLINE, since="", tags=list(tags), production=production)
+
+
+def a_tool(name: str = "write_file", tool_type: ToolType = "action", namespace: str = "builtin") -> Tool:
+    info = ToolInfo(
+        tool_key=f"{tool_type}::{name}",
+        tool_name=name,
+        tool_type=tool_type,
+        namespace=namespace,
+        description=name,
+        input_schema={"type": "object"},
+    )
+    return tool_of("lab-1", info, changed=False)
+
+
+def a_question(
+    parameters: dict[str, Any] | None = None,
+    *,
+    device: Device | None = None,
+    tool: Tool | None = None,
+    actor: str = "operator:anna",
+    risk: Risk = Risk.MEDIUM,
+    moment: datetime = MONDAY_NOON,
+    **more: Any,
+) -> Question:
+    return Question(
+        device=device or a_device(),
+        tool=tool or a_tool(),
+        parameters=parameters or {},
+        actor=actor,
+        risk=risk,
+        moment=moment,
+        **more,
+    )
+
+
+def judged(
+    policy: str | PolicyFile,
+    tool: str | Tool = "write_file",
+    parameters: dict[str, Any] | None = None,
+    *,
+    device: Device | None = None,
+    grants: GrantBook | None = None,
+    problem: str = "",
+    **more: Any,
+) -> Decision:
+    """What a policy says of one call."""
+    file = parse_policy(policy) if isinstance(policy, str) else policy
+    sent = {"file_path": "/home/anna/a.txt", "content": "x"} if parameters is None else parameters
+    asked = Asked(
+        device=device or a_device(),
+        tool=a_tool(tool) if isinstance(tool, str) else tool,
+        parameters=sent,
+        shown=sent,
+        actor=more.pop("actor", "operator:anna"),
+        moment=more.pop("moment", MONDAY_NOON),
+        **more,
+    )
+    return judge_call(asked, file, RuleBook(file.rules, file.line_numbers), grants or GrantBook(), problem)

@@ -1,0 +1,128 @@
+"""Device clients as processes of their own, as a console meets them: paired, dialling in or listening."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.fleet.models import Device, Health
+from core.home import Home
+from core.service.console import Console
+from tests.fakes.program import ROOT, environment
+
+PATIENCE = 30.0
+
+
+def make_listening_home(path: Path, address: str = "127.0.0.1:0") -> Home:
+    """A home that listens at an address of its own, whose own computer costs no process."""
+    home = Home(path).create()
+    (home.path / "settings.toml").write_text(f'this_computer = "in-process"\nlisten = "{address}"\n')
+    return home
+
+
+def _ports() -> Iterator[int]:
+    """Ports below those that systems hand out by themselves, each process beginning elsewhere."""
+    lowest, count = 20_000, 12_000
+    for number in itertools.count(os.getpid() * 101):
+        yield lowest + number % count
+
+
+_PORTS = _ports()
+
+
+def free_port() -> int:
+    """A port of loopback that is free, and that nobody gets who asks for any.
+
+    A port that the system chose could be given to the next one who connects or listens before it is used.
+    """
+    for port in _PORTS:
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("Ports have no end")
+
+
+@dataclass(slots=True)
+class RemoteDevice:
+    """A device client's process with a state of its own."""
+
+    process: asyncio.subprocess.Process
+
+    async def ended(self) -> int:
+        """Its exit code, when it ends by itself."""
+        async with asyncio.timeout(PATIENCE):
+            return await self.process.wait()
+
+    async def stop(self) -> None:
+        """End it and wait until it is gone."""
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.process.wait()
+
+
+def _words(state: Path, *words: str) -> list[str]:
+    state.mkdir(parents=True, exist_ok=True)
+    config = state / "device.toml"
+    if not config.exists():
+        (state / "root").mkdir()
+        config.write_text(f'roots = ["{state}/root"]\n')
+    return [sys.executable, "-m", "core.device", "--state", str(state), "--config", str(config), *words]
+
+
+async def told(state: Path, *words: str, stdin: str = "") -> str:
+    """What the device client prints when it is run to its end."""
+    process = await asyncio.create_subprocess_exec(
+        *_words(state, *words),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+        env=environment(),
+    )
+    async with asyncio.timeout(PATIENCE):
+        out, err = await process.communicate(stdin.encode())
+    assert process.returncode == 0, err.decode()
+    return out.decode()
+
+
+@asynccontextmanager
+async def running(state: Path, *words: str) -> AsyncIterator[RemoteDevice]:
+    """The device client with this state, for as long as the context lasts."""
+    process = await asyncio.create_subprocess_exec(
+        *_words(state, *words),
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        cwd=ROOT,
+        env=environment(),
+    )
+    device = RemoteDevice(process)
+    try:
+        yield device
+    finally:
+        await device.stop()
+
+
+@asynccontextmanager
+async def paired(state: Path, string: str, *words: str) -> AsyncIterator[RemoteDevice]:
+    """A device client that was given a console's pairing string, and dials it."""
+    await told(state, "--pair", "-", stdin=string)
+    async with running(state, *words) as device:
+        yield device
+
+
+async def stands(console: Console, name: str, *healths: Health, reason: str = "") -> Device:
+    """The device once its health is one of these, and `reason` is in why."""
+    async with asyncio.timeout(PATIENCE):
+        events = console.events()
+        while True:
+            for device in (await console.state()).devices:
+                if device.name == name and device.health in healths and reason in device.reason:
+                    return device
+            await anext(events)

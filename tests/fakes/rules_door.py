@@ -1,0 +1,353 @@
+"""The part of the fake door that is about the policy: its text, trials, explanations, grants, contracts.
+
+What tests use beyond the door:
+
+    console.policy_on_disk = "..."        # as if somebody edited the file beside the window
+    console.given = make_grants()         # older grants, newest first; `story` has five
+    console.definitions_before[device, key] = {...}     # the trusted definition; missing: it was not kept
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.aip.messages import ToolInfo
+from core.audit.entries import Entry, Kind
+from core.canonical import sha256_hex
+from core.errors import BadInput, ErrorCode, Refused
+from core.fleet.contracts import judge
+from core.fleet.models import Device, Risk, Tool
+from core.policy.checking import PolicyCheck, PolicyText, Trial, TrialRow, check_text
+from core.policy.constraints import Constraint
+from core.policy.grants import Grant, GrantBook, GrantTerms, scope_words
+from core.policy.models import Answer
+from core.policy.policy import Asked, Explanation, judge_call, question_of
+from core.policy.policy_file import PolicyFile, parse_policy
+from core.policy.rule_book import RuleBook
+from core.service.console import ContractChange, PolicyStatus
+from tests.fakes.fleet_data import CHANGED_KEY, NOW, ago
+from tests.fakes.journal_door import JournalDoor
+
+RULES = """# What may run without asking, and what never may.
+profile = "guarded"
+
+[[profiles]]
+tag = "prod"
+profile = "guarded"
+
+[[rule]]
+id = "no-recursive-delete"
+decision = "deny"
+tool = "shell_execute"
+reason = "Folders are emptied by hand, never recursively"
+  [rule.parameters.command]
+  pattern = "rm +-[a-z]*r"
+  [[rule.match]]
+  parameters = { command = "rm -rf /srv/spool" }
+  [[rule.not_match]]
+  parameters = { command = "rm /srv/spool/a.txt" }
+
+[[rule]]
+id = "two-for-production"
+decision = "ask"
+production = true
+risk = ">=high"
+approvers = 2
+evidence = ["before", "after"]
+reason = "High risk on production needs two operators"
+
+[[rule]]
+id = "spool-files"
+decision = "allow"
+device = ["scan-pc-*", "stock-pc-02"]
+tool = "write_file"
+reason = "The spool is rebuilt every night"
+  [rule.parameters.file_path]
+  below = "/srv/spool"
+  [[rule.match]]
+  device = "scan-pc-04"
+  parameters = { file_path = "/srv/spool/label.txt" }
+  [[rule.not_match]]
+  device = "scan-pc-04"
+  parameters = { file_path = "/srv/spool/../../etc/passwd" }
+
+[[rule]]
+id = "lab-by-day"
+decision = "allow"
+tag = "lab"
+tool = ["shell_execute", "launch_app"]
+risk = "<=medium"
+time = { days = ["mon", "tue", "wed", "thu", "fri"], from = "07:00", to = "19:00" }
+reason = "The lab is attended by day"
+
+[[rule]]
+id = "lab-reading"
+decision = "allow"
+tag = "lab"
+tool = "shell_execute"
+risk = "<=high"
+reason = "Harmless reading"
+  [rule.parameters.command]
+  one_of = ["uptime", "df -h", "systemctl status"]
+"""
+
+_LABEL = {"file_path": "/srv/spool/label.txt", "content": "x"}
+# device, tool, arguments, what was said then, what a person answered, how many of the kind
+_PAST: list[tuple[str, str, dict[str, Any], str, str, int]] = [
+    (
+        "scan-pc-04",
+        "write_file",
+        {"file_path": "/srv/spool/label.txt", "content": "x"},
+        "ask",
+        "approved",
+        24,
+    ),
+    ("scan-pc-05", "write_file", {"file_path": "/srv/spool/old.txt", "content": ""}, "ask", "denied", 3),
+    ("stock-pc-02", "write_file", {"file_path": "/etc/motd", "content": "hello"}, "ask", "approved", 2),
+    ("build-lnx-03", "shell_execute", {"command": "rm -rf $CACHE/*"}, "ask", "denied", 1),
+    ("lab-lnx-01", "shell_execute", {"command": "rm -r /tmp/build"}, "ask", "approved", 2),
+    ("lab-lnx-02", "shell_execute", {"command": "systemctl status"}, "ask", "approved", 11),
+    ("db-primary", "shell_execute", {"command": "sudo systemctl restart postgres"}, "ask", "approved", 4),
+    ("edge-gw-11", "screenshot", {}, "allow", "", 160),
+    ("lab-lnx-04", "get_system_info", {}, "allow", "", 231),
+]
+
+
+def _grant(number: int, tool: str, *, device: str, actor: str, given: float, **more: Any) -> Grant:
+    terms = GrantTerms(
+        id=f"g-{number:04}-c0ffee",
+        approval=f"a-{number:04}",
+        author="harbour",
+        devices=[device],
+        tool_key=f"action::{tool}",
+        contract=sha256_hex(tool.encode()),
+        actors=[actor],
+        arguments=more.pop("arguments", {}),
+        risk=more.pop("risk", Risk.MEDIUM),
+        run=more.pop("run", None),
+        uses=more.pop("uses", None),
+        expires=more.pop("expires", ago(-9 * 3600)),
+    )
+    return Grant(terms=terms, given_at=ago(given), words=scope_words(terms), **more)
+
+
+def make_grants() -> list[Grant]:
+    """Five grants in every state: in use, nearly used up, of one run, ended, revoked."""
+    spool = {"file_path": Constraint(below="/srv/spool"), "content": "any"}
+    line: dict[str, Any] = {"command": Constraint(equals="systemctl status printer")}
+    agent, clerk = "agent:night-shift", "agent:clerk"
+    return [
+        _grant(31, "write_file", device="stock-pc-02", actor=clerk, given=5400, used=14,
+               arguments=spool, last_used_at=ago(240)),
+        _grant(30, "shell_execute", device="label-win-02", actor=agent, given=9000, used=4,
+               arguments=line, uses=5, last_used_at=ago(1900)),
+        _grant(27, "launch_app", device="scan-pc-*", actor=clerk, given=20_000, run="r-0417",
+               arguments={"name": Constraint(one_of=["scan", "viewer"])}),
+        _grant(22, "shell_execute", device="lab-lnx-01", actor=agent, given=90_000, used=3, over=True,
+               arguments=line, uses=3, last_used_at=ago(70_000)),
+        _grant(19, "write_file", device="db-primary", actor=agent, given=180_000, over=True,
+               arguments=spool, risk=Risk.HIGH, expires=ago(100_000), revoked_at=ago(150_000),
+               revoked_by="operator:harbour", used=1, last_used_at=ago(170_000)),
+    ]  # fmt: skip
+
+
+class RulesDoor(JournalDoor):
+    """Rules are judged by the real policy; the past is invented."""
+
+    devices: dict[str, Device]
+    tools_of: dict[str, list[Tool]]
+    policy: PolicyStatus
+    policy_on_disk: str = RULES
+    _given: list[Grant] | None = None
+    _before: dict[tuple[str, str], dict[str, Any]] | None = None
+
+    def tool_named(self, device: str, tool: str) -> Tool:
+        """A device's tool by its name."""
+        raise NotImplementedError
+
+    def write(self, kind: Kind, actor: str, **fields: Any) -> Entry:
+        """Add a journal entry."""
+        raise NotImplementedError
+
+    def _device(self, name: str) -> Device:
+        raise NotImplementedError
+
+    def _tell_control(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def given(self) -> list[Grant]:
+        """Grants that were there before, newest first; change the list to change them."""
+        if self._given is None:
+            self._given = []
+        return self._given
+
+    @given.setter
+    def given(self, grants: list[Grant]) -> None:
+        self._given = list(grants)
+
+    @property
+    def definitions_before(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """Trusted definitions of changed tools by device and tool key."""
+        if self._before is None:
+            self._before = {}
+            for device, tools in self.tools_of.items():
+                for tool in tools:
+                    if tool.tool_key == CHANGED_KEY:
+                        self._before[device, CHANGED_KEY] = _trusted(tool)
+        return self._before
+
+    def judge_changed_tools(self) -> None:
+        """Let the changed tools have the contracts that the real console would give them."""
+        for device, tools in self.tools_of.items():
+            for place, tool in enumerate(tools):
+                if tool.tool_key == CHANGED_KEY:
+                    self.definitions_before[device, CHANGED_KEY] = _trusted(tool)
+                    claims = {"readOnlyHint": False, "destructiveHint": True}
+                    tool = tool.model_copy(update={"annotations": claims})
+                    contract = judge(ToolInfo.model_validate(_definition(tool)), ours=False)
+                    tools[place] = tool.model_copy(update={"contract": contract})
+
+    async def policy_text(self) -> PolicyText:
+        await self._step("policy_text")
+        text = self.policy_on_disk
+        return PolicyText(
+            text=text, path=self.policy.path, digest=sha256_hex(text.encode()), problem=self.policy.problem
+        )
+
+    async def check_policy(self, text: str) -> PolicyCheck:
+        await self._step("check_policy")
+        return check_text(text)
+
+    async def try_policy(self, text: str, limit: int = 200) -> Trial:
+        await self._step("try_policy")
+        return self._trial(parse_policy(text), limit)
+
+    def _trial(self, file: PolicyFile, limit: int) -> Trial:
+        book, grants = RuleBook(file.rules, file.line_numbers), GrantBook()
+        counts = dict.fromkeys(Answer, 0)
+        rows: list[TrialRow] = []
+        against = number = 0
+        for device, tool, parameters, was, human, many in _PAST:
+            if device not in self.devices:
+                continue
+            decision = judge_call(
+                self._asked(device, tool, parameters, "agent:night-shift"), file, book, grants
+            )
+            counts[decision.answer] += many
+            if decision.answer is Answer.ALLOW and human == "denied":
+                against += many
+            for _ in range(many if decision.answer is not Answer(was) else 0):
+                number += 1
+                rows.append(
+                    TrialRow(
+                        seq=18_204 - 17 * number, time=ago(400 + 613 * number), call_id=f"c-{number:04}",
+                        device=device, tool=tool, actor="agent:night-shift", summary=decision.summary,
+                        was=Answer(was), now=decision.answer, human=human,
+                        rule=decision.rules[0].id if decision.rules else "",
+                    )
+                )  # fmt: skip
+        looked = sum(counts.values())
+        return Trial(
+            looked_at=looked, commands=looked + 7, skipped=7, allowed=counts[Answer.ALLOW],
+            asked=counts[Answer.ASK], denied=counts[Answer.DENY], changed=len(rows),
+            allowed_but_denied_by_human=against, rows=rows[:limit], took_s=0.412,
+        )  # fmt: skip
+
+    def _asked(self, device: str, tool: str, parameters: dict[str, Any], actor: str) -> Asked:
+        known = self.devices[device]
+        found = self.tool_named(device, tool)
+        return Asked(
+            device=known, tool=found, parameters=parameters, shown=parameters, actor=actor,
+            moment=NOW.replace(hour=11).astimezone(),
+        )  # fmt: skip
+
+    async def save_policy(self, text: str, digest: str) -> PolicyStatus:
+        await self._step("save_policy")
+        found = check_text(text)
+        if not found.ok:
+            raise BadInput(f"The policy was not saved: {found.problems[0].message}")
+        if sha256_hex(self.policy_on_disk.encode()) != digest:
+            raise Refused(
+                "policy.toml was changed by somebody else meanwhile; compare with it before you save.",
+                ErrorCode.APPROVAL_INVALID,
+            )
+        self.policy_on_disk = text
+        profile = parse_policy(text).profile
+        self.policy = self.policy.model_copy(update={"profile": profile, "problem": ""})
+        self.write(Kind.POLICY_SAVED, "operator:harbour", body={"before": digest, "rules": found.rules})
+        self._tell_control()
+        return self.policy
+
+    async def explanation(
+        self, device: str, tool: str, parameters: dict[str, Any], actor: str = ""
+    ) -> Explanation:
+        await self._step("explanation")
+        self._device(device)
+        file = parse_policy(self.policy_on_disk)
+        book, grants = RuleBook(file.rules, file.line_numbers), GrantBook()
+        for grant in reversed(self.given):
+            if not grant.over:
+                contract = self.tool_named(device, tool).contract.digest
+                grants.add(grant.terms.model_copy(update={"contract": contract}))
+        asked = self._asked(device, tool, parameters, actor or "operator:harbour")
+        decision = judge_call(asked, file, book, grants)
+        question = question_of(asked, decision.risk)
+        return Explanation(
+            decision=decision, near=book.near(question), near_grants=grants.near(question, None)
+        )
+
+    async def grants(self) -> list[Grant]:
+        await self._step("grants")
+        book: GrantBook | None = getattr(self, "grant_book", None)
+        return [*(book.all() if book is not None else []), *self.given]
+
+    async def revoke_grant(self, grant: str) -> Grant:
+        await self._step("revoke_grant")
+        book: GrantBook | None = getattr(self, "grant_book", None)
+        if book is not None and any(one.terms.id == grant for one in book.all()):
+            return book.revoke(grant, "operator:harbour")
+        for place, one in enumerate(self.given):
+            if one.terms.id == grant:
+                changes = {"revoked_at": ago(0), "revoked_by": "operator:harbour", "over": True}
+                self.given[place] = one.model_copy(update=changes)
+                self.write(Kind.GRANT_REVOKED, "operator:harbour", body={"grant": grant})
+                return self.given[place]
+        raise BadInput(f"No grant has the id {grant}.", ErrorCode.NOT_FOUND)
+
+    async def contract_change(self, device: str, tool_key: str) -> ContractChange:
+        await self._step("contract_change")
+        tool = next((one for one in self.tools_of[device] if one.tool_key == tool_key), None)
+        if tool is None:
+            raise BadInput(f"{device} has no tool {tool_key!r}.", ErrorCode.UNKNOWN_TOOL)
+        before, after = self.definitions_before.get((device, tool_key)), _definition(tool)
+        changed = [] if before is None else [key for key in after if before.get(key) != after[key]]
+        return ContractChange(device=device, tool_key=tool_key, before=before, after=after, changed=changed)
+
+
+def _definition(tool: Tool) -> dict[str, Any]:
+    return {
+        "tool_key": tool.tool_key,
+        "tool_name": tool.tool_name,
+        "tool_type": tool.tool_type,
+        "namespace": tool.namespace,
+        "title": tool.title,
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+        "output_schema": tool.output_schema,
+        "annotations": tool.annotations,
+    }
+
+
+def _trusted(tool: Tool) -> dict[str, Any]:
+    """The definition before it changed: fewer arguments, other words."""
+    before = _definition(tool)
+    schema = dict(tool.input_schema)
+    arguments = dict(schema.get("properties", {}))
+    if arguments:
+        arguments.pop(list(arguments)[-1])
+    arguments["dry_run"] = {"type": "boolean", "default": True, "description": "Only say what would be done"}
+    before["input_schema"] = {**schema, "properties": arguments}
+    before["description"] = tool.description.partition(" New since")[0]
+    before["annotations"] = {"readOnlyHint": False, "destructiveHint": False}
+    return before

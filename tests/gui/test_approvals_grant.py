@@ -1,0 +1,249 @@
+"""Approve for…: the scope is shown whole before it is signed, begins narrow, and holds no secret."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.event_loop import run_on_qt
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.approvals.grant_draft import Breadth, also_covered, narrowest, scope_lines, terms_of
+from app.screens.approvals.grant_sheet import GrantSheet
+from app.screens.approvals.screen import ApprovalsScreen
+from core.errors import Refused
+from core.home import Home
+from core.policy.grants import uncovered_request
+from core.policy.models import Approval, ApprovalState
+from core.policy.operator_keys import create_operator_key
+from core.statements import verify_signature
+from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk
+from tests.fakes.console import FakeConsole
+from tests.fakes.window import play as play_window
+from tests.fakes.window import seen
+
+Story = Callable[[ApprovalsDesk], Awaitable[None]]
+Play = Callable[..., None]
+KEYS = Qt.Key
+CTRL = Qt.KeyboardModifier.ControlModifier
+
+
+@pytest.fixture
+def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
+    """Plays a story on a screen of its own."""
+
+    def run(story: Story, **how: Any) -> None:
+        async def whole() -> None:
+            async with open_desk(tmp_path / "home", **how) as desk:
+                await story(desk)
+
+        run_on_qt(qapp, whole())
+
+    return run
+
+
+def press(desk: ApprovalsDesk, key: Qt.Key, modifier: Qt.KeyboardModifier | None = None) -> None:
+    """A key to whatever has the focus in the window."""
+    target = desk.screen.focusWidget() or desk.screen
+    QTest.keyClick(target, key, modifier or Qt.KeyboardModifier.NoModifier)
+
+
+def write(number: int, path: str = "/srv/a/x.txt", **more: Any) -> Approval:
+    parameters = {"file_path": path, "content": f"text {number}"}
+    return make_approval(number, tool="write_file", parameters=parameters, **more)
+
+
+async def sheet_of(desk: ApprovalsDesk) -> GrantSheet:
+    await desk.guard_over()
+    press(desk, KEYS.Key_G)
+    sheet = next(iter(desk.screen.findChildren(GrantSheet)))
+    assert sheet.isVisible()
+    return sheet
+
+
+def given(desk: ApprovalsDesk) -> list[Any]:
+    return desk.console.grant_book.all()
+
+
+def test_a_draft_begins_with_this_device_this_asker_and_every_argument_as_it_is() -> None:
+    one = write(1, run="r-1")
+    terms = terms_of(narrowest(one), "harbour")
+    assert terms.devices == ["lab-lnx-01"]
+    assert terms.actors == ["agent:clerk"]
+    assert also_covered(terms, [one, write(2), write(1, device="lab-lnx-02", id="a-2")]) == []
+    for other in ("/srv/a/y.txt", "/srv/a/x.txt "):
+        changed = write(1, path=other)
+        faults = uncovered_request(
+            terms, changed.request, actor="agent:clerk", run=None, risk=changed.decision.risk
+        )
+        assert faults == ["file_path is not as granted"]
+
+
+def test_a_secret_is_never_part_of_a_draft() -> None:
+    with pytest.raises(Refused, match="secret"):
+        narrowest(make_approval(1, parameters={"password": {"$secret": "ab"}}))
+
+
+def test_the_scope_says_every_part_of_it() -> None:
+    words = "\n".join(scope_lines(terms_of(narrowest(write(1)), "harbour")))
+    for part in ("lab-lnx-01", "agent:clerk", "file_path", "content", "medium", "As often", "Until"):
+        assert part in words
+
+
+def test_the_sheet_shows_what_would_be_signed_and_signs_exactly_that(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        sheet = await sheet_of(desk)
+        assert "file_path is '/srv/a/x.txt'" in sheet.lines.text()
+        sheet.row("content").widen(Breadth.ANY)
+        sheet.row("file_path").widen(Breadth.BELOW)
+        assert sheet.row("file_path").field.text() == "/srv/a"
+        assert "content may be anything" in sheet.lines.text()
+        assert "file_path is below /srv/a" in sheet.lines.text()
+        assert "would also cover 1 request" in sheet.covers.text()
+        shown = sheet.terms
+        QTest.mouseClick(sheet.approve, Qt.MouseButton.LeftButton)
+        await desk.until(lambda: given(desk))
+        terms = given(desk)[0].terms
+        assert terms.arguments == shown.arguments if shown is not None else False
+        assert terms.devices == ["lab-lnx-01"]
+        assert desk.console.queue["a-0001"].state is ApprovalState.APPROVED
+        assert desk.console.queue["a-0002"].state is ApprovalState.WAITING
+
+    play(story, requests=[write(1), write(2, path="/srv/a/y.txt"), write(3, path="/etc/passwd")])
+
+
+def test_a_grant_is_signed_by_the_unlocked_key(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        terms = terms_of(narrowest(desk.shown()), "harbour")
+        signed = desk.nav.keys.sign_grant(terms)
+        operator = desk.nav.keys.operator
+        assert operator is not None
+        assert verify_signature(signed.terms, signed.signature, operator.public_key)
+
+    play(story, requests=[write(1)])
+
+
+def test_for_this_run_everything_is_exact_and_bound_to_the_run(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        sheet = await sheet_of(desk)
+        sheet.devices.setText("*")
+        sheet.row("content").widen(Breadth.ANY)
+        sheet.scope.choose("run")
+        sheet.scope.chosen.emit("run")
+        assert sheet.devices.text() == "lab-lnx-01"
+        assert "Only in run r-7" in sheet.lines.text()
+        assert "anything" not in sheet.lines.text()
+        QTest.mouseClick(sheet.approve, Qt.MouseButton.LeftButton)
+        await desk.until(lambda: given(desk))
+        assert given(desk)[0].terms.run == "r-7"
+
+    play(story, requests=[write(1, run="r-7")])
+
+
+@pytest.mark.parametrize(
+    ("breadth", "text", "words"),
+    [
+        (Breadth.BELOW, "relative", "absolute folder"),
+        (Breadth.PATTERN, "(", "pattern"),
+        (Breadth.ONE_OF, "other.txt", "would not cover this request"),
+        (Breadth.BELOW, "/etc", "would not cover this request"),
+    ],
+)
+def test_words_that_make_no_scope_are_said_and_not_signed(
+    play: Play, breadth: Breadth, text: str, words: str
+) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        sheet = await sheet_of(desk)
+        sheet.row("file_path").widen(breadth, text)
+        assert words in sheet._problem.text()
+        assert not sheet.approve.isEnabled()
+        QTest.mouseClick(sheet.approve, Qt.MouseButton.LeftButton)
+        assert "decide" not in desk.console.asked
+
+    play(story, requests=[write(1)])
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        make_approval(1, parameters={"command": "x", "password": {"$secret": "ab" * 32}}),
+        make_approval(1, approvers=2),
+        make_approval(1, risk="critical", parameters={"command": "x"}),
+    ],
+    ids=["secret", "several", "critical"],
+)
+def test_what_must_not_be_remembered_is_refused_in_words(play: Play, request_: Approval) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        press(desk, KEYS.Key_G)
+        assert not desk.screen.findChildren(GrantSheet)
+        assert desk.screen.bar.grant.accessibleDescription()
+
+    play(story, requests=[request_])
+
+
+def test_high_risk_wants_its_end_seen_before_anything_is_remembered(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        sheet = await sheet_of(desk)
+        assert not sheet.approve.isEnabled()
+        assert "scroll to the end" in sheet._problem.text()
+
+    long = "\n".join(f"echo {n}" for n in range(80))
+    play(story, requests=[make_approval(1, risk="high", parameters={"command": long})])
+
+
+def test_software_that_presses_the_sheets_button_remembers_nothing_of_high_risk(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        await desk.until(lambda: desk.screen.card.end_was_seen)
+        sheet = await sheet_of(desk)
+        sheet.approve.click()
+        assert "not accepted" in sheet._problem.text()
+        assert "decide" not in desk.console.asked
+
+    play(story, requests=[make_approval(1, risk="high", parameters={"command": "x"})])
+
+
+def test_a_letter_in_a_text_field_is_a_letter(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.screen.bar.open_reason()
+        QTest.keyClicks(desk.screen.bar.reason, "beg dfjk")
+        assert desk.screen.bar.reason.text() == "beg dfjk"
+        assert not desk.screen.findChildren(GrantSheet)
+        assert desk.shown().id == "a-0001"
+
+    play(story, requests=[write(1), write(2)])
+
+
+def test_in_the_window_the_chord_answers_the_sheet_and_not_the_card_below(
+    theme: Theme, tmp_path: Path
+) -> None:
+    key = create_operator_key(Home(tmp_path).create(), "harbour", None)
+    console = FakeConsole(operators=[key.operator])
+    console.queue["a-0001"] = write(1)
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("approvals")
+        screen = desk.window.current
+        assert isinstance(screen, ApprovalsScreen)
+        await seen(lambda: desk.keys.unlocked and screen.bar.grant.isEnabled())
+        desk.window.activateWindow()
+        screen.bar.press_grant()
+        sheet = next(iter(desk.window.findChildren(GrantSheet)))
+        await seen(sheet.devices.hasFocus)
+        QTest.keyClicks(sheet.devices, " egdfjk")
+        assert sheet.devices.text().endswith(" egdfjk")
+        sheet.devices.setText("lab-lnx-01")
+        QTest.keyClick(sheet.devices, KEYS.Key_Return, CTRL)
+        await seen(lambda: console.grant_book.all())
+        assert console.asked.count("decide") == 1
+
+    play_window(theme, tmp_path, console, scenario)

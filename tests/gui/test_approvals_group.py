@@ -1,0 +1,206 @@
+"""Requests that differ in nothing but the device: one card, one act, one signature for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.event_loop import run_on_qt
+from app.look.theme import Theme
+from app.screens.approvals.likeness import Likeness, device_words
+from core.errors import JournalUnavailable
+from core.policy.models import Approval, ApprovalState
+from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk
+
+Story = Callable[[ApprovalsDesk], Awaitable[None]]
+Play = Callable[..., None]
+KEYS = Qt.Key
+CTRL = Qt.KeyboardModifier.ControlModifier
+
+
+@pytest.fixture
+def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
+    """Plays a story on a screen of its own."""
+
+    def run(story: Story, **how: Any) -> None:
+        async def whole() -> None:
+            async with open_desk(tmp_path / "home", **how) as desk:
+                await story(desk)
+
+        run_on_qt(qapp, whole())
+
+    return run
+
+
+def press(desk: ApprovalsDesk, key: Qt.Key, modifier: Qt.KeyboardModifier | None = None) -> None:
+    """A key to whatever has the focus in the window."""
+    target = desk.screen.focusWidget() or desk.screen
+    QTest.keyClick(target, key, modifier or Qt.KeyboardModifier.NoModifier)
+
+
+def alike(number: int, **changes: Any) -> Approval:
+    """A request for the same thing on device `number`."""
+    parameters = changes.pop("parameters", {"command": "uptime"})
+    device = changes.pop("device", f"lab-lnx-{number:02}")
+    return make_approval(number, device=device, parameters=parameters, summary="Runs uptime", **changes)
+
+
+def states(desk: ApprovalsDesk) -> list[ApprovalState]:
+    return [one.state for one in desk.console.queue.values()]
+
+
+def groups_of(*approvals: Approval, held: tuple[str, ...] = ()) -> list[list[str]]:
+    return [[one.id for one in group.members] for group in Likeness().groups(approvals, held)]
+
+
+def test_alike_is_same_tool_contract_arguments_risk_and_asker_on_different_devices() -> None:
+    one = alike(1)
+    other = alike(2)
+    assert groups_of(one, other) == [["a-0001", "a-0002"]]
+    for different in (
+        alike(2, parameters={"command": "uptime "}),
+        alike(2, risk="high"),
+        alike(2, actor="operator:anna"),
+        alike(2, run="r-0002"),
+        alike(2, production=True),
+        alike(2, said="Trust me."),
+        alike(2, approvers=2),
+        alike(2, tool="shell_execute_read"),
+        alike(2, device="lab-lnx-01"),
+        other.model_copy(update={"request": other.request.model_copy(update={"contract": "d" * 64})}),
+    ):
+        assert groups_of(one, different) == [["a-0001"], ["a-0002"]]
+
+
+def test_nothing_joins_the_group_of_a_card_that_is_read() -> None:
+    found = groups_of(alike(1), alike(2), alike(3), held=("a-0001", "a-0002"))
+    assert found == [["a-0001", "a-0002"], ["a-0003"]]
+
+
+def test_a_range_names_no_device_that_is_not_in_it() -> None:
+    assert device_words(["lab-lnx-03", "lab-lnx-01", "lab-lnx-02"]) == "lab-lnx-01 … 03"
+    assert device_words(["lab-lnx-01", "lab-lnx-02", "lab-lnx-04"]) == "lab-lnx-01 and 2 more"
+    assert device_words(["a", "b"]) == "a and b"
+
+
+def test_one_act_signs_one_statement_for_each_member(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        assert desk.screen.queue.model.ids == ["a-0001"]
+        assert "5 alike" in desk.screen.queue.model.data(desk.screen.queue.model.index(0))
+        assert "5 in 1 card" in desk.screen.queue.head.detail.text()
+        listed = desk.screen.card.group.box.toPlainText()
+        assert all(f"lab-lnx-{number:02}" in listed for number in range(1, 6))
+        await desk.until(desk.screen.bar.approve.isEnabled)
+        assert desk.screen.bar.approve.text() == "Approve all 5 once"
+        press(desk, KEYS.Key_Return, CTRL)
+        await desk.until(lambda: set(states(desk)) == {ApprovalState.APPROVED})
+        signed = [one.signed[0] for one in desk.console.queue.values()]
+        assert len({one.statement.request_digest for one in signed}) == 5
+        assert len({one.signature for one in signed}) == 5
+
+    play(story, requests=[alike(number) for number in range(1, 6)])
+
+
+@pytest.mark.parametrize("risk", ["medium", "high"])
+def test_no_group_is_approved_before_its_last_device_was_seen(play: Play, risk: str) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        box, bar = desk.screen.card.group.box, desk.screen.bar
+        assert not box.end_was_seen
+        assert not bar.approve.isEnabled()
+        press(desk, KEYS.Key_Return, CTRL)
+        assert "decide" not in desk.console.asked
+        box.verticalScrollBar().setValue(box.verticalScrollBar().maximum())
+        await desk.until(bar.approve.isEnabled)
+
+    play(story, requests=[alike(number, risk=risk) for number in range(1, 30)])
+
+
+def test_mixed_risk_asks_one_by_one(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        assert desk.screen.queue.model.ids == ["a-0002", "a-0001"]
+        assert desk.screen.card.group.isHidden()
+
+    play(story, requests=[alike(1), alike(2, risk="high")])
+
+
+def test_a_critical_group_wants_every_name_typed(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        bar = desk.screen.bar
+        await desk.until(lambda: desk.screen.card.end_was_seen)
+        bar.name_field.setText("lab-lnx-01")
+        assert not bar.approve.isEnabled()
+        bar.name_field.setText("lab-lnx-01 lab-lnx-02")
+        assert bar.approve.isEnabled()
+
+    play(story, requests=[alike(1, risk="critical"), alike(2, risk="critical")])
+
+
+def test_one_that_comes_meanwhile_waits_beside_the_open_group(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.console.request(alike(3))
+        await desk.until(lambda: "a-0003" in desk.screen.queue.model.ids)
+        assert [one.id for one in desk.screen.card.others] == ["a-0002"]
+        assert not desk.screen.bar.guarded
+        press(desk, KEYS.Key_Return, CTRL)
+        await desk.until(lambda: states(desk).count(ApprovalState.APPROVED) == 2)
+        assert desk.console.queue["a-0003"].state is ApprovalState.WAITING
+
+    play(story, requests=[alike(1), alike(2)])
+
+
+def test_a_member_that_was_answered_elsewhere_is_not_signed(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        gone = desk.console.queue["a-0002"].model_copy(update={"state": ApprovalState.DENIED})
+        desk.console.request(gone)
+        await desk.until(lambda: len(desk.screen.card.others) == 1)
+        assert "lab-lnx-02" not in desk.screen.card.group.box.toPlainText()
+        await desk.until(desk.screen.bar.approve.isEnabled)
+        press(desk, KEYS.Key_Return, CTRL)
+        await desk.until(lambda: states(desk).count(ApprovalState.APPROVED) == 2)
+        assert desk.console.asked.count("decide") == 2
+
+    play(story, requests=[alike(1), alike(2), alike(3)])
+
+
+def test_what_of_a_group_is_refused_is_said_and_still_waits(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        await desk.until(desk.screen.bar.approve.isEnabled)
+        desk.console.fail_next["decide"] = JournalUnavailable("The disk is full.")
+        press(desk, KEYS.Key_Return, CTRL)
+        await desk.until(desk.screen.bar.error.isVisible)
+        assert "2 of 3 answers were taken. Not on lab-lnx-02" in desk.screen.bar.error.words()
+        assert desk.console.queue["a-0002"].state is ApprovalState.WAITING
+
+    play(story, requests=[alike(1), alike(2), alike(3)])
+
+
+def test_a_denial_with_its_reason_goes_to_every_member(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        press(desk, KEYS.Key_D)
+        QTest.keyClicks(desk.screen.bar.reason, "Not today")
+        QTest.keyClick(desk.screen.bar.reason, KEYS.Key_Return)
+        await desk.until(lambda: set(states(desk)) == {ApprovalState.DENIED})
+        assert {one.reason for one in desk.console.queue.values()} == {"Not today"}
+
+    play(story, requests=[alike(1), alike(2)])
+
+
+def test_every_request_of_a_group_stands_still_while_it_is_read(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.until(lambda: all(one.paused for one in desk.console.queue.values()))
+
+    play(story, requests=[alike(1), alike(2)])

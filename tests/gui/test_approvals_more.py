@@ -1,0 +1,292 @@
+"""Edits, a second operator at the same console, helpers, the meter, and the note in the tray."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.event_loop import run_on_qt
+from app.look.theme import Theme
+from app.screens.approvals.edit_sheet import EditSheet
+from app.screens.approvals.edited_part import arguments_text, changed_names
+from app.screens.approvals.second_sheet import SecondSheet
+from app.screens.base import OpenApproval
+from app.shell.tray import Tray, note_words
+from core.errors import DeviceError
+from core.policy.before_deciding import Helper
+from core.policy.models import ApprovalState
+from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk
+
+PHRASE = "a long passphrase"
+Story = Callable[[ApprovalsDesk], Awaitable[None]]
+Play = Callable[..., None]
+KEYS = Qt.Key
+CTRL = Qt.KeyboardModifier.ControlModifier
+
+
+@pytest.fixture
+def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
+    """Plays a story on a screen of its own."""
+
+    def run(story: Story, **how: Any) -> None:
+        async def whole() -> None:
+            async with open_desk(tmp_path / "home", **how) as desk:
+                await story(desk)
+
+        run_on_qt(qapp, whole())
+
+    return run
+
+
+def press(desk: ApprovalsDesk, key: Qt.Key, modifier: Qt.KeyboardModifier | None = None) -> None:
+    """A key to whatever has the focus in the window."""
+    target = desk.screen.focusWidget() or desk.screen
+    QTest.keyClick(target, key, modifier or Qt.KeyboardModifier.NoModifier)
+
+
+async def edit_of(desk: ApprovalsDesk) -> EditSheet:
+    await desk.guard_over()
+    press(desk, KEYS.Key_E)
+    await desk.until(lambda: desk.screen.findChildren(EditSheet))
+    return next(iter(desk.screen.findChildren(EditSheet)))
+
+
+async def second_of(desk: ApprovalsDesk) -> SecondSheet:
+    await desk.guard_over()
+    QTest.mouseClick(desk.screen.bar.second, Qt.MouseButton.LeftButton)
+    return next(iter(desk.screen.findChildren(SecondSheet)))
+
+
+# Edit, then approve
+
+
+def test_an_edit_ends_the_request_and_shows_the_new_one_with_what_was_changed(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        sheet = await edit_of(desk)
+        assert not sheet.answer("ask").isEnabled()
+        sheet.form.set_value({"command": "echo harmless", "timeout": 20})
+        sheet.show_versions()
+        assert sheet.versions.head.hint.text() == "command"
+        QTest.mouseClick(sheet.answer("ask"), Qt.MouseButton.LeftButton)
+        await desk.until(lambda: desk.shown().edited_from == "a-0001")
+        assert desk.console.queue["a-0001"].state is ApprovalState.EDITED
+        card = desk.screen.card
+        assert b"echo harmless" in card.bytes.box.exact_bytes
+        assert "changed the arguments" in card.banner.words()
+        await desk.until(card.edited.isVisible)
+        assert desk.screen.bar.guarded
+        assert "decide" not in desk.console.asked
+        assert desk.shown().request.digest != desk.console.queue["a-0001"].request.digest
+
+    play(story, requests=[make_approval(1), make_approval(2)])
+
+
+def test_an_edit_that_is_refused_says_so_and_the_request_still_waits(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        sheet = await edit_of(desk)
+        desk.console.fail_next["edit_approval"] = DeviceError("lab-lnx-01 is offline.")
+        sheet.form.set_value({"command": "true"})
+        sheet.show_versions()
+        sheet.answer("ask").click()
+        await desk.until(lambda: "offline" in sheet._problem.text())
+        assert desk.console.queue["a-0001"].state is ApprovalState.WAITING
+
+    play(story, requests=[make_approval(1)])
+
+
+def test_a_request_with_a_masked_secret_cannot_be_edited(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        press(desk, KEYS.Key_E)
+        assert "secret" in desk.screen.bar.edit.accessibleDescription()
+        assert "tools" not in desk.console.asked[desk.console.asked.index("helpers") + 1 :]
+
+    play(story, requests=[make_approval(1, parameters={"command": {"$secret": "ab" * 32}})])
+
+
+def test_both_versions_are_told_apart_by_value_and_presence() -> None:
+    assert changed_names({"a": 1, "b": 2}, {"a": 1, "b": "2", "c": None}) == ["b", "c"]
+    assert arguments_text({"b": "x\ny", "a": 1}) == "a: 1\nb:\n  x\n  y\n"
+
+
+# Several approvers
+
+
+def test_the_first_of_two_leaves_the_card_open_for_another(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        bar = desk.screen.bar
+        assert bar.slots.words() == "0 of 2, needs 2 operators"
+        press(desk, KEYS.Key_Return, CTRL)
+        await desk.until(lambda: desk.shown().approved_by == ["harbour"])
+        assert bar.slots.words() == "1 of 2, needs another operator"
+        assert not bar.approve.isVisible()
+        assert desk.console.queue["a-0001"].state is ApprovalState.WAITING
+        press(desk, KEYS.Key_Return, CTRL)
+        assert desk.console.asked.count("decide") == 1
+
+    play(story, requests=[make_approval(1, approvers=2)], second=PHRASE)
+
+
+def test_another_operator_approves_once_and_their_key_is_forgotten(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        sheet = await second_of(desk)
+        assert [sheet.who.itemData(n) for n in range(sheet.who.count())] == ["anna"]
+        QTest.keyClicks(sheet.secret, "wrong words")
+        QTest.keyClick(sheet.secret, KEYS.Key_Return)
+        await desk.until(lambda: "passphrase" in sheet._problem.text())
+        assert "decide" not in desk.console.asked
+        sheet.secret.clear()
+        QTest.keyClicks(sheet.secret, PHRASE)
+        QTest.keyClick(sheet.secret, KEYS.Key_Return)
+        await desk.until(lambda: desk.console.queue["a-0001"].state is ApprovalState.APPROVED)
+        assert desk.console.queue["a-0001"].approved_by == ["harbour", "anna"]
+        assert desk.nav.keys.unlocked == "harbour"
+
+    play(story, requests=[make_approval(1, approvers=2, approved_by=["harbour"])], second=PHRASE)
+
+
+def test_the_asker_is_told_that_they_do_not_count(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        bar = desk.screen.bar
+        assert not bar.approve.isVisible()
+        assert "you asked for this" in bar.hint.text()
+        press(desk, KEYS.Key_Return, CTRL)
+        assert "decide" not in desk.console.asked
+        sheet = await second_of(desk)
+        assert [sheet.who.itemData(n) for n in range(sheet.who.count())] == ["anna"]
+
+    play(story, requests=[make_approval(1, approvers=2, actor="operator:harbour")], second=PHRASE)
+
+
+def test_a_key_without_a_passphrase_does_not_stand_for_a_second_person(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        sheet = await second_of(desk)
+        assert sheet.who.count() == 0
+        assert not sheet.answer("approve").isEnabled()
+
+    play(story, requests=[make_approval(1, approvers=2, actor="operator:anna")], second=PHRASE)
+
+
+# Before you decide
+
+
+def test_b_leads_to_the_helpers_and_what_they_find_stands_below(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        listing = Helper(
+            id="h1", title="List what\u202e would match", device="lab-lnx-01", tool="x", parameters={}
+        )
+        desk.console.helpful["a-0001"] = [listing]
+        desk.console.answer_with["lab-lnx-01", "x"] = {"stdout": "a\u200bb\n"}
+        await desk.open(make_approval(1))
+        part = desk.screen.card.helpers
+        await desk.until(part.isVisible)
+        press(desk, KEYS.Key_B)
+        assert part.buttons[0].hasFocus()
+        assert "\u202e" not in part.buttons[0].text()
+        QTest.keyClick(part.buttons[0], KEYS.Key_Return)
+        await desk.until(lambda: part.found)
+        assert "aU+200Bb" in part.found[0].text.toPlainText()
+        assert desk.console.asked.count("run_helper") == 1
+        assert "decide" not in desk.console.asked
+
+    play(story)
+
+
+def test_a_helper_that_fails_says_why(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.open(make_approval(1))
+        part = desk.screen.card.helpers
+        await desk.until(lambda: part.buttons)
+        desk.console.fail_next["run_helper"] = DeviceError("lab-lnx-01 is offline.")
+        part.buttons[0].click()
+        await desk.until(lambda: part.found)
+        assert "offline" in part.found[0].words.text()
+        assert part.buttons[0].isEnabled()
+
+    play(story)
+
+
+# The meter
+
+
+def test_the_foot_says_how_decisions_were_made_and_warns(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        meter = desk.screen.queue.meter
+        assert meter.warning.isHidden()
+        desk.console.took_s = 0.4
+        await desk.guard_over()
+        desk.console.tired = "6 of 6 approvals took less than a second each."
+        press(desk, KEYS.Key_Return, CTRL)
+        await desk.until(meter.warning.isVisible)
+        assert "decided 1, approved 100 %" in meter.decided.text()
+        assert "less than a second" in meter.warning.text()
+
+    play(story, requests=[make_approval(1), make_approval(2)])
+
+
+# The tray
+
+
+class TrayWindow(QWidget):
+    """A window that notes what it was asked to show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[tuple[str, str]] = []
+
+    def open(self, screen: str, target: OpenApproval | None = None) -> None:
+        self.opened.append((screen, target.approval if target is not None else ""))
+
+    def raise_(self) -> None:
+        """The off-screen platform warns that it cannot."""
+
+
+class FakeIcon(QObject):
+    """What the desktop's tray was told."""
+
+    pressed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[tuple[str, str]] = []
+        self.waiting = 0
+
+    def say(self, title: str, words: str) -> None:
+        self.said.append((title, words))
+
+    def tell(self, waiting: int) -> None:
+        self.waiting = waiting
+
+
+def test_a_note_names_device_tool_and_risk_and_nothing_of_others_words() -> None:
+    one = make_approval(1, device="db-\u202eprimary", risk="critical", said="click allow", production=True)
+    title, words = note_words([one, make_approval(2)])
+    assert title == "Critical risk on db-[U+202E]primary"
+    assert words == "Production. shell_execute waits for an operator. 1 more came in with it."
+
+
+def test_the_note_opens_the_card_and_decides_nothing(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        icon, window = FakeIcon(), TrayWindow()
+        tray = Tray(window, desk.state, icon)  # type: ignore[arg-type]  # stand-ins for window and icon
+        desk.state.approvals_changed.emit()
+        assert icon.said == []
+        desk.console.request(make_approval(5, risk="high"))
+        await desk.until(lambda: icon.said)
+        assert icon.said[0][0] == "High risk on lab-lnx-01"
+        assert icon.waiting == 2
+        icon.pressed.emit()
+        assert window.opened == [("approvals", "a-0005")]
+        assert "decide" not in desk.console.asked
+        tray.deleteLater()
+        window.deleteLater()
+
+    play(story, requests=[make_approval(1)])

@@ -1,0 +1,258 @@
+"""What would change in a file and where a click would go: whole, and nothing in it invisible."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.components.diff_lines import shown_line
+from app.components.file_diff import Kind, diff_of, shows_all_of
+from app.event_loop import run_on_qt
+from app.look.theme import Theme
+from app.screens.approvals.ghost_place import place_plate
+from core.errors import DeviceError
+from core.policy.before_deciding import Preview, Region
+from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk
+from tests.fakes.pictures import desktop_png
+
+Story = Callable[[ApprovalsDesk], Awaitable[None]]
+Play = Callable[..., None]
+KEYS = Qt.Key
+CTRL = Qt.KeyboardModifier.ControlModifier
+
+
+@pytest.fixture
+def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
+    """Plays a story on a screen of its own."""
+
+    def run(story: Story, **how: Any) -> None:
+        async def whole() -> None:
+            async with open_desk(tmp_path / "home", **how) as desk:
+                await story(desk)
+
+        run_on_qt(qapp, whole())
+
+    return run
+
+
+def press(desk: ApprovalsDesk, key: Qt.Key, modifier: Qt.KeyboardModifier | None = None) -> None:
+    """A key to whatever has the focus in the window."""
+    target = desk.screen.focusWidget() or desk.screen
+    QTest.keyClick(target, key, modifier or Qt.KeyboardModifier.NoModifier)
+
+
+def write(content: str, **more: Any) -> Any:
+    parameters = {"file_path": "/etc/motd", "content": content, "mode": more.pop("mode", "overwrite")}
+    return make_approval(1, tool="write_file", parameters=parameters, summary="Overwrites motd", **more)
+
+
+def lines_of(before: str, after: str) -> list[str]:
+    signs = {Kind.SAME: " ", Kind.REMOVED: "-", Kind.ADDED: "+", Kind.FOLD: "@"}
+    return [f"{signs[line.kind]}{line.text}" for line in diff_of(before, after).lines]
+
+
+def test_lines_come_and_go_with_their_numbers_and_changed_words() -> None:
+    found = diff_of("a\nsize = 300\nz\n", "a\nsize = 600\nz\nnew\n")
+    assert found.words() == "2 lines added, 1 removed"
+    gone, come = found.lines[1], found.lines[2]
+    assert (gone.old, gone.new, come.old, come.new) == (2, None, None, 2)
+    assert [gone.text[start:end] for start, end in gone.changed] == ["300"]
+    assert [come.text[start:end] for start, end in come.changed] == ["600"]
+
+
+def test_what_is_the_same_and_far_away_is_folded_and_nothing_else() -> None:
+    before = "".join(f"{n}\n" for n in range(40))
+    after = before.replace("20\n", "twenty\n")
+    found = diff_of(before, after)
+    folds = [line for line in found.lines if line.kind is Kind.FOLD]
+    assert [len(fold.hidden) for fold in folds] == [17, 16]
+    assert folds[-1].at_end
+    assert sum(len(line.hidden) or 1 for line in found.lines) == 41
+
+
+def test_a_missing_line_end_and_other_line_ends_show() -> None:
+    assert diff_of("a\n", "a").lines[-1].no_end
+    assert shown_line(diff_of("a\n", "a\r\n").lines[-1]).text == "aU+000D"
+
+
+def test_a_hidden_character_in_a_file_is_written_out_and_marked() -> None:
+    shown = shown_line(diff_of("", "rm \u202e/tmp\u200b x\n").lines[0])
+    assert "\u202e" not in shown.text
+    assert [mark.name for mark in shown.marks] == ["U+202E", "U+200B"]
+
+
+def test_large_files_are_compared_in_no_time() -> None:
+    before = "".join(f"line {n}\n" for n in range(20_000))
+    after = "".join(f"other {n}\n" for n in range(20_000))
+    assert diff_of(before, after).added == 20_000
+    assert diff_of(before, before + "x\n").added == 1
+
+
+def test_a_preview_that_does_not_show_what_is_sent_is_known() -> None:
+    assert shows_all_of("new", "old", "new")
+    assert shows_all_of("new", "old", "oldnew")
+    assert not shows_all_of("evil", "old", "harmless")
+    assert not shows_all_of("evil", "old", "evil and more")
+    assert not shows_all_of("x", None, None)
+
+
+def test_a_file_request_shows_its_change_with_the_bytes_one_press_away(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        desk.console.files["lab-lnx-01", "/etc/motd"] = "one\ntwo\n"
+        await desk.open(write("one\n2\n"))
+        content = desk.screen.card.bytes
+        await desk.until(content.diff.isVisible)
+        assert content.head.title.text() == "What would change"
+        assert desk.screen.card.header.summary.text() == "Overwrites motd: 1 line added, 1 removed"
+        assert not content.box.isVisible()
+        content.views.chosen.emit("bytes")
+        assert content.box.isVisible()
+        assert content.box.exact_bytes == b"one\n2\n"
+        content.copy.click()
+        assert bytes(QApplication.clipboard().mimeData().data("application/octet-stream")) == b"one\n2\n"
+
+    play(story)
+
+
+def test_a_change_that_does_not_show_all_bytes_stays_behind_them(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        lie = Preview(kind="file", before="a\n", after="b\n", label="/etc/motd")
+        desk.console.previews["a-0001"] = lie
+        await desk.open(write("rm -rf /\n" * 40, risk="high"))
+        content = desk.screen.card.bytes
+        await desk.until(content.views.isVisible)
+        assert content.box.isVisible()
+        content.views.choose("unified")
+        content.views.chosen.emit("unified")
+        await desk.until(lambda: content.diff.view.end_was_seen)
+        assert not desk.screen.card.end_was_seen
+        assert not desk.screen.bar.approve.isEnabled()
+
+    play(story)
+
+
+def test_a_file_that_could_not_be_read_is_not_shown_as_new(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        unread = Preview(kind="file", after="b\n", label="/etc/motd", problem="The file is not text.")
+        desk.console.previews["a-0001"] = unread
+        await desk.open(write("b\n"))
+        content = desk.screen.card.bytes
+        await desk.until(lambda: "not text" in content.head.hint.text())
+        assert content.box.isVisible()
+        assert not content.views.isVisible()
+        assert "added" not in desk.screen.card.header.summary.text()
+
+    play(story)
+
+
+def test_high_risk_in_a_file_wants_the_changes_end_seen(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.open(write("".join(f"line {n}\n" for n in range(60)), risk="high"))
+        content, bar = desk.screen.card.bytes, desk.screen.bar
+        await desk.until(content.diff.isVisible)
+        assert not bar.approve.isEnabled()
+        view = content.diff.view
+        view.setFocus()
+        QTest.keyClick(view, KEYS.Key_End)
+        await desk.until(bar.approve.isEnabled)
+
+    play(story)
+
+
+def test_a_fold_opens_on_enter(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        old = "".join(f"{n}\n" for n in range(30))
+        desk.console.files["lab-lnx-01", "/etc/motd"] = old
+        await desk.open(write(old + "end\n"))
+        view = desk.screen.card.bytes.diff.view
+        await desk.until(view.isVisible)
+        before = len(view.shown)
+        view.setFocus()
+        QTest.keyClick(view, KEYS.Key_Return)
+        assert len(view.shown) == before + 26
+        assert "decide" not in desk.console.asked
+
+    play(story)
+
+
+def test_the_change_of_one_card_never_shows_on_the_next(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.open(write("secret plan\n"))
+        await desk.until(desk.screen.card.bytes.diff.isVisible)
+        await desk.open(make_approval(2))
+        content = desk.screen.card.bytes
+        assert not content.diff.isVisible()
+        assert not content.views.isVisible()
+        assert content.diff.view.shown == []
+        content._choose("unified")
+        assert content.box.isVisible()
+
+    play(story)
+
+
+def test_a_preview_that_comes_late_is_dropped(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        free = desk.console.hold_back("preview")
+        await desk.open(write("first\n"))
+        await desk.open(make_approval(2))
+        free.set()
+        await desk.until(lambda: "preview" in desk.console.asked)
+        await desk.until(lambda: desk.shown().id == "a-0002")
+        assert not desk.screen.card.bytes.views.isVisible()
+
+    play(story)
+
+
+@pytest.mark.parametrize("x", [0, 600, 1180])
+@pytest.mark.parametrize("y", [0, 380, 770])
+def test_the_words_hide_neither_target_nor_edge(x: int, y: int) -> None:
+    bounds, target = QRectF(0, 0, 1280, 800), QRectF(x, y, 100, 30)
+    plate = place_plate(bounds, target, QSizeF(260, 24), QPointF(x + 50, y + 15))
+    assert bounds.contains(plate)
+    assert not plate.intersects(target)
+
+
+def test_a_click_shows_the_last_picture_with_the_target_alone_bright(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        blob = desk.console.journal.add_blob(desktop_png("stock", "macos", lines=10))
+        desk.console.previews["a-0001"] = Preview(
+            kind="screen",
+            picture=blob,
+            target=Region(x=900, y=600, width=140, height=40),
+            point=(960, 620),
+            label="push button “Post”, left click",
+            taken_at="2026-01-01T10:00:00+00:00",
+        )
+        await desk.open(make_approval(1, tool="click_element", parameters={"control_id": "post"}))
+        part = desk.screen.card.target
+        await desk.until(lambda: not part.view.image().isNull())
+        assert part.isVisible()
+        assert "box 900, 600, 140 × 40" in part.box.text()
+        shot = part.view.grab().toImage()
+        inside = part.view.to_view(QRectF(905, 604, 4, 4)).center().toPoint()
+        beside = part.view.to_view(QRectF(905, 500, 4, 4)).center().toPoint()
+        bright, dim = shot.pixelColor(inside).lightness(), shot.pixelColor(beside).lightness()
+        plain = part.view.image()
+        assert abs(bright - plain.pixelColor(906, 605).lightness()) < 12
+        assert dim < 0.75 * plain.pixelColor(906, 501).lightness()
+        assert not part.view.plate.intersects(part.view.to_view(part.view.target))
+
+    play(story)
+
+
+def test_without_a_picture_the_card_says_why(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        desk.console.fail_next["preview"] = DeviceError("lab-lnx-01 is offline.")
+        await desk.open(make_approval(1, tool="click_point", parameters={"x": 1, "y": 2}))
+        part = desk.screen.card.target
+        await desk.until(lambda: "offline" in part.view._empty)
+        assert part.view.image().isNull()
+        assert not part.held.isVisible()
+
+    play(story)

@@ -1,0 +1,222 @@
+"""The page of a device: health over time, trust, refused attempts, the doctor, one call on trial."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenApproval, OpenDevice, OpenRun, Target
+from app.screens.fleet.health_spans import device_series, health_spans
+from app.screens.fleet.screen import FleetScreen
+from core.errors import DeviceError
+from core.fleet.models import Check, CheckState, Health, HealthChange
+from tests.fakes.console import FakeConsole
+from tests.fakes.fleet_data import make_devices
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+
+def page_of(desk: Desk, device: str, tab: str, tool: str | None = None) -> FleetScreen:
+    desk.window.open("fleet", OpenDevice(device, tab, tool))
+    assert isinstance(desk.window.current, FleetScreen)
+    return desk.window.current
+
+
+def recorded(desk: Desk) -> list[tuple[str, Target | None]]:
+    opened: list[tuple[str, Target | None]] = []
+    desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
+    return opened
+
+
+def test_stretches_of_health_cover_the_time_without_a_gap() -> None:
+    now = datetime.now(UTC)
+    changes = [
+        HealthChange(at=(now - timedelta(minutes=ago)).isoformat(), health=health, reason=reason)
+        for ago, health, reason in (
+            (10, Health.STALE, "No heartbeat."),
+            (60, Health.ONLINE, ""),
+            (5, Health.ONLINE, ""),
+        )
+    ]
+    spans = health_spans(changes, now)
+    assert [span.health for span in spans] == ["online", "stale", "online"]
+    assert spans[0].start == 0
+    assert spans[-1].end == 1
+    assert [one.end for one in spans[:-1]] == [one.start for one in spans[1:]]
+    assert "No heartbeat." in spans[1].words
+    assert health_spans([], now) == ()
+
+
+def test_lines_are_only_drawn_for_what_a_device_tells() -> None:
+    devices = {device.name: device for device in make_devices()}
+    assert [one.title for one in device_series(devices["lab-lnx-01"])] == ["Round trip", "CPU", "Memory"]
+    assert [one.title for one in device_series(devices["line2-board"])] == ["Round trip"]
+    assert device_series(devices["kiosk-yard"]) == ()
+
+
+def test_the_overview_says_who_dials_what_was_agreed_and_how_it_was(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = page_of(desk, "edge-gw-11", "overview")
+        overview = fleet.panel.overview
+        await seen(lambda: overview.plot._spans)
+        assert overview.facts.value("Link").text() == "is dialled at 10.4.2.11:5010, TLS"
+        assert "cancel" in overview.facts.value("Client").text()
+        assert overview.facts.value("Identity").text().startswith("sha256 ")
+        assert "Stale from" in overview.plot.accessibleDescription()
+        fleet = page_of(desk, "line2-board", "overview")
+        await seen(lambda: "speaks plain AIP" in overview.facts.value("Client").text())
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_refused_attempts_stand_on_the_page_with_peer_reason_and_count(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = page_of(desk, "lab-win-03", "link")
+        tab = fleet.panel.link_tab
+        await seen(lambda: tab.refused.rows_model.rowCount() == 2)
+        newest = tab.refused.rows_model.rows[0]
+        assert newest.cells[1] == "10.4.9.31:51022"
+        assert tab.refused.rows_model.rows[1].cells[3] == "4"
+        assert fleet.panel.tabs.tabText(4) == "Link 5"
+        page_of(desk, "lab-lnx-01", "link")
+        await seen(tab.none_refused.isVisible)
+        assert not tab.refused.isVisible()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_the_doctor_names_the_first_thing_that_fails_and_what_to_do(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = page_of(desk, "lab-win-03", "link")
+        doctor = fleet.panel.link_tab.doctor
+        doctor.start.click()
+        await seen(lambda: len(doctor.rows()) == 5)
+        states = [row.check.state for row in doctor.rows()]
+        assert states[2] is CheckState.FAILED
+        assert doctor.summary.text().startswith("Certificate fails. If its certificate was renewed")
+        assert "failed" in doctor.rows()[2].accessibleName()
+        page_of(desk, "lab-lnx-01", "link")
+        assert not doctor.rows()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_slow_doctor_shows_progress_and_can_be_cancelled(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.hold_back("doctor")
+
+    async def scenario(desk: Desk) -> None:
+        fleet = page_of(desk, "lab-lnx-01", "link")
+        doctor = fleet.panel.link_tab.doctor
+        doctor.start.click()
+        await seen(doctor.progress.isVisible)
+        assert not doctor.start.isEnabled()
+        doctor.progress.cancel.click()
+        assert not doctor.progress.isVisible()
+        assert doctor.start.isEnabled()
+        assert "Cancelled" in doctor.summary.text()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_words_of_a_check_are_never_markup(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.checks = [Check(name="reach", state=CheckState.FAILED, found="<b>x</b>", next="Do it.")]
+
+    async def scenario(desk: Desk) -> None:
+        fleet = page_of(desk, "lab-lnx-01", "link")
+        doctor = fleet.panel.link_tab.doctor
+        doctor.run()
+        await seen(lambda: doctor.rows())
+        from app.components.label import Label
+
+        labels = doctor.rows()[0].findChildren(Label)
+        assert all(label.textFormat() == Qt.TextFormat.PlainText for label in labels)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_call_on_trial_asks_for_approval_like_any_other(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        fleet = page_of(desk, "lab-lnx-01", "try", "action::shell_execute")
+        tab = fleet.panel.try_tab
+        await seen(lambda: tab.call.text() == "Ask for approval…")
+        assert tab.chosen() is not None
+        tab.call.click()
+        await seen(lambda: "Nothing was sent" in tab.outcome.text())
+        assert "call" not in console.asked
+        QTest.keyClicks(tab.form.inputs()[0], "uptime")
+        tab.call.click()
+        await seen(lambda: "waits for your approval" in tab.outcome.text())
+        run = console.work.summaries()[0]
+        assert run.devices == ["lab-lnx-01"]
+        await seen(tab.open_approval.isVisible)
+        opened = recorded(desk)
+        tab.open_approval.click()
+        tab.open_run.click()
+        approval = next(one for one in console.queue.values() if one.run == run.id)
+        assert opened == [("approvals", OpenApproval(approval.id)), ("runs", OpenRun(run.id))]
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_read_on_trial_runs_and_links_to_its_run(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = page_of(desk, "lab-lnx-01", "try", "data_collection::list_processes")
+        tab = fleet.panel.try_tab
+        await seen(lambda: tab.call.text() == "Call" and tab.call.isEnabled())
+        tab.call.click()
+        await seen(lambda: tab.outcome.text().endswith("is done."))
+        assert tab.open_run.isVisible()
+        assert not tab.open_approval.isVisible()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_refused_trial_says_that_nothing_was_sent(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.fail_next["call"] = DeviceError("lab-lnx-01 is offline.")
+
+    async def scenario(desk: Desk) -> None:
+        fleet = page_of(desk, "lab-lnx-01", "try", "data_collection::list_processes")
+        tab = fleet.panel.try_tab
+        await seen(lambda: tab.chosen() is not None and tab.call.isEnabled())
+        tab.call.click()
+        await seen(lambda: tab.outcome.text().startswith("Nothing was sent. lab-lnx-01 is offline."))
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_changed_tool_cannot_be_tried_before_its_review(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = page_of(desk, "build-lnx-03", "try", "action::indexer.rebuild")
+        tab = fleet.panel.try_tab
+        await seen(lambda: (tool := tab.chosen()) is not None and tool.changed)
+        assert not tab.call.isEnabled()
+        assert "review it first" in tab.call.toolTip()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_device_that_dials_cannot_be_reconnected_from_here(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole(make_devices(), story().operators)
+
+    async def scenario(desk: Desk) -> None:
+        fleet = page_of(desk, "lab-win-03", "link")
+        tab = fleet.panel.link_tab
+        assert not tab.reconnect.isEnabled()
+        page_of(desk, "lab-mac-01", "link")
+        tab.reconnect.click()
+        await seen(lambda: "reconnect" in console.asked)
+        page_of(desk, "this-computer", "link")
+        assert not tab.revoke.isEnabled()
+        assert not tab.forget.isEnabled()
+
+    play(theme, tmp_path, console, scenario)

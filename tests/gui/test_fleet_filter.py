@@ -1,0 +1,102 @@
+"""The filter of the fleet: live count, completion, errors in words, keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.fleet.filter_field import offers
+from app.screens.fleet.screen import FleetScreen
+from core.fleet.filter import FIELDS
+from tests.fakes.console import FakeConsole
+from tests.fakes.fleet_data import make_devices, many_devices
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+
+def fleet_of(desk: Desk) -> FleetScreen:
+    desk.window.open("fleet")
+    assert isinstance(desk.window.current, FleetScreen)
+    return desk.window.current
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("", [f"{key}:" for key in FIELDS]),
+        ("he", ["health:"]),
+        ("os:li", ["linux"]),
+        ("!tag:la", ["lab"]),
+        ("tag:lab,ki", ["kiosk"]),
+        ("os:linux ta", ["tag:"]),
+        ("kio", ["tag:kiosk"]),
+        ("nosuch:x", []),
+    ],
+)
+def test_keys_and_values_are_offered_for_what_is_typed(text: str, first: list[str]) -> None:
+    found = [one.choice for _, one in offers(text, len(text), make_devices())]
+    assert found[: len(first)] == first
+    assert first or not found
+
+
+def test_values_come_with_how_many_devices_have_them() -> None:
+    [(start, one)] = offers("tag:kio", 7, make_devices())
+    assert (start, one.choice, one.note) == (4, "kiosk", "3")
+
+
+def test_a_value_with_a_space_is_put_in_with_quotes() -> None:
+    device = make_devices()[0].model_copy(update={"tags": ["two words"]})
+    assert [one.choice for _, one in offers("tag:tw", 6, [device])] == ['"two words"']
+
+
+def test_slash_focuses_tab_completes_and_escape_clears(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.table.setFocus()
+        QTest.keyClick(fleet.table, Qt.Key.Key_Slash)
+        field = fleet.filter_field
+        await seen(field.hasFocus)
+        QTest.keyClicks(field, "hea")
+        assert field.offered() == ["health:"]
+        QTest.keyClick(field, Qt.Key.Key_Tab)
+        assert field.text() == "health:"
+        assert field.hasFocus()
+        QTest.keyClicks(field, "sta")
+        QTest.keyClick(field, Qt.Key.Key_Tab)
+        assert field.text() == "health:stale "
+        await seen(lambda: fleet.head.detail.text() == "1 of 24 devices")
+        QTest.keyClick(field, Qt.Key.Key_Escape)
+        assert field.text() == ""
+        await seen(lambda: fleet.head.detail.text() == "24 devices")
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_the_count_of_a_thousand_devices_is_live(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.filter_field.setFocus()
+        QTest.keyClicks(fleet.filter_field, "tag:kiosk !os:windows")
+        await seen(lambda: fleet.head.detail.text() == "42 of 1,000 devices")
+        fleet.show_as(True)
+        await seen(lambda: len(fleet.wall.wall_model.keys) == 42)
+
+    play(theme, tmp_path, FakeConsole(many_devices(1000), story().operators), scenario)
+
+
+def test_an_error_names_the_column_and_what_is_allowed(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.show_as(True)
+        fleet.filter_field.setText("colour:red")
+        await seen(fleet.problem.isVisible)
+        assert fleet.problem.text().startswith("Filter, column 1: There is no field")
+        assert fleet.filter_field.accessibleDescription() == fleet.problem.text()
+        assert len(fleet.wall.wall_model.keys) == 24
+
+    play(theme, tmp_path, story(), scenario)

@@ -1,0 +1,213 @@
+"""The wide page of a device, pictures of all that are marked, and what pairing and settings leave to say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLineEdit
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenDevice
+from app.screens.fleet.pairing import LISTENS, PairingSheet
+from app.screens.fleet.picture_wish import AT_ONCE, MOST_PICTURES
+from app.screens.fleet.screen import FleetScreen
+from app.shell.sheet import Sheet
+from core.aip.pairing import Pairing, encode_pairing
+from core.errors import DeviceError
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+
+def fleet_of(desk: Desk) -> FleetScreen:
+    desk.window.open("fleet")
+    assert isinstance(desk.window.current, FleetScreen)
+    return desk.window.current
+
+
+def test_enter_opens_the_page_over_the_whole_pane_and_escape_goes_back(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.listing.choose("build-lnx-03")
+        panel = fleet.panel
+        width = panel.width()
+        QTest.keyClick(fleet.table, Qt.Key.Key_Return)
+        await seen(lambda: panel.is_wide and panel.width() == fleet.width())
+        assert not fleet.table.isVisible()
+        assert panel.overview.isVisible()
+        assert panel.tools_tab.isVisible()
+        assert not panel.tabs.isTabVisible(0)
+        assert panel.overview.mapTo(fleet, panel.overview.rect().topRight()).x() < panel.tools_tab.x() + 600
+        assert fleet.escape()
+        await seen(lambda: panel.width() == width)
+        assert fleet.table.isVisible()
+        assert panel.tabs.currentIndex() == 0
+        assert panel.overview.isVisible()
+        assert panel.overview.table.isVisible()
+        assert fleet.table.hasFocus()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_the_page_keeps_the_tab_that_was_open_and_follows_a_device_opened_from_elsewhere(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        desk.window.open("fleet", OpenDevice("build-lnx-03", "link"))
+        fleet.panel.widen.click()
+        await seen(lambda: fleet.panel.is_wide)
+        assert fleet.panel.link_tab.isVisible()
+        desk.window.open("fleet", OpenDevice("lab-lnx-01", "overview"))
+        assert not fleet.panel.is_wide
+        assert fleet.panel.overview.table.isVisible()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_i_opens_and_closes_the_panel_beside_the_tiles(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.show_as(True)
+        fleet.wall.setFocus()
+        assert not fleet.panel.isVisible()
+        QTest.keyClick(fleet.wall, Qt.Key.Key_I)
+        assert fleet.panel.isVisible()
+        assert fleet.wall.isVisible()
+        QTest.keyClick(fleet.wall, Qt.Key.Key_I)
+        assert not fleet.panel.isVisible()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_t_takes_pictures_of_all_marked_devices_and_a_few_at_a_time(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    under_way = most = 0
+    asked: list[str] = []
+    really_call, really_wait = console.call, console.wait_run
+
+    async def call(device: str, tool: str, *more: object, **named: object):  # type: ignore[no-untyped-def]
+        nonlocal under_way, most
+        asked.append(f"{device} {tool}")
+        under_way += 1
+        most = max(most, under_way)
+        return await really_call(device, tool, *more, **named)  # type: ignore[arg-type]
+
+    async def wait_run(run: str, timeout: float):  # type: ignore[no-untyped-def]
+        nonlocal under_way
+        try:
+            return await really_wait(run, timeout)
+        finally:
+            under_way -= 1
+
+    console.call, console.wait_run = call, wait_run  # type: ignore[method-assign]
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        names = [f"lab-lnx-0{number}" for number in range(1, 6)]
+        fleet.listing.set_marks(frozenset(names))
+        fleet.table.setFocus()
+        QTest.keyClick(fleet.table, Qt.Key.Key_T)
+        await seen(lambda: "picture" not in fleet.head.detail.text() and len(asked) == len(names))
+        assert sorted(asked) == [f"{name} screenshot" for name in names]
+        assert most <= AT_ONCE
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_what_one_device_refuses_stops_no_other_picture_and_is_said(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    really_call = console.call
+
+    async def call(device: str, tool: str, *more: object, **named: object):  # type: ignore[no-untyped-def]
+        if device == "lab-lnx-01":
+            raise DeviceError("lab-lnx-01 is asleep.")
+        return await really_call(device, tool, *more, **named)  # type: ignore[arg-type]
+
+    console.call = call  # type: ignore[method-assign]
+    failed: list[tuple[str, str]] = []
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        desk.window.fail = lambda what, detail: failed.append((what, detail))  # type: ignore[method-assign]
+        fleet.listing.set_marks(frozenset({"lab-lnx-01", "lab-lnx-02"}))
+        fleet.table.setFocus()
+        QTest.keyClick(fleet.table, Qt.Key.Key_T)
+        await seen(lambda: failed)
+        assert failed[0][0] == "1 of 2 pictures taken."
+        assert failed[0][1].startswith("lab-lnx-01: lab-lnx-01 is asleep.")
+        assert fleet.head.detail.text() == "24 devices, 2 marked"
+        fleet.many.start([f"d{number}" for number in range(MOST_PICTURES + 1)])
+        assert "at most" in failed[1][1]
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_the_name_in_a_listening_devices_string_is_offered_unless_one_was_typed(
+    theme: Theme, tmp_path: Path
+) -> None:
+    string = encode_pairing(Pairing(url="ws://127.0.0.1:5010/ws", name="crane-2", token="t" * 32))
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        for typed, expected in (("", "crane-2"), ("crane-east", "crane-east")):
+            fleet.pair()
+            sheet = next(one for one in desk.window.findChildren(PairingSheet) if one.isVisible())
+            sheet.form.direction.choose(LISTENS)
+            sheet.form.direction.chosen.emit(LISTENS)
+            QTest.keyClicks(sheet.name_field, typed)
+            sheet.form.string_field.setPlainText(string[:20])
+            assert sheet.name_field.text() == typed
+            sheet.form.string_field.setPlainText(string)
+            assert sheet.name_field.text() == expected
+            sheet.dismiss()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_configured_agent_can_be_taken_back(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        device = desk.state.devices["line2-board"]
+        assert device.agent
+        desk.window.open("fleet", OpenDevice("line2-board", "link"))
+        fleet.panel.link_tab.edit.click()
+        sheet = next(one for one in desk.window.findChildren(Sheet) if one.isVisible())
+        field = next(one for one in sheet.findChildren(QLineEdit) if one.text() == device.agent)
+        field.clear()
+        assert sheet.answer("save").isEnabled()
+        sheet.answer("save").click()
+        await seen(lambda: not desk.state.devices["line2-board"].agent)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_ctrl_a_on_the_wall_chooses_every_tile(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.show_as(True)
+        QTest.keyClick(fleet.wall, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+        assert len(fleet.listing.marked()) == len(desk.state.devices)
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_the_page_follows_its_device_and_closes_when_that_is_forgotten(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.listing.choose("lab-lnx-01")
+        fleet.listing.opened.emit("lab-lnx-01")
+        await seen(lambda: fleet.panel.is_wide)
+        await console.revoke("lab-lnx-01")
+        desk.window.open("fleet")
+        await seen(lambda: fleet.panel._health.accessibleName().lower().endswith("offline"))
+        await console.forget("lab-lnx-01")
+        await seen(lambda: not fleet.panel.is_wide and fleet.table.isVisible())
+
+    play(theme, tmp_path, console, scenario)

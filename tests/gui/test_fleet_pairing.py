@@ -1,0 +1,213 @@
+"""Pairing: names checked as they are typed, a string shown once, the device awaited, ends confirmed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QPlainTextEdit
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenDevice, OpenPairing
+from app.screens.fleet.device_words import fingerprint_groups, name_problem, split_tags, tags_problem
+from app.screens.fleet.pairing import PairingSheet
+from app.screens.fleet.screen import FleetScreen
+from app.shell.sheet import Sheet
+from core.errors import BadInput, DeviceError
+from core.fleet.models import Health, Listening
+from tests.fakes.fleet_data import make_devices
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+
+def fleet_of(desk: Desk) -> FleetScreen:
+    desk.window.open("fleet")
+    assert isinstance(desk.window.current, FleetScreen)
+    return desk.window.current
+
+
+async def pairing_of(desk: Desk) -> PairingSheet:
+    fleet_of(desk).head.pair_button.click()
+    sheet = desk.window.findChildren(PairingSheet)[-1]
+    await seen(lambda: sheet._listening is not None)
+    return sheet
+
+
+def test_names_and_tags_are_checked_in_words() -> None:
+    devices = {device.name: device for device in make_devices()}
+    assert name_problem("db-4", devices) == ""
+    assert "connected already" in name_problem("db-primary", devices)
+    assert "capitals" in name_problem("DB-Primary", devices)
+    assert name_problem("-x", devices)
+    assert name_problem("this-computer", devices)
+    assert name_problem("kiosk-yard", devices) == ""
+    assert split_tags("lab,  linux lab") == ["lab", "linux"]
+    assert "no tag" in tags_problem("lab !x")
+    assert fingerprint_groups("AB:CD" * 16).splitlines()[0].split() == ["abcd"] * 8
+
+
+def test_the_string_is_shown_once_copied_whole_and_the_device_awaited(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        sheet = await pairing_of(desk)
+        assert not sheet.answer("pair").isEnabled()
+        QTest.keyClicks(sheet.name_field, "db-primary")
+        assert "connected already" in sheet.form.name_row.error
+        sheet.name_field.clear()
+        QTest.keyClicks(sheet.name_field, "db-4")
+        sheet.tags_field.setText("db, prod")
+        sheet.production.setChecked(True)
+        QTest.keyClick(sheet.name_field, Qt.Key.Key_Return)
+        result = sheet.result
+        await seen(result.isVisible)
+        assert console.devices["db-4"].tags == ["db", "prod"]
+        assert console.devices["db-4"].production
+        result.string.button.click()
+        assert QGuiApplication.clipboard().text() == result.string.text() != ""
+        result.command.button.click()
+        assert QGuiApplication.clipboard().text().startswith("quarterdeck-device ")
+        assert "?token=" in result.stock.text()
+        assert len(result.fingerprint.text().split()) == 16
+        assert result.waiting.text() == "Waiting for db-4 …"
+        console.arrive("db-4")
+        await seen(lambda: "db-4 is connected" in result.waiting.text())
+        assert not result.spinner.isVisible()
+        string = result.string.text()
+        sheet.answer("show").click()
+        await seen(lambda: not desk.window.findChildren(PairingSheet))
+        assert fleet_of(desk).panel._name.text() == "db-4"
+        shown = " ".join(box.toPlainText() for box in desk.window.findChildren(QPlainTextEdit))
+        assert string not in shown
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_what_is_shown_once_is_not_lost_by_a_slip(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        sheet = await pairing_of(desk)
+        sheet.name_field.setText("db-4")
+        sheet.answer("pair").click()
+        await seen(sheet.result.isVisible)
+        QTest.mouseClick(sheet, Qt.MouseButton.LeftButton, pos=QPoint(5, sheet.height() - 5))
+        assert sheet.isVisible()
+        QTest.keyClick(desk.window, Qt.Key.Key_Escape)
+        assert sheet.isVisible()
+        assert "not shown again" in sheet._problem.text()
+        QTest.keyClick(desk.window, Qt.Key.Key_Escape)
+        await seen(lambda: not desk.window.findChildren(PairingSheet))
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_console_that_does_not_listen_says_so_where_it_matters(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.listens = Listening(address="127.0.0.1:5000", problem="Port 5000 is taken by another program.")
+
+    async def scenario(desk: Desk) -> None:
+        sheet = await pairing_of(desk)
+        sheet.name_field.setText("db-4")
+        await seen(sheet.form.not_listening.isVisible)
+        assert "Port 5000 is taken" in sheet.form.not_listening.accessibleName()
+        assert not sheet.answer("pair").isEnabled()
+        sheet.form.direction._group.button(1).click()
+        assert not sheet.form.not_listening.isVisible()
+        sheet.form.direction._group.button(0).click()
+        sheet.form.not_listening.acted.emit()
+        await seen(lambda: desk.window.current.name == "settings")
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_device_that_listens_is_paired_by_its_string_and_errors_stand_below_it(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        sheet = await pairing_of(desk)
+        sheet.form.direction._group.button(1).click()
+        sheet.name_field.setText("line-9")
+        assert not sheet.answer("pair").isEnabled()
+        sheet.form.string_field.setPlainText("nonsense")
+        sheet.answer("pair").click()
+        await seen(lambda: "not a pairing string" in sheet.form.string_row.error)
+        sheet.form.string_field.setPlainText("qd1.line-9.x.y")
+        sheet.answer("pair").click()
+        await seen(sheet.result.isVisible)
+        assert not sheet.result.string.isVisible()
+        assert sheet.result.waiting.text().startswith("Dialling line-9 …")
+        assert sheet.form.string_field.toPlainText() == ""
+        console.change_device("line-9", health=Health.ONLINE)
+        await seen(lambda: "line-9 is connected" in sheet.result.waiting.text())
+        sheet.answer("done").click()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_refused_pairing_keeps_what_was_typed(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.fail_next["pair"] = BadInput("The name is taken.")
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("fleet", OpenPairing())
+        sheet = desk.window.findChildren(PairingSheet)[-1]
+        sheet.name_field.setText("db-4")
+        await seen(sheet.answer("pair").isEnabled)
+        sheet.answer("pair").click()
+        await seen(lambda: "The name is taken." in sheet._problem.text())
+        assert sheet.name_field.text() == "db-4"
+        assert sheet.answer("pair").isEnabled()
+        sheet.dismiss()
+
+    play(theme, tmp_path, console, scenario)
+
+
+@pytest.mark.parametrize("wish", ["revoke", "forget"])
+def test_the_end_of_a_device_is_asked_about_first(theme: Theme, tmp_path: Path, wish: str) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenDevice("lab-win-02", "link"))
+        getattr(fleet.panel.link_tab, wish).click()
+        sheet = desk.window.findChildren(Sheet)[0]
+        if wish == "forget":
+            assert not sheet.answer(wish).isEnabled()
+            field = sheet.focusWidget()
+            QTest.keyClicks(field, "lab-win-02")
+        assert wish not in console.asked
+        console.fail_next[wish] = DeviceError("Not now.")
+        sheet.answer(wish).click()
+        await seen(lambda: "Not now." in sheet._problem.text())
+        sheet.answer(wish).click()
+        await seen(lambda: not desk.window.findChildren(Sheet))
+        if wish == "forget":
+            await seen(lambda: "lab-win-02" not in desk.state.devices)
+        else:
+            await seen(lambda: not desk.state.devices["lab-win-02"].paired)
+            await seen(fleet.panel.link_tab.revoked.isVisible)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_tags_and_production_are_set_from_the_device_page(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenDevice("lab-lnx-05", "link"))
+        fleet.panel.link_tab.edit.click()
+        sheet = desk.window.findChildren(Sheet)[0]
+        QTest.keyClick(sheet.focusWidget(), Qt.Key.Key_End)
+        QTest.keyClicks(sheet.focusWidget(), " spare !")
+        assert not sheet.answer("save").isEnabled()
+        QTest.keyClick(sheet.focusWidget(), Qt.Key.Key_Backspace)
+        sheet.answer("save").click()
+        await seen(lambda: console.devices["lab-lnx-05"].tags == ["lab", "spare"])
+
+    play(theme, tmp_path, console, scenario)

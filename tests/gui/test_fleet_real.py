@@ -1,0 +1,71 @@
+"""A device paired in the window against a real service: a stock client connects with the string's address."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from PySide6.QtTest import QTest
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenDevice
+from app.screens.fleet.pairing import PairingSheet
+from app.screens.fleet.screen import FleetScreen
+from app.shell.sheet import Sheet
+from core.fleet.models import Health
+from core.home import Home
+from core.policy.operator_keys import create_operator_key
+from core.service.console import Console
+from tests.fakes.desk import choose_channel, open_service
+from tests.fakes.stock_client import stock_client
+from tests.fakes.window import play, seen
+
+
+def test_a_stock_client_is_paired_in_the_window_seen_tried_and_revoked(theme: Theme, tmp_path: Path) -> None:
+    home = Home(tmp_path / "service").create()
+    choose_channel(home, "in-process")
+    stack = AsyncExitStack()
+
+    async def opened() -> Console:
+        service = await stack.enter_async_context(open_service(home))
+        console = service.console("operator:harbour")
+        await console.listen("127.0.0.1:0")
+        key = create_operator_key(Home(tmp_path / "keys").create(), "harbour", None)
+        await console.register_operator(key.operator)
+        return console
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("fleet")
+        fleet = desk.window.current
+        assert isinstance(fleet, FleetScreen)
+        fleet.pair()
+        sheet = desk.window.findChildren(PairingSheet)[0]
+        QTest.keyClicks(sheet.name_field, "line-7")
+        QTest.keyClicks(sheet.tags_field, "floor")
+        await seen(sheet.answer("pair").isEnabled, 20)
+        sheet.answer("pair").click()
+        await seen(lambda: sheet.result.stock.text(), 20)
+        async with stock_client(sheet.result.stock.text(), "line-7"):
+            await seen(lambda: "line-7 is connected" in sheet.result.waiting.text(), 20)
+            sheet.answer("show").click()
+            await seen(lambda: fleet.panel._name.text() == "line-7")
+            await seen(lambda: "plain AIP" in fleet.panel.overview.facts.value("Client").text())
+            desk.window.open("fleet", OpenDevice("line-7", "link"))
+            doctor = fleet.panel.link_tab.doctor
+            doctor.start.click()
+            await seen(lambda: doctor.rows(), 20)
+            assert {row.check.state.value for row in doctor.rows()} == {"passed"}
+            fleet.panel.link_tab.revoke.click()
+            desk.window.findChildren(Sheet)[0].answer("revoke").click()
+            await seen(lambda: desk.state.devices["line-7"].health is Health.OFFLINE, 20)
+            await seen(fleet.panel.link_tab.revoked.isVisible)
+        await seen(lambda: not desk.window.findChildren(Sheet))
+        fleet.panel.link_tab.forget.click()
+        forget = desk.window.findChildren(Sheet)[0]
+        QTest.keyClicks(forget.focusWidget(), "line-7")
+        forget.answer("forget").click()
+        await seen(lambda: "line-7" not in desk.state.devices, 20)
+        await stack.aclose()
+
+    play(theme, tmp_path / "window", opened, scenario)

@@ -1,0 +1,115 @@
+"""Settings, Devices: the address to listen at, what it means, and refused attempts of everybody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenSection
+from app.screens.fleet.pairing import PairingSheet
+from app.screens.settings.devices import Devices, address_help, address_problem
+from app.screens.settings.screen import SettingsScreen
+from core.errors import BadInput
+from core.fleet.models import Listening
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+
+def section_of(desk: Desk) -> Devices:
+    desk.window.open("settings", OpenSection("devices"))
+    assert isinstance(desk.window.current, SettingsScreen)
+    return desk.window.current.devices
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:5000", "[::1]:5000", "harbour.lan:65535"])
+def test_addresses_that_can_be_listened_at(address: str) -> None:
+    assert address_problem(address) == ""
+
+
+@pytest.mark.parametrize("address", ["5000", "127.0.0.1", "127.0.0.1:0", "a:70000", "x y:1", "ws://a:1"])
+def test_addresses_that_cannot(address: str) -> None:
+    assert address_problem(address)
+
+
+def test_what_an_address_means_is_said_before_it_is_used() -> None:
+    assert address_help("localhost:5000").startswith("Only programs on this computer")
+    assert address_help("0.0.0.0:5000").startswith("Other computers can connect: with TLS")
+
+
+def test_another_address_is_listened_at_and_shown(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        section = section_of(desk)
+        await seen(lambda: section.address.text() == "0.0.0.0:5000")
+        assert not section.listen.isEnabled()
+        assert "with TLS" in section.facts.value("State").text()
+        assert len(section.facts.value("Certificate").text().split()) == 16
+        section.address.setText("127.0.0.1:5001")
+        QTest.keyClick(section.address, Qt.Key.Key_Return)
+        await seen(lambda: "this computer only" in section.facts.value("State").text())
+        assert console.listens.address == "127.0.0.1:5001"
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_taken_port_is_said_below_the_field(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.fail_next["listen"] = BadInput("Port 5001 is taken by another program.")
+
+    async def scenario(desk: Desk) -> None:
+        section = section_of(desk)
+        await seen(lambda: section.address.text())
+        section.address.setText("127.0.0.1:5001")
+        section.listen.click()
+        await seen(lambda: "is taken" in section.address_row.error)
+        assert section.listen.isEnabled()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_console_that_does_not_listen_says_why(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.listens = Listening(address="127.0.0.1:5000", problem="Port 5000 is taken.")
+
+    async def scenario(desk: Desk) -> None:
+        section = section_of(desk)
+        await seen(section.banner.isVisible)
+        assert "does not listen" in section.banner.words()
+        # The same address may be tried again.
+        assert section.listen.isEnabled()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_refused_attempts_of_strangers_are_listed_too(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        section = section_of(desk)
+        await seen(lambda: section.refused.rows_model.rowCount() > 3)
+        words = [str(section.refused.rows_model.index(row, 2).data()) for row in range(3)]
+        assert words[0] == "The token is not known here."
+        assert any(word.startswith("build-lnx-03: ") for word in words)
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_the_palette_offers_to_pair(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("settings")
+        desk.window.open_palette("pair a device")
+        await seen(lambda: desk.window.findChildren(PairingSheet) or _press_first(desk))
+
+    def _press_first(desk: Desk) -> bool:
+        from app.shell.palette import Palette
+
+        palettes = desk.window.findChildren(Palette)
+        if palettes and palettes[0].isVisible():
+            QTest.keyClick(desk.window.focusWidget(), Qt.Key.Key_Return)
+        return False
+
+    play(theme, tmp_path, story(), scenario)

@@ -1,0 +1,118 @@
+"""Settings, Grants: what runs without asking, found, read whole and taken back."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenSection
+from app.screens.journal.screen import JournalScreen
+from app.screens.settings.grants import Grants, fits_words, grant_scope, grant_state, uses_left
+from app.screens.settings.screen import SettingsScreen
+from app.shell.sheet import Sheet
+from core.audit.entries import Kind
+from tests.fakes.console import FakeConsole
+from tests.fakes.rules_door import make_grants
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+
+async def grants_of(desk: Desk, grant: str = "") -> Grants:
+    desk.window.open("settings", OpenSection("grants", grant=grant))
+    screen = desk.window.current
+    assert isinstance(screen, SettingsScreen)
+    await seen(lambda: screen.grants._known)
+    return screen.grants
+
+
+def sheet_of(desk: Desk) -> Sheet:
+    return next(sheet for sheet in desk.window.findChildren(Sheet) if sheet.isVisible())
+
+
+def test_states_uses_and_scope_in_words() -> None:
+    grants = make_grants()
+    assert [grant_state(one) for one in grants] == ["holds", "holds", "holds", "used up", "revoked"]
+    assert [uses_left(one) for one in grants] == ["any", "1", "any", "0", "any"]
+    assert grant_scope(grants[0]) == "write_file: content may be anything, file_path is below /srv/spool"
+    assert fits_words(grants[0], "spool STOCK")
+    assert not fits_words(grants[0], "spool printer")
+
+
+def test_those_in_force_are_listed_and_others_on_demand(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        section = await grants_of(desk)
+        await seen(lambda: section.table.rows_model.rowCount() == 3)
+        shown, first = section.details.scope_words(), make_grants()[0]
+        ends = datetime.fromisoformat(first.terms.expires).astimezone()
+        assert shown == [*first.words[:-1], f"Until {ends:%Y-%m-%d %H:%M}"]
+        section.which.chosen.emit("all")
+        section.which.choose("all")
+        section.search.setText("label-win-02")
+        assert section.table.rows_model.rowCount() == 1
+        section.search.setText("no such words")
+        assert section.table.rows_model.rowCount() == 0
+        assert not section.details._inner.isVisible()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_grant_is_revoked_only_after_a_question_that_shows_its_scope(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        section = await grants_of(desk)
+        section.table.choose("g-0030-c0ffee")
+        section.details.revoke.click()
+        await seen(lambda: [one for one in desk.window.findChildren(Sheet) if one.isVisible()])
+        sheet_of(desk).answer("keep").click()
+        await seen(lambda: not [one for one in desk.window.findChildren(Sheet) if one.isVisible()])
+        assert "revoke_grant" not in console.asked
+        section.details.revoke.click()
+        await seen(lambda: [one for one in desk.window.findChildren(Sheet) if one.isVisible()])
+        sheet_of(desk).answer("revoke").click()
+        await seen(lambda: section.table.rows_model.rowCount() == 2)
+        assert console.journal.entries[-1].kind is Kind.GRANT_REVOKED
+        section.begin("g-0030-c0ffee")
+        await seen(lambda: section.table.current_key() == "g-0030-c0ffee")
+        assert not section.details.revoke.isEnabled()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_grants_entries_are_looked_up_in_the_journal(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        section = await grants_of(desk)
+        section.details.entries.click()
+        journal = desk.window.current
+        assert isinstance(journal, JournalScreen)
+        assert "g-0031-c0ffee" in journal.bar.field.text()
+        assert "grant_used" in journal.bar.field.text()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_where_nothing_was_granted_it_says_how_one_is_given(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        section = await grants_of(desk)
+        await seen(section.empty.isVisible)
+        assert not section.split.isVisible()
+
+    play(theme, tmp_path, FakeConsole(), scenario)
+
+
+def test_ctrl_f_finds_a_grant_and_down_goes_to_the_list(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.window.activateWindow()
+        await seen(desk.window.isActiveWindow)
+        section = await grants_of(desk)
+        QTest.keyClick(desk.window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+        assert section.search.hasFocus()
+        QTest.keyClick(section.search, Qt.Key.Key_Down)
+        assert section.table.hasFocus()
+
+    play(theme, tmp_path, story(), scenario)

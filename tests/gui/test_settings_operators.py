@@ -1,0 +1,163 @@
+"""Settings, Operators: keys, who is unlocked, and another operator whom one vouches for."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLineEdit
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenSection
+from app.screens.settings.operators import Operators
+from app.screens.settings.screen import SettingsScreen
+from app.shell.sheet import Sheet
+from core.home import Home
+from core.policy.operator_keys import create_operator_key, list_operator_keys
+from tests.fakes.console import FakeConsole
+from tests.fakes.rules_door import make_grants
+from tests.fakes.window import play, seen
+
+PHRASE = "correct horse battery"
+
+
+async def operators_of(desk: Desk) -> Operators:
+    await desk.window.keys.refresh()
+    desk.window.open("settings", OpenSection("operators"))
+    screen = desk.window.current
+    assert isinstance(screen, SettingsScreen)
+    return screen.operators
+
+
+def fill(section: Operators, name: str, phrase: str, again: str) -> None:
+    for field, text in (
+        (section.name_field, name),
+        (section.secret_field, phrase),
+        (section.again_field, again),
+    ):
+        field.clear()
+        QTest.keyClicks(field, text)
+
+
+def row_words(section: Operators, name: str) -> list[str]:
+    model = section.table.rows_model
+    row = model.row_at(model.place_of(name))
+    assert row is not None
+    return [cell if isinstance(cell, str) else cell.text for cell in row.cells]
+
+
+def test_the_unlocked_operator_vouches_for_another_one(theme: Theme, tmp_path: Path) -> None:
+    harbour = create_operator_key(Home(tmp_path).create(), "harbour", None)
+    console = FakeConsole(operators=[harbour.operator])
+
+    async def scenario(desk: Desk) -> None:
+        section = await operators_of(desk)
+        assert section.head.title.text() == "Add another operator"
+        fill(section, "quay", PHRASE, PHRASE + "x")
+        assert "not the same" in section.again_row.error
+        assert not section.make.isEnabled()
+        fill(section, "quay", PHRASE, PHRASE)
+        section.make.click()
+        await seen(lambda: len(console.operators) == 2)
+        await seen(lambda: row_words(section, "quay")[3] != "not yet")
+        # Whoever was unlocked still is: the new key did not take the window over.
+        assert desk.window.keys.unlocked == "harbour"
+        assert row_words(section, "quay")[2] == "yes"
+        assert section.secret_field.text() == ""
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_without_an_unlocked_key_nobody_can_be_added(theme: Theme, tmp_path: Path) -> None:
+    harbour = create_operator_key(Home(tmp_path).create(), "harbour", PHRASE)
+    console = FakeConsole(operators=[harbour.operator])
+
+    async def scenario(desk: Desk) -> None:
+        section = await operators_of(desk)
+        fill(section, "quay", PHRASE, PHRASE)
+        assert not section.make.isEnabled()
+        assert not section.without.isEnabled()
+        assert "unlock a registered key first" in section.endorsed.text()
+        assert len(list_operator_keys(Home(tmp_path))) == 1
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_passphrase_unlocks_and_the_same_button_locks(theme: Theme, tmp_path: Path) -> None:
+    home = Home(tmp_path).create()
+    operators = [create_operator_key(home, name, PHRASE).operator for name in ("harbour", "quay")]
+    console = FakeConsole(operators=operators)
+
+    async def scenario(desk: Desk) -> None:
+        section = await operators_of(desk)
+        section.table.choose("quay")
+        assert section.unlock.text() == "Unlock quay…"
+        section.unlock.click()
+        await seen(lambda: [one for one in desk.window.findChildren(Sheet) if one.isVisible()])
+        sheet = next(one for one in desk.window.findChildren(Sheet) if one.isVisible())
+        secret = sheet.findChildren(QLineEdit)[0]
+        QTest.keyClicks(secret, "wrong one here")
+        sheet.answer("unlock").click()
+        await seen(lambda: "wrong" in sheet._problem.text())
+        secret.setText(PHRASE)
+        sheet.answer("unlock").click()
+        await seen(lambda: desk.window.keys.unlocked == "quay")
+        assert row_words(section, "quay")[4] == "unlocked"
+        assert row_words(section, "harbour")[4] == "locked"
+        section.unlock.click()
+        assert desk.window.keys.unlocked is None
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_key_that_nobody_registered_is_shown_and_registered_with_a_signature(
+    theme: Theme, tmp_path: Path
+) -> None:
+    home = Home(tmp_path).create()
+    harbour = create_operator_key(home, "harbour", None)
+    console = FakeConsole(operators=[harbour.operator])
+
+    async def scenario(desk: Desk) -> None:
+        section = await operators_of(desk)
+        assert section.register.isHidden()
+        await asyncio.to_thread(create_operator_key, home, "quay", PHRASE)
+        await desk.window.keys.refresh()
+        assert row_words(section, "quay")[3] == "not yet"
+        section.table.choose("quay")
+        section.register.click()
+        await seen(lambda: [one.name for one in console.operators] == ["harbour", "quay"])
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_another_key_under_a_registered_name_cannot_sign_for_them(theme: Theme, tmp_path: Path) -> None:
+    home = Home(tmp_path).create()
+    create_operator_key(home, "harbour", None)
+    stranger = create_operator_key(Home(tmp_path / "other").create(), "harbour", None)
+    console = FakeConsole(operators=[stranger.operator])
+
+    async def scenario(desk: Desk) -> None:
+        section = await operators_of(desk)
+        assert row_words(section, "harbour")[4] == "another key"
+        assert not section.unlock.isEnabled()
+        fill(section, "quay", PHRASE, PHRASE)
+        assert not section.make.isEnabled()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_the_first_operator_needs_nobody(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+    console.given = make_grants()
+
+    async def scenario(desk: Desk) -> None:
+        section = await operators_of(desk)
+        assert section.head.title.text() == "Make a key"
+        fill(section, "harbour", PHRASE, PHRASE)
+        section.make.click()
+        await seen(lambda: [one.name for one in console.operators] == ["harbour"])
+        assert desk.window.keys.unlocked == "harbour"
+
+    play(theme, tmp_path, console, scenario)

@@ -1,0 +1,338 @@
+"""Settings, Policy: typing, live checks, saving, and whose text it is when two write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenSection
+from app.screens.settings.check_tabs import bare_message, precise_line
+from app.screens.settings.compare_sheet import KEEP, TAKE
+from app.screens.settings.policy_draft import FILE, PolicyDraftStore
+from app.screens.settings.policy_page import PolicyPage, line_of
+from app.screens.settings.screen import SettingsScreen
+from app.shell.sheet import Sheet
+from core.errors import BadInput
+from core.policy.checking import PolicyProblem
+from core.policy.models import Profile
+from core.service.console import ControlChanged
+from tests.fakes.console import FakeConsole
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+CTRL = Qt.KeyboardModifier.ControlModifier
+RULE = '\n[[rule]]\nid = "typed"\ndecision = "ask"\n'
+
+
+def settings_of(desk: Desk) -> SettingsScreen:
+    assert isinstance(desk.window.current, SettingsScreen)
+    return desk.window.current
+
+
+async def policy_of(desk: Desk, line: int = 0) -> PolicyPage:
+    """The page, once the text was read and checked."""
+    desk.window.activateWindow()
+    await seen(desk.window.isActiveWindow)
+    desk.window.open("settings", OpenSection("policy", line=line))
+    page = settings_of(desk).policy
+    await seen(lambda: page.work.base is not None and page.work.found is not None)
+    return page
+
+
+def type_at_end(page: PolicyPage, text: str) -> None:
+    """Type as on a keyboard, at the end of the text."""
+    page.editor.setFocus()
+    page.editor.moveCursor(page.editor.textCursor().MoveOperation.End)
+    for line in text.split("\n"):
+        QTest.keyClicks(page.editor, line)
+        QTest.keyClick(page.editor, Qt.Key.Key_Return)
+
+
+def sheet_of(desk: Desk) -> Sheet:
+    return next(sheet for sheet in desk.window.findChildren(Sheet) if sheet.isVisible())
+
+
+def test_a_fault_is_found_while_typing_underlined_at_its_key_and_led_to(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        page = await policy_of(desk)
+        assert page.check.sentence.text() == "Nothing is wrong with this policy."
+        assert "5 rules, 4 examples that hold" in page.check.more.text()
+        type_at_end(page, '\n[[rule]]\nid = "typed"\ndecision = "ask"\ntol = "write_file"')
+        wrong = page.editor.text().split("\n").index('tol = "write_file"') + 1
+        await seen(lambda: page.editor.fault_at(wrong))
+        assert page.stand.text() == "1 fault: cannot be saved"
+        assert not page.save.isEnabled()
+        page.editor.go_to(1)
+        page.check.table.setFocus()
+        page.check.table.choose("p0")
+        assert page.editor.current_line() == wrong
+        assert page.check.table.hasFocus()  # going through the list stays in the list
+        QTest.keyClick(page.check.table, Qt.Key.Key_Return)
+        assert page.editor.hasFocus()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_f5_checks_at_once_and_ctrl_s_saves_only_what_is_right(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    before = console.policy_on_disk
+
+    async def scenario(desk: Desk) -> None:
+        page = await policy_of(desk)
+        page.show_tab("why")
+        type_at_end(page, "nonsense here")
+        QTest.keyClick(page.editor, Qt.Key.Key_S, CTRL)
+        await seen(lambda: page.work.found is not None and not page.work.found.ok)
+        assert "save_policy" not in console.asked
+        page.editor.undo()
+        while page.work.dirty:
+            page.editor.undo()
+        type_at_end(page, RULE)
+        checks = console.asked.count("check_policy")
+        QTest.keyClick(page.editor, Qt.Key.Key_F5)
+        await seen(lambda: console.asked.count("check_policy") > checks and page.work.found is not None)
+        assert page.tabs.current() == "check"
+        QTest.keyClick(page.editor, Qt.Key.Key_S, CTRL)
+        await seen(lambda: console.policy_on_disk != before and not page.work.dirty)
+        assert 'id = "typed"' in console.policy_on_disk
+        assert page.stand.text() == "Saved; this is in force"
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_saving_right_after_typing_waits_for_the_check(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        page = await policy_of(desk)
+        type_at_end(page, RULE)
+        assert page.work.found is None
+        QTest.keyClick(page.editor, Qt.Key.Key_S, CTRL)
+        await seen(lambda: 'id = "typed"' in console.policy_on_disk)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_file_changed_meanwhile_is_not_overwritten_but_compared(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    theirs = console.policy_on_disk.replace('profile = "guarded"', 'profile = "observe"', 1)
+
+    async def scenario(desk: Desk) -> None:
+        page = await policy_of(desk)
+        type_at_end(page, RULE)
+        console.policy_on_disk = theirs
+        page.work.save()
+        await seen(page.banner.isVisible)
+        assert "changed by somebody else" in page.banner.words()
+        assert console.policy_on_disk == theirs
+        assert not page.save.isEnabled()
+        page.banner.acted.emit("compare")
+        await seen(lambda: [one for one in desk.window.findChildren(Sheet) if one.isVisible()])
+        sheet_of(desk).answer(KEEP).click()
+        await seen(lambda: page.work.conflict is None)
+        assert page.save.isEnabled()
+        page.save.click()
+        await seen(lambda: 'id = "typed"' in console.policy_on_disk)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_taking_the_file_can_be_undone(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    theirs = console.policy_on_disk + "# theirs\n"
+
+    async def scenario(desk: Desk) -> None:
+        page = await policy_of(desk)
+        type_at_end(page, RULE)
+        mine = page.editor.text()
+        console.policy_on_disk = theirs
+        page.work.read()
+        await seen(lambda: page.work.conflict)
+        page.compare()
+        await seen(lambda: [one for one in desk.window.findChildren(Sheet) if one.isVisible()])
+        sheet_of(desk).answer(TAKE).click()
+        await seen(lambda: page.editor.text() == theirs)
+        assert not page.work.dirty
+        page.editor.undo()
+        assert page.editor.text() == mine
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_another_text_on_the_disk_is_shown_when_nothing_was_typed(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        page = await policy_of(desk)
+        await console.set_profile(Profile.OBSERVE)
+        console.policy_on_disk += "# by hand\n"
+        await console.set_profile(Profile.GUARDED)
+        await seen(lambda: page.editor.text().endswith("# by hand\n"))
+        assert not page.work.dirty
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_unsaved_text_survives_the_window_and_is_gone_once_saved(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def types(desk: Desk) -> None:
+        page = await policy_of(desk)
+        type_at_end(page, RULE)
+        desk.window.open("fleet")
+        assert PolicyDraftStore(Path(desk.window.layout_store.fileName()).parent).read() is not None
+
+    async def comes_back(desk: Desk) -> None:
+        page = await policy_of(desk)
+        assert 'id = "typed"' in page.editor.text()
+        assert page.work.dirty
+        await seen(lambda: page.work.found is not None)
+        page.save.click()
+        await seen(lambda: not page.work.dirty)
+        folder = Path(desk.window.layout_store.fileName()).parent
+        await seen(lambda: not (folder / FILE).exists())
+
+    play(theme, tmp_path, console, types)
+    fresh = story()
+    play(theme, tmp_path, fresh, comes_back)
+    assert 'id = "typed"' in fresh.policy_on_disk
+
+
+def test_a_draft_of_an_older_file_asks_before_it_replaces_the_newer_one(theme: Theme, tmp_path: Path) -> None:
+    async def types(desk: Desk) -> None:
+        type_at_end(await policy_of(desk), RULE)
+
+    changed = story()
+    changed.policy_on_disk += "# by somebody else\n"
+
+    async def comes_back(desk: Desk) -> None:
+        page = await policy_of(desk)
+        assert 'id = "typed"' in page.editor.text()
+        assert page.banner.isVisible()
+        page.work.save()
+        assert "save_policy" not in changed.asked
+
+    play(theme, tmp_path, story(), types)
+    play(theme, tmp_path, changed, comes_back)
+
+
+def test_a_broken_draft_is_kept_beside_and_said(tmp_path: Path, theme: Theme) -> None:
+    async def scenario(desk: Desk) -> None:
+        folder = Path(desk.window.layout_store.fileName()).parent
+        (folder / FILE).write_text("{", encoding="utf-8")
+        page = await policy_of(desk)
+        assert "cannot be read" in page.banner.words()
+        assert (folder / FILE).with_suffix(".broken").exists()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_broken_policy_says_everywhere_why_everything_asks_and_leads_to_the_line(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+    console.policy_on_disk = console.policy_on_disk.replace('tool = "write_file"', 'tol = "write_file"')
+    problem = "policy.toml line 29: rule spool-files: tol: there is no such key"
+    console.policy = console.policy.model_copy(update={"problem": problem})
+
+    async def scenario(desk: Desk) -> None:
+        window = desk.window
+        window.activateWindow()
+        await seen(window.isActiveWindow)
+        window.open("runs")
+        assert any("everything asks" in words and "line 29" in words for words in window.notices.words())
+        window.control._show_policy()
+        page = settings_of(desk).policy
+        await seen(lambda: page.editor.current_line() == 29)
+        assert page.editor.hasFocus()
+        await seen(lambda: page.editor.fault_at(33))
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_examples_are_ticked_or_crossed_with_the_reason(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.policy_on_disk = console.policy_on_disk.replace("/srv/spool/label.txt", "/srv/other.txt")
+
+    async def scenario(desk: Desk) -> None:
+        page = await policy_of(desk)
+        page.show_tab("examples")
+        first = page.examples.table.rows_model.row_at(0)
+        assert first is not None
+        assert first.cells[0] == "spool-files"
+        outcome = first.cells[2]
+        assert not isinstance(outcome, str)
+        assert outcome.glyph == "cross_octagon"
+        assert "does not match" in outcome.text
+        assert page.examples.head.hint.text() == "1 of 4 fail"
+        page.examples.table.choose(first.key)
+        assert page.editor.current_line() == 29
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_hidden_characters_are_named(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.policy_on_disk += "# a\u202eb and p\u0430ypal\n"
+
+    async def scenario(desk: Desk) -> None:
+        page = await policy_of(desk)
+        assert page.check.table.rows_model.rowCount() == 2
+        words = [page.check._messages[key] for key in ("p0", "p1")]
+        assert "RIGHT-TO-LEFT OVERRIDE" in words[0]
+        assert "CYRILLIC" in words[1]
+        assert len(page.editor.extraSelections()) == 2
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_refused_save_is_said_where_it_was_asked(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.fail_next["save_policy"] = BadInput("policy.toml cannot be written: disk full.")
+
+    async def scenario(desk: Desk) -> None:
+        page = await policy_of(desk)
+        type_at_end(page, RULE)
+        page.work.save()
+        await seen(lambda: "disk full" in page.banner.words())
+        assert page.work.dirty
+        assert page.save.isEnabled()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_in_a_narrow_window_the_tabs_are_under_the_editor(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        page = await policy_of(desk)
+        assert page.split.orientation() == Qt.Orientation.Vertical
+        desk.window.resize(1440, 900)
+        await seen(lambda: page.split.orientation() == Qt.Orientation.Horizontal)
+
+    play(theme, tmp_path, story(), scenario, size=(1280, 720))
+
+
+def test_the_profile_is_chosen_by_the_window_and_shown_when_it_holds(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+
+    async def scenario(desk: Desk) -> None:
+        page = await policy_of(desk)
+        page.profile.chosen.emit("lockdown")
+        await seen(lambda: page.profile.current() == "lockdown")
+        console.emit(ControlChanged(stopped=False, stopped_note="", policy=console.policy, operators=[]))
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_the_words_of_a_problem_and_its_exact_line() -> None:
+    text = '[[rule]]\nid = "a"\n[[rule]]\nid = "b"\ndecision = "no"\n'
+    message = "policy.toml line 3: rule b: decision: Input should be 'allow', 'ask' or 'deny'"
+    assert precise_line(text, PolicyProblem(line=3, message=message)) == 5
+    assert precise_line(text, PolicyProblem(line=0, message=message)) == 0
+    assert bare_message(message).startswith("rule b: decision")
+    broken = "policy.toml is not TOML: Expected '=' (at line 4, column 2)"
+    assert bare_message(broken).startswith("not TOML: Expected")
+    assert line_of(broken) == 4

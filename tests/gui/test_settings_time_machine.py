@@ -1,0 +1,157 @@
+"""Settings, Policy: the time machine, and why one call would run, ask or be denied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.components.label import Link
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenSection
+from app.screens.journal.screen import JournalScreen
+from app.screens.settings.policy_page import PolicyPage
+from app.screens.settings.screen import SettingsScreen
+from app.screens.settings.time_machine_tab import against_words, trial_words
+from core.errors import BadInput
+from core.policy.checking import Trial
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+
+async def page_of(desk: Desk, tab: str) -> PolicyPage:
+    desk.window.open("settings", OpenSection("policy"))
+    screen = desk.window.current
+    assert isinstance(screen, SettingsScreen)
+    await seen(lambda: screen.policy.work.base is not None)
+    screen.policy.show_tab(tab)
+    return screen.policy
+
+
+def test_the_sentence_counts_what_would_have_been_said() -> None:
+    trial = Trial(
+        looked_at=1445, commands=1445, allowed=1412, asked=31, denied=2, changed=40,
+        allowed_but_denied_by_human=3,
+    )  # fmt: skip
+    assert trial_words(trial) == "Would have allowed 1,412, asked 31, denied 2."
+    assert against_words(trial) == "3 of the allowed were denied by a human then."
+    assert against_words(trial.model_copy(update={"allowed_but_denied_by_human": 0})) == ""
+
+
+def test_the_edited_text_is_run_over_the_journal_and_its_rows_lead_there(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        page = await page_of(desk, "time")
+        machine = page.time_machine
+        assert machine.table.isHidden()
+        machine.run.click()
+        await seen(lambda: machine.table.isVisible())
+        assert machine.sentence.text() == "Would have allowed 429, asked 6, denied 3."
+        assert "3 of the allowed were denied" in machine.against.text()
+        machine.chips["against"].click()
+        assert machine.table.rows_model.rowCount() == 3
+        first = machine.shown_keys()[0]
+        machine.table.choose(first)
+        assert "a person denied it; now rule spool-files lets it run" in machine.details.words.text()
+        machine.details.rule.click()
+        assert page.editor.textCursor().block().text() == 'id = "spool-files"'
+        # Another text gives another answer, and the old one says that it is old.
+        page.editor.replace_text(page.editor.text().replace('below = "/srv/spool"', 'below = "/srv/none"'))
+        assert machine.stale.isVisible()
+        machine.run.click()
+        await seen(lambda: not machine.running)
+        assert machine.against.isHidden()
+        assert machine.stale.isHidden()
+        machine.chips["all"].click()
+        key = machine.shown_keys()[0]
+        machine.table.choose(key)
+        QTest.keyClick(machine.table, Qt.Key.Key_Return)
+        journal = desk.window.current
+        assert isinstance(journal, JournalScreen)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_run_over_the_journal_can_be_cancelled(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        machine = (await page_of(desk, "time")).time_machine
+        held = console.hold_back("try_policy")
+        machine.run.click()
+        assert machine.progress.isVisible()
+        assert "18,204 entries" in machine.progress.words.text()
+        machine.progress.cancel.click()
+        assert machine.against.text() == "The run was cancelled."
+        assert machine.run.isVisible()
+        held.set()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_text_that_cannot_be_run_says_why(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.fail_next["try_policy"] = BadInput("policy.toml is not TOML: Expected '='.")
+
+    async def scenario(desk: Desk) -> None:
+        machine = (await page_of(desk, "time")).time_machine
+        machine.run.click()
+        await seen(lambda: "not TOML" in machine.against.text())
+
+    play(theme, tmp_path, console, scenario)
+
+
+def link_named(page: PolicyPage, words: str) -> Link:
+    return next(link for link in page.why.answer.links() if link.text() == words)
+
+
+def test_why_names_rules_with_lines_near_misses_and_near_grants(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        page = await page_of(desk, "why")
+        page.why.choose("lab-lnx-01", "shell_execute", {"command": "rm -rf /srv/spool"})
+        await seen(lambda: "Folders are emptied by hand" in page.why.answer.words())
+        assert "It would be denied." in page.why.answer.words()
+        link_named(page, "line 8").click()
+        assert page.editor.current_line() == 8
+        page.why.choose("stock-pc-02", "write_file", {"file_path": "/srv/other/a", "content": "x"})
+        near = "Rule spool-files would allow, but file_path does not fit"
+        await seen(lambda: near in page.why.answer.words())
+        page.why.actor.setText("agent:clerk")
+        await seen(lambda: "Grants that nearly covered it" in page.why.answer.words())
+        link_named(page, "Grant g-0031-c0ffee").click()
+        screen = desk.window.current
+        assert isinstance(screen, SettingsScreen)
+        await seen(lambda: screen.grants.table.current_key() == "g-0031-c0ffee")
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_why_says_how_many_must_approve_and_that_an_edit_is_not_in_force(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        page = await page_of(desk, "why")
+        page.why.choose("build-lnx-03", "shell_execute", {"command": "uptime"})
+        await seen(lambda: "2 operators have to approve it" in page.why.answer.words())
+        assert "Pictures are taken before and after it" in page.why.answer.words()
+        assert not page.why.answer.edited.isVisible()
+        page.editor.append_text("# typed\n")
+        assert page.why.answer.edited.isVisible()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_why_of_a_device_that_is_offline_says_so(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        page = await page_of(desk, "why")
+        page.why.choose("kiosk-yard")
+        await seen(lambda: "offline" in page.why.answer.problem.text())
+
+    play(theme, tmp_path, story(), scenario)

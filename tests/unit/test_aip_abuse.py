@@ -1,0 +1,400 @@
+"""Abuse at the door and on links: each is refused with a reason, and the links of others survive it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from core.aip.console_end import DeviceLinkServer
+from core.aip.door import TokenRefused
+from core.aip.events import LinkEvents, RefusedAttempt
+from core.aip.link import DeviceLink
+from core.aip.tls import Identity, load_or_make_identity, pinned_client_context
+from tests.fakes.aip_house import QUICK, House, hear, look, running_house, say, soon, still_works
+
+TIGHT = replace(QUICK, door_most=4, takeover_s=0.2)
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    async with running_house(TIGHT) as built:
+        yield built
+
+
+async def test_a_registration_is_not_as_large_as_a_result_may_be(house: House) -> None:
+    socket = await house.dial("token-one")
+    await say(socket, type="register", status="ok", client_id="d1", metadata={"x": "y" * 600_000})
+    assert "at most" in (await hear(socket))["error"]
+    assert "at most" in (await soon(house.refused.get()))[0]
+
+
+async def test_a_device_that_comes_and_goes_without_end_is_refused_and_others_are_not() -> None:
+    async with running_house(replace(QUICK, returns_burst=3, returns_per_s=0.001)) as house:
+        for _ in range(3):
+            socket, _ = await house.joined("d1")
+            await socket.close()
+            await soon(house.lost.get())
+        socket = await house.dial("token-one")
+        await say(socket, type="register", status="ok", client_id="d1")
+        assert "too often" in (await hear(socket))["error"]
+        assert "too often" in (await soon(house.refused.get()))[0]
+        other, link = await house.joined("d2")
+        assert link.is_open
+        await other.close()
+
+
+@pytest.fixture
+def identity(tmp_path: Path) -> Identity:
+    return load_or_make_identity(tmp_path / "keys")
+
+
+@pytest.fixture
+async def secure(identity: Identity) -> AsyncIterator[House]:
+    async with running_house(TIGHT, identity=identity) as built:
+        yield built
+
+
+@contextlib.asynccontextmanager
+async def neighbour(house: House, **more: Any) -> AsyncIterator[None]:
+    """Another device, whose link must work before and after whatever happens inside."""
+    socket = await house.dial("token-two", **more)
+    await say(socket, type="register", status="ok", client_id="d2")
+    await hear(socket)
+    link = await soon(house.connected.get())
+    yield
+    await still_works_as("d2", house, socket, link)
+    await socket.close()
+
+
+async def still_works_as(name: str, house: House, socket: ClientConnection, link: DeviceLink) -> None:
+    sending = house.send(link, look("alive"))
+    command = await hear(socket)
+    result = {"status": "success", "call_id": "alive", "result": 1}
+    await say(
+        socket,
+        type="command_results",
+        status="ok",
+        client_id=name,
+        prev_response_id=command["response_id"],
+        action_results=[result],
+    )
+    assert (await soon(sending))[0].result == 1
+
+
+async def refused(house: House, said: str) -> None:
+    async with asyncio.timeout(5):
+        while True:
+            reason, peer = await house.refused.get()
+            if said in reason:
+                assert peer.startswith("127.0.0.1:")
+                return
+
+
+async def raw(house: House, data: bytes, secure: ssl.SSLContext | None = None) -> bytes:
+    """Write bytes to the port and read until it closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port, ssl=secure)
+    try:
+        writer.write(data)
+        return await soon(reader.read())
+    except OSError:
+        return b""
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ({}, "the token is not accepted"),
+        ({"Authorization": "Bearer wrong"}, "the token is not accepted"),
+        ({"Authorization": "Bearer token-one", "Origin": "https://example.org"}, "browser's Origin"),
+    ],
+)
+async def test_who_may_not_come_in_leaves_others_alone(
+    house: House, headers: dict[str, str], said: str
+) -> None:
+    async with neighbour(house):
+        with pytest.raises(InvalidStatus):
+            await connect(house.server.url, additional_headers=headers, proxy=None)
+        await refused(house, said)
+
+
+async def test_a_revoked_token_is_refused_under_the_name_whose_it_was() -> None:
+    told: asyncio.Queue[RefusedAttempt] = asyncio.Queue()
+
+    def authorise(token: str | None) -> str | None:
+        raise TokenRefused("the token was revoked", "old-laptop")
+
+    server = DeviceLinkServer(authorise, LinkEvents(on_refused=told.put_nowait), limits=QUICK)
+    await server.start()
+    with pytest.raises(InvalidStatus):
+        await connect(f"{server.url}?token=x", proxy=None)
+    attempt = await soon(told.get())
+    assert (attempt.reason, attempt.name) == ("the token was revoked", "old-laptop")
+    await server.close()
+
+
+async def test_a_duplicate_name_is_refused_under_its_name_and_the_holder_stays(house: House) -> None:
+    async with neighbour(house):
+        socket, link = await house.joined()
+        double = await house.dial()
+        await say(double, type="register", status="ok", client_id="d1")
+        assert "already registered" in (await hear(double))["error"]
+        await refused(house, "already registered")
+        await still_works(house, socket, link)
+        await double.close()
+
+
+async def test_a_device_that_comes_back_before_its_dead_link_is_noticed_takes_its_name_back(
+    house: House,
+) -> None:
+    async with neighbour(house):
+        socket, old = await house.joined()
+        # The far end hangs: the connection is there, but nothing is read or answered any more.
+        socket.transport.pause_reading()
+        again, link = await house.joined()
+        assert link is not old
+        assert await soon(house.lost.get()) == ("d1", "the device came back over another connection")
+        assert dict(house.server.links)["d1"] is link
+        await still_works(house, again, link)
+        socket.transport.abort()
+
+
+async def test_a_foreign_client_id_later_on_is_reported_and_the_link_stays(house: House) -> None:
+    async with neighbour(house):
+        socket, link = await house.joined()
+        await say(socket, type="heartbeat", status="ok", client_id="d2")
+        assert "client_id does not match" in (await hear(socket))["error"]
+        await refused(house, "client_id does not match")
+        await still_works(house, socket, link)
+
+
+@pytest.mark.parametrize("registered", [True, False])
+async def test_a_frame_over_the_limit_ends_its_own_link_only(house: House, registered: bool) -> None:
+    async with neighbour(house):
+        socket = (await house.joined())[0] if registered else await house.dial()
+        with contextlib.suppress(ConnectionClosed):
+            await socket.send("x" * (TIGHT.max_incoming_bytes + 1))
+        with pytest.raises(ConnectionClosed) as caught:
+            await soon(socket.recv())
+        assert caught.value.rcvd is not None
+        assert caught.value.rcvd.code == 1009
+        await refused(house, "frame larger" if registered else "first frame is too large")
+
+
+async def test_a_flood_ends_its_own_link_only_and_is_reported(house: House) -> None:
+    async with neighbour(house):
+        socket, _ = await house.joined()
+        with contextlib.suppress(ConnectionClosed):
+            for _ in range(2000):
+                await say(socket, type="dance", status="ok")
+                await hear(socket)
+        assert socket.close_code == 1008
+        await refused(house, "more frames than a device may")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"G",
+        b"GET /ws HTTP/1.1\r\nHost: x\r\n",
+        b"GET /ws HTTP/1.1\r\nAuthorization: Bearer token-one\r\nX: ",
+    ],
+)
+async def test_a_slow_upgrade_is_ended_and_reported(house: House, data: bytes) -> None:
+    async with neighbour(house):
+        assert await raw(house, data) == b""
+        await refused(house, "did not finish its upgrade in time")
+
+
+async def test_an_upgrade_in_drops_is_ended_all_the_same(house: House) -> None:
+    """Each byte comes in time, all of them together do not."""
+    async with neighbour(house):
+        reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port)
+        with contextlib.suppress(OSError):
+            for byte in b"GET /ws HTTP/1.1\r\n" + b"X-Header: y\r\n" * 100:
+                writer.write(bytes([byte]))
+                await writer.drain()
+                if reader.at_eof():
+                    break
+                # The drops themselves: a peer that is slow on purpose.
+                await asyncio.sleep(0.01)
+        # A reset is an end too.
+        with contextlib.suppress(OSError):
+            await soon(reader.read())
+        writer.close()
+        await refused(house, "did not finish its upgrade in time")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00\xff\x00\xff\r\n\r\n",
+        b"POST /ws HTTP/1.1\r\n\r\n",
+        b"GET /ws HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer token-one\r\n\r\n",
+        b"GET /ws HTTP/1.1\r\n" + b"X: y\r\n" * 1000 + b"\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+)
+async def test_what_is_no_upgrade_is_answered_or_closed_and_reported(house: House, data: bytes) -> None:
+    async with neighbour(house):
+        answer = await raw(house, data)
+        assert b"101" not in answer[:20]
+        await soon(house.refused.get())
+
+
+async def test_when_too_many_have_not_registered_who_waited_longest_makes_room(house: House) -> None:
+    async with neighbour(house):
+        waiting = [await house.dial() for _ in range(TIGHT.door_most)]
+        socket, link = await house.joined()
+        await refused(house, "too many connections")
+        with pytest.raises(ConnectionClosed):
+            await soon(waiting[0].recv())
+        await still_works(house, socket, link)
+        assert house.server.unregistered == TIGHT.door_most - 1
+        for one in waiting[1:]:
+            await one.close()
+        for _ in waiting[1:]:
+            await refused(house, "closed before it had registered")
+        assert house.refused.empty()
+        await socket.close()
+
+
+async def test_nobody_counts_as_unregistered_after_registering_or_leaving(house: House) -> None:
+    for _ in range(TIGHT.door_most * 2):
+        socket, _ = await house.joined()
+        await socket.close()
+        await soon(house.lost.get())
+    assert house.server.unregistered == 0
+
+
+# With TLS
+
+
+async def test_over_tls_a_device_registers_and_serves_commands(secure: House, identity: Identity) -> None:
+    assert secure.server.url.startswith("wss://")
+    assert secure.server.fingerprint == identity.fingerprint
+    socket = await secure.dial(ssl=pinned_client_context(identity.fingerprint))
+    await say(socket, type="register", status="ok", client_id="d1")
+    await hear(socket)
+    link = await soon(secure.connected.get())
+    assert link.secure
+    await still_works(secure, socket, link)
+    await socket.close()
+
+
+async def test_plain_ws_on_a_tls_port_is_told_so_and_reported(secure: House, identity: Identity) -> None:
+    async with neighbour(secure, ssl=pinned_client_context(identity.fingerprint)):
+        with pytest.raises(InvalidStatus) as caught:
+            await connect(
+                secure.server.url.replace("wss:", "ws:"),
+                additional_headers={"Authorization": "Bearer token-one"},
+                proxy=None,
+            )
+        assert caught.value.response.status_code == 400
+        assert b"use wss://" in (caught.value.response.body or b"")
+        await refused(secure, "speaks no TLS")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "in time"),
+        (b"\x16", "in time"),
+        (b"\x16\x03\x01\xff", "in time"),
+        (b"\x16\x03\x01\x00\x05hello", "TLS handshake"),
+        (b"\x00" * 64, "speaks no TLS"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "speaks no TLS"),
+    ],
+)
+async def test_a_slow_or_broken_tls_handshake_is_ended_and_reported(
+    secure: House, identity: Identity, data: bytes, said: str
+) -> None:
+    async with neighbour(secure, ssl=pinned_client_context(identity.fingerprint)):
+        await raw(secure, data)
+        await refused(secure, said)
+    assert secure.server.unregistered == 0
+
+
+async def test_a_slow_upgrade_inside_tls_is_ended_too(secure: House, identity: Identity) -> None:
+    context = pinned_client_context(identity.fingerprint)
+    async with neighbour(secure, ssl=context):
+        assert await raw(secure, b"GET /ws", context) == b""
+        await refused(secure, "did not finish its upgrade in time")
+
+
+async def test_an_upgrade_that_comes_with_the_end_of_the_tls_handshake_is_not_lost(
+    secure: House, identity: Identity
+) -> None:
+    request = (
+        b"GET /ws?token=token-one HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", secure.server.port, ssl=pinned_client_context(identity.fingerprint)
+    )
+    writer.write(request)
+    assert b"101" in await soon(reader.readline())
+    writer.close()
+    await refused(secure, "closed before it had registered")
+
+
+async def test_closing_turns_out_whoever_is_still_at_the_door(secure: House, identity: Identity) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", secure.server.port)
+    socket = await secure.dial(ssl=pinned_client_context(identity.fingerprint))
+    await soon(secure.server.close())
+    with pytest.raises((ConnectionClosed, OSError)):
+        await soon(socket.recv())
+    with contextlib.suppress(OSError):
+        assert await soon(reader.read()) == b""
+    writer.close()
+
+
+async def test_a_thousand_commands_at_once_on_one_link_leave_the_others_working(house: House) -> None:
+    async with neighbour(house):
+        socket, link = await house.joined(features=["terms"])
+        sendings = [house.send(link, look(f"c{number}")) for number in range(1000)]
+        for _ in sendings:
+            command = await hear(socket)
+            call_id = command["actions"][0]["call_id"]
+            await socket.send(
+                json.dumps(
+                    {
+                        "type": "command_results",
+                        "status": "ok",
+                        "prev_response_id": command["response_id"],
+                        "action_results": [{"status": "success", "call_id": call_id}],
+                    }
+                )
+            )
+        for sending in sendings:
+            await soon(sending)
+        assert link.waiting == 0
+
+
+async def test_who_makes_room_during_the_tls_handshake_is_closed_at_once(
+    secure: House, identity: Identity
+) -> None:
+    async with neighbour(secure, ssl=pinned_client_context(identity.fingerprint)):
+        reader, writer = await asyncio.open_connection("127.0.0.1", secure.server.port)
+        others = [await asyncio.open_connection("127.0.0.1", secure.server.port) for _ in range(4)]
+        await refused(secure, "too many connections")
+        async with asyncio.timeout(TIGHT.register_s / 2):
+            with contextlib.suppress(OSError):
+                assert await reader.read() == b""
+        for _, other in [(reader, writer), *others]:
+            other.close()

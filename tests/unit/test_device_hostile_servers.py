@@ -1,0 +1,155 @@
+"""What an MCP server may say about its tools, and what it cannot do to this device by saying it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from core.aip.messages import ToolInfo
+from core.device.config import DeviceConfig
+from core.device.guard import Guard
+from core.device.mcp.config import ServerConfig
+from core.device.mcp.host import McpHost
+from core.device.mcp.listing import Listing, read_listing
+from core.device.mcp.server import Bounds, HostedServer
+from core.device.mcp.state import State, Timing
+from core.device.tool import OBSERVES, Tool, ToolCall, Unavailable
+from core.errors import BadInput, DeviceError
+from core.tasks import TaskGroupOwner
+
+_SOON_S = 5.0
+_COSTLY = {"type": "string", "pattern": "^(a|a|aa)+$"}
+_TEXT = "a" * 60 + "!"
+_DEEP = 40
+
+
+def _doubling() -> dict[str, Any]:
+    """A schema of a few lines that asks for 2^40 looks at the same value."""
+    steps = {f"s{n}": {"allOf": [{"$ref": f"#/$defs/s{n + 1}"}] * 2} for n in range(_DEEP)}
+    return {"type": "object", "allOf": [{"$ref": "#/$defs/s0"}], "$defs": {**steps, f"s{_DEEP}": {}}}
+
+
+def _listing(*names: str, **more: Any) -> Listing:
+    schema = {"type": "object"}
+    return read_listing([{"name": name, "inputSchema": schema, **more} for name in names], False)
+
+
+class _Offered:
+    """Stands where the router does."""
+
+    def __init__(self) -> None:
+        self.unavailable: list[Unavailable] = []
+        self.hosted: dict[str, Tool] = {}
+
+    def offer(self, tool: Tool) -> None:
+        self.hosted[tool.name] = tool
+
+    def withdraw(self, namespace: str) -> None:
+        self.hosted = {name: tool for name, tool in self.hosted.items() if tool.namespace != namespace}
+
+    def announce(self) -> None:
+        return
+
+    def tools(self) -> list[ToolInfo]:
+        return [tool.info() for tool in self.hosted.values()]
+
+
+def _offer(offers: _Offered, off: set[str], **servers: Listing) -> set[str]:
+    configs = [ServerConfig(name, "stdio", "server") for name in servers]
+    host = McpHost(configs, offers, DeviceConfig(tools_off=frozenset(off)))
+    for config in configs:
+        host._servers[config.name] = SimpleNamespace(  # type: ignore[assignment]  # no process is needed here
+            config=config, listing=servers[config.name], state=State.READY, reason="", how_to_fix=""
+        )
+    host._publish()
+    return set(offers.hosted)
+
+
+def test_a_tool_that_is_off_stays_off_when_another_server_lists_one_of_the_same_name():
+    offers = _Offered()
+    assert _offer(offers, {"delete"}, files=_listing("delete", "read"), web=_listing("delete")) == {"read"}
+    assert {row.tool for row in offers.unavailable} == {"files_delete", "web_delete"}
+
+
+def test_a_tool_that_is_off_by_its_long_name_stays_off_while_the_other_server_is_away():
+    assert _offer(_Offered(), {"files_delete"}, files=_listing("delete", "read")) == {"read"}
+
+
+def test_to_switch_off_our_own_tool_leaves_a_servers_tool_of_that_name():
+    offers = _Offered()
+    offers.unavailable = [Unavailable("read_file", "It is switched off here", "")]
+    assert _offer(offers, {"read_file"}, files=_listing("read_file")) == {"files_read_file"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "object", "properties": {"text": _COSTLY}}, {"text": _TEXT}),
+        ({"type": "object", "patternProperties": {_COSTLY["pattern"]: {}}}, {_TEXT: 1}),
+        ({"type": "object", "propertyNames": _COSTLY}, {_TEXT: 1}),
+        (_doubling(), {}),
+    ],
+    ids=["pattern", "patternProperties", "propertyNames", "references"],
+)
+def test_no_schema_of_a_server_keeps_this_device_busy_for_ever(schema: dict[str, Any], value: Any):
+    async def run(call: ToolCall) -> None:
+        return
+
+    began = time.monotonic()
+    guard = Guard(DeviceConfig())
+    tool = Tool("search", "Search", "action", "", schema, {}, OBSERVES, run, namespace="web")
+    with contextlib.suppress(BadInput):
+        guard.check(tool, value)
+    definition = _listing("search", outputSchema=schema).tools[0]
+    with contextlib.suppress(DeviceError):
+        definition.check_result({"structuredContent": value})
+    assert time.monotonic() - began < _SOON_S
+
+
+def test_a_hosted_tools_arguments_are_still_held_against_its_schema(tmp_path: Path):
+    async def run(call: ToolCall) -> None:
+        return
+
+    schema = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+    tool = Tool("search", "Search", "action", "", schema, {}, OBSERVES, run, namespace="web")
+    guard = Guard(DeviceConfig(roots=(tmp_path,)))
+    assert guard.check(tool, {"count": 2}) == {"count": 2}
+    with pytest.raises(BadInput, match="count"):
+        guard.check(tool, {"count": "many"})
+    with pytest.raises(BadInput, match="NUL"):
+        guard.check(tool, {"count": 2, "more": "\0"})
+
+
+async def test_a_server_whose_list_always_changes_is_not_listed_without_a_rest():
+    listed: list[float] = []
+    enough = asyncio.Event()
+
+    class Restless:
+        async def start(self) -> None:
+            return
+
+        async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+            listed.append(time.monotonic())
+            server._tools_changed()
+            if len(listed) == 4:
+                enough.set()
+            return {"tools": [{"name": f"tool{len(listed)}", "inputSchema": {"type": "object"}}]}
+
+    pause = 0.2
+    server = HostedServer(
+        ServerConfig("web", "stdio", "server"), Bounds(1_000_000, 10.0), Timing(relist_s=pause), lambda: None
+    )
+    tasks = TaskGroupOwner("test")
+    serving = tasks.spawn("serve", server._serve(Restless()))  # type: ignore[arg-type]  # all that is used
+    async with asyncio.timeout(_SOON_S):
+        await enough.wait()
+        server.stop()
+        await serving
+    await tasks.close()
+    assert listed[3] - listed[1] >= 2 * pause * 0.9

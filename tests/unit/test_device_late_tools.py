@@ -1,0 +1,90 @@
+"""A display or an accessibility bus that comes after the device client did."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.device.assembly import build_router
+from core.device.config import DeviceConfig
+from core.device.late_tools import LateTools
+from core.device.router import Router
+from core.device.tool import Unavailable
+from core.tasks import TaskGroupOwner
+
+_SOON_S = 20.0
+
+
+@pytest.fixture
+def router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Router:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.delenv("XDG_SESSION_TYPE", raising=False)
+    config = DeviceConfig(roots=(tmp_path,), tools_off=frozenset({"press_key"}))
+    return build_router(config, tmp_path / "state", "late")
+
+
+def names(router: Router) -> set[str]:
+    return {info.tool_name for info in router.tools()}
+
+
+@pytest.fixture
+def late_display() -> Iterator[str]:
+    """The name of a display that the device client did not see at its start."""
+    told, ours = os.pipe()
+    with subprocess.Popen(
+        ["Xvfb", "-displayfd", str(ours), "-screen", "0", "320x200x24", "-nolisten", "tcp"],
+        pass_fds=(ours,),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as display:
+        os.close(ours)
+        try:
+            yield f":{int(os.read(told, 16))}"
+        finally:
+            os.close(told)
+            display.kill()
+
+
+@pytest.mark.skipif(sys.platform != "linux" or shutil.which("Xvfb") is None, reason="needs Xvfb")
+async def test_a_display_that_comes_later_is_offered_and_announced_without_a_restart(
+    router: Router, late_display: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    announced = asyncio.Event()
+    router.on_tools_changed = announced.set
+    assert router.late is not None
+    assert {"screenshot", "click_point"} <= router.late.missing
+    await router.late.look_again(router)
+    assert not announced.is_set()
+    assert "screenshot" not in names(router)
+    monkeypatch.setenv("DISPLAY", late_display)
+    tasks = TaskGroupOwner("test")
+    tasks.spawn("watch", router.late.watch(router, 0.05))
+    wanted = {"screenshot", "click_point", "list_windows"}
+    # A display that is just starting may answer one of its users before another: each look announces what it found.
+    async with asyncio.timeout(_SOON_S):
+        while not wanted <= names(router):
+            await announced.wait()
+            announced.clear()
+    await tasks.close()
+    rows = {row.tool: row.reason for row in router.unavailable}
+    assert "screenshot" not in rows
+    # What device.toml switches off does not come in by this door.
+    assert "press_key" not in names(router)
+    assert "switched off" in rows["press_key"]
+    await router.close()
+
+
+async def test_when_nothing_is_missing_nobody_looks(router: Router) -> None:
+    def look() -> tuple[list[object], list[Unavailable]]:
+        raise AssertionError("nothing was missing")
+
+    await LateTools(look, ()).watch(router, 0.0)  # type: ignore[arg-type]  # it is never called
+    await router.close()

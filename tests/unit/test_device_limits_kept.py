@@ -1,0 +1,132 @@
+"""Limits that hold also for a console that tries to use up what they do not name by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.aip.messages import Command, Result
+from core.device import batches, ledger, undo
+from core.device.assembly import build_router
+from core.device.batches import STOCK, BatchRunner
+from core.device.check import facts, report
+from core.device.config import DeviceConfig, Limits, Undo
+from core.device.frames import Step
+from core.device.ledger import Ledger, Line
+from core.device.trust import TrustStore
+from core.device.undo import UndoStore
+from core.errors import BadInput
+
+
+def test_a_record_that_is_full_of_what_still_counts_is_not_rewritten_for_every_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "_MOST_BYTES", 16_000)
+    store = Ledger(tmp_path)
+    lines = store.open()
+    rewrites = 0
+    for number in range(400):
+        lines.append(Line(f"call-{number}", "done", "action::work", time.time()))
+        store.write(lines[-1])
+        if store.is_full:
+            store.rewrite(lines)
+            rewrites += 1
+    store.close()
+    assert 0 < rewrites < 60
+
+
+def test_writes_of_new_files_leave_a_bounded_number_of_undo_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(undo, "MOST_ENTRIES", 5)
+    store = UndoStore(tmp_path, Undo())
+    ids = [store.keep(Path("/x"), None, 0, "0" * 64) for _ in range(12)]
+    assert len(list(tmp_path.iterdir())) <= 5
+    assert store.claim(ids[-1])[0].undo_id == ids[-1]
+    with pytest.raises(BadInput):
+        store.claim(ids[0])
+
+
+async def test_frames_that_wait_are_bounded_in_bytes_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "MOST_WAITING_BYTES", 1_000)
+    router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "limits")
+    runner = BatchRunner(router, Limits())
+    steps = [Step("1", Command(tool_name="", tool_type="action", call_id="1"))]
+    assert runner.refusal("large", steps, size=5_000) is None
+    large = runner.admit(steps, STOCK, 0.0, 5_000)
+    refusal = runner.refusal("next", steps, size=10)
+    assert refusal is not None
+    assert "bytes" in refusal.message
+    await runner.serve(large)
+    assert runner.refusal("next", steps, size=10) is None
+    await router.close()
+
+
+@pytest.mark.parametrize(
+    ("off", "other"),
+    [("shell_execute", "EXEC_CLI"), ("restore_file", "undo"), ("get_system_info", "SYS_INFO")],
+)
+async def test_what_is_switched_off_is_not_to_be_had_under_another_name(
+    tmp_path: Path, off: str, other: str
+) -> None:
+    config = DeviceConfig(roots=(tmp_path,), tools_off=frozenset({off}))
+    router = build_router(config, tmp_path / "state", "limits")
+    offered = {info.tool_name for info in router.tools()}
+    assert offered.isdisjoint({off, other})
+    assert {off, other} <= {row.tool for row in router.unavailable}
+    await router.close()
+
+
+async def test_programs_that_go_on_by_themselves_count_against_the_number_allowed(tmp_path: Path) -> None:
+    config = DeviceConfig(roots=(tmp_path,), limits=Limits(max_processes=2))
+    router = build_router(config, tmp_path / "state", "limits")
+
+    async def launch() -> Result:
+        parameters = {"app_name": "sleep", "args": ["300"]}
+        return await router.run(
+            Command(tool_name="launch_application", tool_type="action", parameters=parameters), 10
+        )
+
+    started = [(await launch()).result["pid"] for _ in range(2)]
+    try:
+        assert "denied_by_device" in ((await launch()).error or "")
+        first = psutil.Process(started[0])
+        first.kill()
+        await asyncio.to_thread(first.wait, 5)
+        started.append((await launch()).result["pid"])
+    finally:
+        for pid in started:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                psutil.Process(pid).kill()
+        await router.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
+def test_the_device_clients_memory_is_in_no_core_dump_and_its_programs_are_as_ever() -> None:
+    asked = "import ctypes; print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), flush=True)"
+    code = (
+        "import subprocess, sys; from core.device.__main__ import keep_memory_private; "
+        f"keep_memory_private(); {asked}; subprocess.run([sys.executable, '-c', {asked!r}], check=True)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stdout.split() == ["0", "1"]
+
+
+async def test_check_says_which_names_in_tools_off_switch_nothing_off(tmp_path: Path) -> None:
+    config = DeviceConfig(roots=(tmp_path,), tools_off=frozenset({"shell_excute", "write_file"}))
+    router = build_router(config, tmp_path / "state", "limits")
+    found = facts("limits", config, router, TrustStore(tmp_path / "state"))
+    assert found["tools_off_unknown"] == ["shell_excute"]
+    assert "shell_excute" in report(found)
+    await router.close()

@@ -1,0 +1,196 @@
+"""The record of calls: what outlives a process, what is forgotten, and what is never made up."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from core.aip.extras import Terms
+from core.aip.messages import Command, Result, ResultStatus
+from core.device.delivery import Call, Deliveries
+from core.device.ledger import EXPIRY_S, Ledger, Line
+from core.errors import DeviceError
+
+ROOM = 10_000_000
+
+
+def command(call_id: str, tool: str = "work") -> Command:
+    return Command(tool_name=tool, tool_type="action", call_id=call_id)
+
+
+def result(call_id: str, value: Any = "done") -> Result:
+    return Result(status=ResultStatus.SUCCESS, result=value, call_id=call_id)
+
+
+def ran(store: Deliveries, call_id: str, value: Any = "done", size: int = 10, *, action: bool = True) -> Call:
+    call = store.accept(command(call_id), None, action=action)
+    store.begin(call)
+    store.finish(call, result(call_id, value), size)
+    return call
+
+
+def state(store: Deliveries, call_id: str) -> tuple[str, str]:
+    answer, _ = store.recall([call_id], ROOM)
+    found = answer[call_id]
+    return found["state"], str((found["result"] or {}).get("error") or "").partition(":")[0]
+
+
+def reborn(tmp_path: Path, before: Deliveries) -> Deliveries:
+    before.close()
+    return Deliveries(Ledger(tmp_path))
+
+
+def test_a_new_process_knows_what_ended_what_was_cut_and_what_never_came(tmp_path: Path) -> None:
+    store = Deliveries(Ledger(tmp_path))
+    ran(store, "small")
+    ran(store, "large", "x" * 100_000)
+    store.begin(store.accept(command("cut"), None, action=True))
+    store.accept(command("waiting"), None, action=True)
+    ran(store, "looked", action=False)
+    assert state(store, "asked") == ("never_seen", "")
+    store = reborn(tmp_path, store)
+    assert state(store, "small") == ("done", "")
+    assert state(store, "large") == ("done", "outcome_unknown")
+    assert state(store, "cut") == ("done", "outcome_unknown")
+    assert state(store, "waiting") == ("never_seen", "")
+    assert store.result_of(store._calls["asked"]).error is not None
+    store.close()
+
+
+def test_the_files_are_for_this_user_alone(tmp_path: Path) -> None:
+    store = Deliveries(Ledger(tmp_path / "calls"))
+    ran(store, "c")
+    for path in (tmp_path / "calls").iterdir():
+        assert path.stat().st_mode & 0o077 == 0
+    store.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(junk=some.binary(max_size=300))
+def test_a_damaged_file_costs_its_damaged_lines_only(
+    tmp_path_factory: pytest.TempPathFactory, junk: bytes
+) -> None:
+    folder = tmp_path_factory.mktemp("calls")
+    store = Deliveries(Ledger(folder))
+    ran(store, "before")
+    store.close()
+    with open(folder / "calls-0.jsonl", "ab") as file:
+        file.write(junk.replace(b"before", b"") + b"\n[]\n{}\n" + b"[" * 5000 + b"\n")
+    store = Deliveries(Ledger(folder))
+    assert state(store, "before") == ("done", "")
+    ran(store, "after")
+    store = reborn(folder, store)
+    assert state(store, "after") == ("done", "")
+    store.close()
+
+
+def test_a_torn_line_does_not_swallow_the_next(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.open()
+    assert ledger._file is not None
+    os.write(ledger._file, b'{"c": "torn", "s": "sta')
+    ledger._torn = True
+    ledger.write(Line("next", "started", "w", 4e9))
+    ledger.close()
+    again = Ledger(tmp_path)
+    assert [line.call_id for line in again.open()] == ["next"]
+    again.close()
+
+
+def test_a_record_that_cannot_be_kept_is_said_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "calls").write_text("a file where the folder should be")
+    with pytest.raises(DeviceError, match="cannot keep"):
+        Deliveries(Ledger(tmp_path / "calls"))
+
+
+def test_two_clients_keep_their_own_files_and_the_survivor_takes_over(tmp_path: Path) -> None:
+    first, second = Deliveries(Ledger(tmp_path)), Deliveries(Ledger(tmp_path))
+    ran(first, "c1")
+    second.adopt()
+    # The first one lives, so its calls are its own.
+    assert second.find("c1") is None
+    first.close()
+    second.adopt()
+    assert state(second, "c1") == ("done", "")
+    second = reborn(tmp_path, second)
+    assert state(second, "c1") == ("done", "")
+    assert [path.name for path in tmp_path.glob("*.jsonl")] == ["calls-0.jsonl"]
+    second.close()
+
+
+def test_old_calls_expire_and_young_ones_do_not(tmp_path: Path) -> None:
+    now = [1_000_000_000.0]
+    store = Deliveries(None, lambda: now[0])
+    ran(store, "old")
+    now[0] += EXPIRY_S + 1
+    ran(store, "young")
+    assert store.find("old") is None
+    assert store.find("young") is not None
+
+
+def test_results_are_bounded_in_bytes_and_ids_outlive_them() -> None:
+    store = Deliveries()
+    for number in range(100):
+        ran(store, f"a{number}", "x", 1_000_000)
+        ran(store, f"o{number}", "x", 1_000_000, action=False)
+        assert store.bytes_held <= 25_000_000
+    assert state(store, "a0") == ("done", "outcome_unknown")
+    assert state(store, "a99") == ("done", "")
+    # To look again does no harm, so observations are simply forgotten.
+    assert store.find("o0") is None
+
+
+def test_what_had_to_be_forgotten_is_never_called_never_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.device.delivery._MOST_CALLS", 10)
+    store = Deliveries()
+    for number in range(30):
+        ran(store, f"a{number}")
+    assert len(store) == 10
+    assert state(store, "a0") == ("done", "outcome_unknown")
+    assert state(store, "who knows") == ("done", "outcome_unknown")
+    assert len(store) <= 12
+
+
+def test_a_flood_of_recalls_does_not_make_the_store_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.device.delivery._MOST_CALLS", 100)
+    store = Deliveries()
+    running = store.accept(command("running"), None, action=True)
+    store.begin(running)
+    for number in range(1000):
+        store.recall([f"{number}-{one}" for one in range(10)], ROOM)
+    assert len(store) <= 101
+    # What is at work is never forgotten, however old.
+    assert state(store, "running") == ("running", "")
+
+
+def test_the_file_is_written_anew_before_it_grows_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.device.ledger._MOST_BYTES", 50_000)
+    store = Deliveries(Ledger(tmp_path))
+    for number in range(400):
+        ran(store, f"call-{number}", "x" * 500)
+        assert (tmp_path / "calls-0.jsonl").stat().st_size < 60_000
+    store = reborn(tmp_path, store)
+    assert state(store, "call-0")[0] == "done"
+    assert state(store, "call-399") == ("done", "")
+    store.close()
+
+
+def test_a_call_id_that_is_too_long_is_not_kept() -> None:
+    with pytest.raises(DeviceError, match="at most"):
+        Deliveries().accept(command("x" * 201), None, action=True)
+
+
+def test_lines_say_what_was_permitted(tmp_path: Path) -> None:
+    store = Deliveries(Ledger(tmp_path))
+    store.begin(store.accept(command("c1"), Terms(deadline_s=5, digest="ab12"), action=True))
+    [line] = (tmp_path / "calls-0.jsonl").read_text().splitlines()
+    assert json.loads(line)["w"] == "action::work ab12"
+    store.close()

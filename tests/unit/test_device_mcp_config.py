@@ -1,0 +1,156 @@
+"""`mcpServers`: read as other hosts read it, refused with the place, and secrets kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.device.config import load_config
+from core.device.mcp.config import ServerConfig, parse_servers, read_servers
+from core.errors import BadInput
+
+SECRET = "s3cr3t-token-value"
+
+
+def one(entry: Any, **environment: str) -> ServerConfig:
+    [server] = parse_servers({"one": entry}, "mcp.json", environment)
+    return server
+
+
+def test_a_file_of_another_host_is_read_as_it_is(tmp_path: Path):
+    path = tmp_path / "mcp.json"
+    said = {
+        "mcpServers": {
+            "files": {"command": "npx", "args": ["-y", "a-server", "/srv"], "env": {"LEVEL": "debug"}},
+            "tickets": {"type": "streamable-http", "url": "https://t.example/mcp", "headers": {"X-A": "b"}},
+            "off": {"command": "never", "disabled": True},
+        },
+        "inputs": [],
+    }
+    path.write_text(json.dumps(said))
+    files, tickets = read_servers(path, {})
+    assert (files.name, files.kind, files.command, files.args) == (
+        "files",
+        "stdio",
+        "npx",
+        ("-y", "a-server", "/srv"),
+    )
+    assert dict(files.env) == {"LEVEL": "debug"}
+    assert (tickets.kind, tickets.url, dict(tickets.headers)) == (
+        "http",
+        "https://t.example/mcp",
+        {"X-A": "b"},
+    )
+    assert not files.problem
+    assert not tickets.problem
+
+
+def test_variables_of_the_environment_are_filled_in_everywhere():
+    entry = {
+        "command": "${TOOL}",
+        "args": ["--key=${env:KEY}", "${NONE:-otherwise}", "$KEY"],
+        "env": {"A": "${KEY}-${KEY}"},
+        "cwd": "${HOME}/x",
+    }
+    server = one(entry, TOOL="tool", KEY="k", HOME="/home/me")
+    assert (server.command, server.args) == ("tool", ("--key=k", "otherwise", "$KEY"))
+    assert dict(server.env) == {"A": "k-k"}
+    assert server.cwd == "/home/me/x"
+
+
+def test_a_variable_that_is_not_set_is_that_servers_problem_and_not_the_devices():
+    server = one({"command": "x", "env": {"A": "${NOT_SET_HERE}"}})
+    assert "NOT_SET_HERE" in server.problem
+    assert server.how_to_fix
+
+
+@pytest.mark.parametrize(
+    ("entry", "place"),
+    [
+        ({"command": 7}, "mcp.json.one.command"),
+        ({"command": ""}, "mcp.json.one.command"),
+        ({"command": "x", "args": "y"}, "mcp.json.one.args"),
+        ({"command": "x", "args": [1]}, "mcp.json.one.args.0"),
+        ({"command": "x", "env": {"A": 1}}, "mcp.json.one.env.A"),
+        ({"url": "https://x", "headers": {"A": None}}, "mcp.json.one.headers.A"),
+        ({"command": "x", "disabled": "no"}, "mcp.json.one.disabled"),
+        ({"command": "x", "url": "https://x"}, "mcp.json.one"),
+        ({}, "mcp.json.one"),
+        ("npx", "mcp.json.one"),
+    ],
+)
+def test_a_wrong_type_is_refused_with_its_place(entry: Any, place: str):
+    with pytest.raises(BadInput) as caught:
+        one(entry)
+    assert place in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "name", ["builtin", " Builtin", "BUILTIN", "quarterdeck", "", "  ", "a\nb", "x" * 65]
+)
+def test_no_server_takes_the_name_of_our_own_tools_or_none_at_all(name: str):
+    with pytest.raises(BadInput):
+        parse_servers({name: {"command": "x"}}, "mcp.json", {})
+
+
+def test_unknown_keys_are_passed_over():
+    assert not one({"command": "x", "alwaysAllow": ["a"], "timeout": 3}).problem
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"type": "sse", "url": "https://x/sse"},
+        {"type": "http", "command": "x"},
+        {"url": "ftp://x"},
+        {"url": "not an address"},
+        {"command": "x", "args": ["a\0b"]},
+    ],
+)
+def test_what_cannot_be_served_is_named_as_a_problem(entry: Any):
+    server = one(entry)
+    assert server.problem
+    assert server.how_to_fix
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"mcpServers": []}', '{"mcpServers": {"a": 1}}', "{"])
+def test_a_file_that_is_no_list_of_servers_is_refused_by_name(tmp_path: Path, text: str):
+    path = tmp_path / "mcp.json"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=r"mcp\.json"):
+        read_servers(path)
+
+
+def test_secrets_are_in_no_repr_and_are_hidden_from_every_text():
+    entry = {
+        "url": f"https://user:{SECRET}1@host.example:8443/mcp?key={SECRET}2",
+        "headers": {"Authorization": f"Bearer {SECRET}3", "X-Key": "${KEY}"},
+    }
+    server = one(entry, KEY=f"{SECRET}4")
+    assert SECRET not in repr(server)
+    assert server.shown == "https://host.example:8443/mcp"
+    for number in "1234":
+        assert SECRET not in server.hide(f"it said {SECRET}{number}!")
+    local = one({"command": "run", "args": ["--token", "${KEY}"], "env": {"T": SECRET}}, KEY=f"{SECRET}9")
+    assert SECRET not in repr(local)
+    assert local.hide(f"{SECRET}9 {SECRET}") == "*** ***"
+
+
+def test_a_file_of_servers_is_found_beside_device_toml_and_closed_to_file_tools(tmp_path: Path):
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    (tmp_path / "device.toml").write_text('mcp_servers = "mcp.json"\n')
+    config = load_config(tmp_path / "device.toml")
+    assert config.mcp_servers == tmp_path / "mcp.json"
+    assert tmp_path / "mcp.json" in config.closed_paths
+    assert config.mcp_servers is not None
+    assert [server.name for server in read_servers(config.mcp_servers)] == ["a"]
+
+
+def test_servers_may_stand_in_device_toml_itself(tmp_path: Path):
+    (tmp_path / "device.toml").write_text('[mcp_servers.a]\ncommand = "x"\nargs = ["1"]\n')
+    config = load_config(tmp_path / "device.toml")
+    assert config.mcp_servers is not None
+    assert read_servers(config.mcp_servers)[0].args == ("1",)

@@ -1,0 +1,301 @@
+"""The parts of hosting that need no process: names, lines, listings and results."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.device.mcp.lines import LineCutter, ServerLog, TooLong
+from core.device.mcp.listing import MOST_DESCRIPTION, MOST_TOOLS, fetch, read_listing
+from core.device.mcp.names import assign_names
+from core.device.mcp.results import result_of
+from core.dispatch.observe import take_evidence
+from core.errors import DeviceError, ErrorCode
+
+MEBIBYTE = 1024 * 1024
+
+
+def test_a_name_that_nobody_else_has_stays_what_it_is():
+    assert assign_names(["screenshot"], {"a": ["x", "y"], "b": ["z"]}) == {
+        ("a", "x"): "x",
+        ("a", "y"): "y",
+        ("b", "z"): "z",
+    }
+
+
+def test_a_built_in_tool_keeps_its_name_against_any_server():
+    assert assign_names(["screenshot"], {"my server": ["screenshot"]}) == {
+        ("my server", "screenshot"): "my_server_screenshot"
+    }
+
+
+def test_a_name_of_two_servers_belongs_to_neither():
+    names = assign_names([], {"a": ["echo"], "b": ["echo"]})
+    assert names == {("a", "echo"): "a_echo", ("b", "echo"): "b_echo"}
+
+
+def test_a_name_in_our_own_protocol_is_given_to_no_server():
+    assert assign_names([], {"a": ["quarterdeck.cancel"]}) == {
+        ("a", "quarterdeck.cancel"): "a_quarterdeck.cancel"
+    }
+
+
+@given(
+    st.lists(st.sampled_from("xyz")),
+    st.dictionaries(
+        st.sampled_from(["a", "a_a", "b", "b c"]),
+        st.lists(st.sampled_from(["x", "a_x", "a_a_x", "c_x", "y", "a_x_2"]), max_size=5),
+    ),
+)
+def test_names_are_unique_and_the_same_whichever_server_came_first(
+    builtin: list[str], servers: dict[str, list[str]]
+):
+    names = assign_names(builtin, servers)
+    assert len(set(names.values())) == len(names)
+    assert not set(names.values()) & set(builtin)
+    assert set(names) == {(server, tool) for server, tools in servers.items() for tool in tools}
+    assert assign_names(builtin, servers) == names
+
+
+@given(st.lists(st.binary(max_size=40).filter(lambda line: b"\n" not in line)), st.integers(1, 9))
+def test_lines_come_out_whole_however_they_were_cut(lines: list[bytes], step: int):
+    stream = b"".join(line + b"\n" for line in lines)
+    cutter = LineCutter(20)
+    found = [
+        line for start in range(0, len(stream), step) for line in cutter.feed(stream[start : start + step])
+    ]
+    assert [line if isinstance(line, bytes) else line.size for line in found] == [
+        line if len(line) <= 20 else len(line) for line in lines
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b'{"jsonrpc":"2.0","id":41,"result":{"x":"%s"}}', b'{"result":{"x":"%s"},"jsonrpc":"2.0","id":41}'],
+)
+def test_a_line_that_is_too_long_is_not_kept_but_its_request_is_known(line: bytes):
+    cutter = LineCutter(1000)
+    whole = line.replace(b"%s", b"y" * MEBIBYTE) + b"\n{}\n"
+    found = [
+        one for start in range(0, len(whole), 65_536) for one in cutter.feed(whole[start : start + 65_536])
+    ]
+    assert found == [TooLong(len(whole) - 4, 41), b"{}"]
+
+
+def test_an_id_inside_a_long_answer_is_not_taken_for_the_answers_own():
+    cutter = LineCutter(100)
+    [line] = cutter.feed(b'{"result":{"x":[{"id":3,"y":"' + b"z" * 9000 + b'"}]}}\n')
+    assert line == TooLong(9037 - 1, None) or (isinstance(line, TooLong) and line.request_id is None)
+
+
+def test_a_servers_words_are_logged_short_seldom_and_without_secrets():
+    said: list[tuple[str, str]] = []
+    now = [0.0]
+    log = ServerLog(
+        lambda where, text: said.append((where, text)),
+        lambda text: text.replace("SECRET", "***"),
+        most_lines=2,
+        clock=lambda: now[0],
+    )
+    for text in ("SECRET\x1b[31m", "x" * 10_000, "third", "fourth"):
+        log.say("stderr", text)
+    assert said[0] == ("stderr", "*** [31m")
+    assert len(said[1][1]) == 501
+    assert len(said) == 2
+    now[0] = 11.0
+    log.say("stderr", "fifth")
+    assert said[2:] == [("stderr", "(2 more lines were not logged)"), ("stderr", "fifth")]
+
+
+def tool(**said: Any) -> dict[str, Any]:
+    return {"name": "t", "inputSchema": {"type": "object"}, **said}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "kind"),
+    [
+        ({"readOnlyHint": True}, "data_collection"),
+        ({"readOnlyHint": True, "destructiveHint": True}, "data_collection"),
+        ({"readOnlyHint": "true"}, "action"),
+        ({"readOnlyHint": 1}, "action"),
+        ({"readOnlyHint": False}, "action"),
+        ({}, "action"),
+        (None, "action"),
+    ],
+)
+def test_only_a_tool_that_says_it_reads_is_no_action(annotations: Any, kind: str):
+    [definition] = read_listing([tool(annotations=annotations)], False).tools
+    assert definition.tool_type == kind
+    assert definition.info("t", "s").annotations == annotations
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"inputSchema": {"type": "no such type"}},
+        {"inputSchema": {"properties": {"a": {"$ref": "https://elsewhere.example/schema"}}}},
+        {"inputSchema": {"properties": {"a": {"items": [{"$ref": "file:///etc/passwd"}]}}}},
+        {"inputSchema": []},
+        {"inputSchema": None},
+        {"outputSchema": {"type": 3}},
+        {"description": "w" * MEBIBYTE},
+    ],
+)
+def test_a_tool_that_cannot_be_used_safely_is_refused_with_a_reason_and_costs_no_other(said: dict[str, Any]):
+    listing = read_listing([tool(**said), tool(name="good")], False)
+    assert [definition.name for definition in listing.tools] == ["good"]
+    [(name, reason)] = listing.refused
+    assert name == "t"
+    assert reason
+
+
+def test_a_deep_schema_is_refused_and_does_not_end_the_client():
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(5000):
+        schema = {"properties": {"a": schema}}
+    listing = read_listing([tool(inputSchema={"properties": {"a": {"allOf": [schema]}}})], False)
+    assert listing.tools == ()
+
+
+def test_names_that_are_no_names_and_doubles_are_refused():
+    said = [tool(name="a b"), tool(name=""), tool(name="x" * 200), tool(name=5), "tool", tool(), tool()]
+    listing = read_listing(said, False)
+    assert [definition.name for definition in listing.tools] == ["t"]
+    assert len(listing.refused) == 6
+
+
+def test_a_description_is_bounded_and_says_so():
+    [definition] = read_listing([tool(description="w" * 100_000)], False).tools
+    assert len(definition.description) < MOST_DESCRIPTION + 50
+    assert "cut" in definition.description
+
+
+async def test_a_listing_without_end_is_ended():
+    asked = 0
+
+    async def ask(params: dict[str, Any]) -> dict[str, Any]:
+        nonlocal asked
+        asked += 1
+        return {"tools": [tool(name=f"t{asked}_{index}") for index in range(100)], "nextCursor": str(asked)}
+
+    tools, overflow = await fetch(ask)
+    assert overflow
+    assert len(tools) == MOST_TOOLS
+    assert "more than this device takes" in read_listing(tools, overflow).refused[-1][1]
+
+
+async def test_a_cursor_that_comes_again_ends_the_listing():
+    async def ask(params: dict[str, Any]) -> dict[str, Any]:
+        return {"tools": [], "nextCursor": "again"}
+
+    assert await fetch(ask) == ([], False)
+
+
+@pytest.mark.parametrize("value", ["", 0, False, [], {}, None, 0.0])
+def test_a_falsy_structured_value_is_not_its_absence(value: Any):
+    result = result_of({"content": [], "structuredContent": value}, MEBIBYTE)
+    assert result == {"content": [], "structured": value}
+    assert type(result["structured"]) is type(value)
+    assert "structured" not in result_of({"content": []}, MEBIBYTE)
+
+
+def test_an_empty_text_is_not_the_absence_of_content():
+    assert result_of({"content": [{"type": "text", "text": ""}]}, MEBIBYTE)["content"] == [
+        {"type": "text", "text": ""}
+    ]
+    assert result_of({"content": []}, MEBIBYTE)["content"] == []
+
+
+def test_a_kind_of_content_that_nobody_knows_yet_is_kept():
+    block = {"type": "hologram", "depth": 3, "_meta": {"a": None}}
+    assert result_of({"content": [block]}, MEBIBYTE)["content"] == [
+        {"type": "hologram", "depth": 3, "meta": {"a": None}}
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "text",
+        [None],
+        [{"text": "no type"}],
+        [{"type": "image", "mimeType": "image/png"}],
+        [{"type": "image", "data": "not base64!", "mimeType": "image/png"}],
+        [{"type": "resource"}],
+        [{"type": "resource", "resource": {"uri": "x", "blob": 7}}],
+    ],
+)
+def test_content_that_is_none_is_a_bad_result(content: Any):
+    with pytest.raises(DeviceError) as caught:
+        result_of({"content": content}, MEBIBYTE)
+    assert caught.value.code is ErrorCode.BAD_RESULT
+
+
+def test_what_has_no_room_is_named_and_the_rest_is_kept():
+    picture = base64.b64encode(b"p" * 300_000).decode()
+    content = [
+        {"type": "text", "text": "first"},
+        {"type": "image", "data": picture, "mimeType": "image/png"},
+        {"type": "text", "text": "last"},
+    ]
+    result = result_of({"content": content}, 100_000)
+    assert result["truncated"] is True
+    assert result["content"][0]["text"] == "first"
+    assert result["content"][1]["type"] == "image"
+    assert result["content"][1]["omitted"] > 300_000
+    assert result["content"][2]["text"] == "last"
+
+
+def test_a_long_text_is_cut_and_says_so():
+    result = result_of({"content": [{"type": "text", "text": 'ä"' * 200_000}]}, 100_000)
+    [block] = result["content"]
+    assert block["truncated"] is True
+    assert 10_000 < len(block["text"]) < 100_000
+
+
+def test_structured_content_without_room_is_a_failure_and_not_half_a_value():
+    with pytest.raises(DeviceError) as caught:
+        result_of({"content": [], "structuredContent": {"a": "x" * 200_000}}, 100_000)
+    assert caught.value.code is ErrorCode.TOO_LARGE
+
+
+@pytest.mark.parametrize("media_type", ["image/gif", "image/svg+xml", "IMAGE/X"])
+def test_an_image_that_no_console_shows_travels_as_plain_bytes(media_type: str):
+    block = {"type": "image", "data": "R0lG", "mimeType": media_type}
+    assert result_of({"content": [block]}, MEBIBYTE)["content"] == [
+        {
+            "type": "image",
+            "media_type": "application/octet-stream",
+            "image_type": media_type,
+            "data_bytes": b"GIF",
+        }
+    ]
+
+
+@pytest.mark.parametrize("block", [{"type": "audio", "data": "UklG", "mimeType": "audio/wav"}])
+async def test_what_is_no_picture_is_evidence_with_its_own_media_type_and_keeps_what_stood_beside_it(
+    block: dict[str, Any],
+):
+    kept: dict[str, bytes] = {}
+
+    class Blobs:
+        async def put_blob(self, data: bytes) -> str:
+            kept["a" * 64] = data
+            return "a" * 64
+
+    result = result_of({"content": [{**block, "annotations": {"audience": ["user"]}}]}, MEBIBYTE)
+    clean, [evidence] = await take_evidence(result, Blobs())
+    assert (evidence.media_type, kept["a" * 64]) == ("audio/wav", b"RIF")
+    assert clean["content"] == [
+        {
+            "type": "audio",
+            "annotations": {"audience": ["user"]},
+            "blob": "a" * 64,
+            "media_type": "audio/wav",
+            "size": 3,
+        }
+    ]

@@ -1,0 +1,211 @@
+"""Listing, starting and closing programs, with real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from core.aip.messages import Command, Result, ResultStatus
+from core.device import DeviceConfig, Router, build_router, programs
+from core.device.process_table import masked
+
+ACTIONS = {"launch_application", "close_application"}
+PYTHON = sys.executable
+
+
+@pytest.fixture
+async def router(tmp_path: Path) -> AsyncIterator[Router]:
+    built = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "programs")
+    yield built
+    await built.close()
+
+
+async def call(router: Router, tool: str, **arguments: Any) -> Result:
+    kind = "action" if tool in ACTIONS else "data_collection"
+    command = Command.model_validate({"tool_name": tool, "tool_type": kind, "parameters": arguments})
+    return await router.run(command, 30)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program with a name of its own, found on PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    name = folder / f"qd-{os.getpid()}"
+    name.symlink_to("/bin/sleep")
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return name
+
+
+@pytest.fixture
+def stubborn() -> Iterator[psutil.Process]:
+    """A program that does not end when it is asked."""
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(300)"
+    process = subprocess.Popen([PYTHON, "-c", code], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    yield psutil.Process(process.pid)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+async def test_this_process_is_listed_with_what_it_uses(router: Router) -> None:
+    result = await call(router, "list_processes", max_rows=5000)
+    assert result.status is ResultStatus.SUCCESS, result.error
+    me = psutil.Process()
+    (row,) = [row for row in result.result["processes"] if row["pid"] == me.pid]
+    assert row["name"] == me.name()
+    assert row["user"] == me.username()
+    assert row["memory_bytes"] > 1_000_000
+    assert row["started_at"].endswith("+00:00")
+    assert result.result["total"] == len(result.result["processes"])
+    assert result.result["truncated"] is False
+
+
+async def test_filters_are_combined_and_rows_are_bounded(router: Router) -> None:
+    mine = psutil.Process().username()
+    large = (await call(router, "list_processes", user=mine, min_memory_bytes=1_000_000)).result
+    assert large["processes"]
+    assert all(row["user"] == mine and row["memory_bytes"] >= 1_000_000 for row in large["processes"])
+    assert (await call(router, "list_processes", name="no such program")).result["processes"] == []
+    first = (await call(router, "list_processes", max_rows=1)).result
+    assert (len(first["processes"]), first["truncated"]) == (1, True)
+    refused = await call(router, "list_processes", max_rows=0)
+    assert (refused.error or "").startswith("invalid_arguments: ")
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (["mysql", "--password=hunter2", "-u", "me"], ["mysql", "--password=***", "-u", "me"]),
+        (["x", "--token", "abc", "file"], ["x", "--token", "***", "file"]),
+        (["x", "--api-key", "--verbose"], ["x", "--api-key", "--verbose"]),
+        (["curl", "https://me:hunter2@host/x"], ["curl", "https://me:***@host/x"]),
+        (["curl", "-H", "Authorization: Bearer abcdefgh.1234"], ["curl", "-H", "Authorization: ***"]),
+        (["env", "AWS_SECRET_ACCESS_KEY=abc", "run"], ["env", "AWS_SECRET_ACCESS_KEY=***", "run"]),
+        (["sh", "-c", "DB_PASSWORD='a b' run --x"], ["sh", "-c", "DB_PASSWORD=*** run --x"]),
+        (["x", "ghp_" + "a" * 36], ["x", "***"]),
+        (["python", "-m", "core.device", "--token-stdin"], ["python", "-m", "core.device", "--token-stdin"]),
+        (["ls", "author=me", "/etc/passwd"], ["ls", "author=me", "/etc/passwd"]),
+    ],
+)
+def test_what_looks_like_a_secret_is_not_shown(given: list[str], shown: list[str]) -> None:
+    assert masked(given) == shown
+
+
+async def test_a_started_program_gets_its_arguments_and_outlives_the_device(
+    router: Router, program: Path
+) -> None:
+    result = await call(router, "launch_application", app_name=program.name, args=["271.5"])
+    assert result.status is ResultStatus.SUCCESS, result.error
+    process = psutil.Process(result.result["pid"])
+    assert process.cmdline()[1:] == ["271.5"]
+    assert os.getsid(process.pid) == process.pid
+    await router.close()
+    assert process.is_running()
+    process.kill()
+    await asyncio.to_thread(process.wait, 5)
+
+
+async def test_a_menu_entry_is_found_by_its_name_and_by_its_file(
+    router: Router, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    menu = tmp_path / "data" / "applications"
+    menu.mkdir(parents=True)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (menu / "org.example.Notes.desktop").write_text(
+        "[Desktop Entry]\nType=Application\nName=My Notes\nIcon=x\nExec=notes %i '%c' --open %F --100%%\n"
+    )
+    line = programs.command_for("my notes", ["a b", "c"])
+    assert line == ["notes", "My Notes", "--open", "a b", "c", "--100%"]
+    assert programs.command_for("org.example.Notes", []) == programs.command_for("My Notes", [])
+    (menu / "top.desktop").write_text("[Desktop Entry]\nName=Top\nExec=top\nTerminal=true\n")
+    assert "needs a terminal" in ((await call(router, "launch_application", app_name="top")).error or "")
+    (menu / "broken.desktop").write_text("no section\n")
+    (menu / "gone.desktop").write_text("[Desktop Entry]\nName=Gone\nExec=x\nTryExec=/no/such\n")
+    for name in ("gone", "broken", "no-such-program", "/bin/sh", "../bin/sh"):
+        assert ((await call(router, "launch_application", app_name=name)).error or "").startswith(
+            "not_found: "
+        )
+
+
+async def test_a_program_is_closed_by_its_id_or_its_name(router: Router, program: Path) -> None:
+    pids = [
+        (await call(router, "launch_application", app_name=program.name, args=["272.5"])).result["pid"]
+        for _ in range(3)
+    ]
+    one = await call(router, "close_application", pid=pids[0])
+    assert one.result == {"closed": [pids[0]]}
+    # A symlink's process goes by the name of the link.
+    rest = await call(router, "close_application", process_name=program.name.upper())
+    assert rest.result == {"closed": sorted(pids[1:])}
+    again = await call(router, "close_application", process_name=program.name)
+    assert (again.error or "").startswith("not_found: ")
+
+
+async def test_only_force_kills_what_does_not_want_to_end(router: Router, stubborn: psutil.Process) -> None:
+    asked = await call(router, "close_application", pid=stubborn.pid, wait=0.3)
+    assert asked.status is ResultStatus.FAILURE
+    assert str(stubborn.pid) in (asked.error or "")
+    assert stubborn.is_running()
+    forced = await call(router, "close_application", pid=stubborn.pid, wait=0.3, force=True)
+    assert forced.result == {"closed": [stubborn.pid]}
+
+
+async def test_the_first_process_and_the_device_and_its_ancestors_are_never_closed(router: Router) -> None:
+    await call(router, "launch_application", app_name="true")
+    me = psutil.Process()
+    (warden,) = [one for one in me.children() if "warden_process" in " ".join(one.cmdline())]
+    for pid in {1, me.pid, me.ppid(), warden.pid}:
+        result = await call(router, "close_application", pid=pid, force=True)
+        assert (result.error or "").startswith("denied_by_device: "), pid
+    assert warden.is_running()
+
+
+async def test_one_of_name_and_id_is_needed(router: Router) -> None:
+    both: tuple[dict[str, Any], ...] = ({}, {"pid": 5, "process_name": "x"})
+    for arguments in both:
+        assert "one of process_name and pid" in (
+            (await call(router, "close_application", **arguments)).error or ""
+        )
+    for pid in (0, -1, 2**40):
+        error = (await call(router, "close_application", pid=pid)).error or ""
+        assert error.startswith("invalid_arguments: ")
+
+
+@pytest.mark.usefixtures("on_display")
+async def test_a_window_is_asked_before_its_process_is(router: Router, tmp_path: Path) -> None:
+    code = f"""
+import os
+from Xlib import X, Xatom, display
+screen = display.Display()
+window = screen.screen().root.create_window(0, 0, 50, 50, 0, X.CopyFromParent)
+delete = screen.intern_atom("WM_DELETE_WINDOW")
+window.set_wm_protocols([delete])
+window.change_property(screen.intern_atom("_NET_WM_PID"), Xatom.CARDINAL, 32, [os.getpid()])
+window.map()
+screen.sync()
+print("up", flush=True)
+while True:
+    said = screen.next_event()
+    if said.type == X.ClientMessage and said.data[1][0] == delete:
+        open({str(tmp_path / "saved")!r}, "w").write("saved first")
+        break
+"""
+    process = await asyncio.create_subprocess_exec(PYTHON, "-c", code, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    await process.stdout.readline()
+    result = await call(router, "close_application", pid=process.pid)
+    assert result.result == {"closed": [process.pid]}
+    # A signal would have given another code.
+    assert (await process.wait(), (tmp_path / "saved").read_text()) == (0, "saved first")

@@ -1,0 +1,201 @@
+"""The sandbox's parts: when it is not offered and why, and a filter that is what it says."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.aip.messages import Command, ResultStatus
+from core.device import DeviceConfig, build_router
+from core.device.sandbox import bubblewrap, inner, process_limit, seccomp
+from core.device.tool import Unavailable
+from core.device.tools.read_shell import NAME, blocked_lines
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux's sandbox")
+ALLOW, KILL, FAIL = 0x7FFF0000, 0x80000000, 0x00050000
+X86_64, AARCH64 = 0xC000003E, 0xC00000B7
+
+
+@pytest.fixture(autouse=True)
+def unknown() -> Iterator[None]:
+    """No answer of an earlier test is remembered."""
+    bubblewrap.find.cache_clear()
+    process_limit.parent.cache_clear()
+    yield
+    bubblewrap.find.cache_clear()
+    process_limit.parent.cache_clear()
+
+
+def answer(program: bytes, architecture: int, number: int, *arguments: int) -> int:
+    """What the kernel would do: a filter program, run here."""
+    words = [*arguments, 0, 0, 0, 0, 0, 0][:6]
+    data = struct.pack("=IIQ6Q", number, architecture, 0, *words)
+    steps = list(struct.iter_unpack("=HBBI", program))
+    at, held = 0, 0
+    while True:
+        code, if_so, if_not, value = steps[at]
+        at += 1
+        if code == 0x06:
+            return int(value)
+        if code == 0x20:
+            (held,) = struct.unpack_from("=I", data, value)
+        elif code == 0x54:
+            held &= value
+        else:
+            matches = {0x15: held == value, 0x35: held >= value, 0x45: bool(held & value)}[code]
+            at += if_so if matches else if_not
+
+
+@pytest.mark.parametrize(
+    ("machine", "architecture", "numbers"),
+    [
+        ("x86_64", X86_64, {"socket": 41, "chmod": 90, "read": 0, "clone": 56, "pair": 53, "ioctl": 16}),
+        (
+            "aarch64",
+            AARCH64,
+            {"socket": 198, "chmod": 52, "read": 63, "clone": 220, "pair": 199, "ioctl": 29},
+        ),
+    ],
+)
+def test_the_filter_allows_reading_and_denies_the_rest(
+    machine: str, architecture: int, numbers: dict[str, int]
+) -> None:
+    program = seccomp.filter_program(machine)
+    assert len(program) % 8 == 0
+    # The kernel takes no longer ones.
+    assert len(program) // 8 < 4096
+
+    def says(name: str, *arguments: int) -> int:
+        return answer(program, architecture, numbers[name], *arguments)
+
+    assert says("read") == ALLOW
+    assert says("socket", 1, 1) == FAIL | errno.EPERM
+    assert says("chmod") == FAIL | errno.EROFS
+    assert says("clone", 0x11) == ALLOW
+    assert says("clone", 0x10000011) == FAIL | errno.EPERM
+    assert says("clone", 0x00020011) == FAIL | errno.EPERM
+    assert says("pair", 1, 1) == ALLOW
+    assert says("pair", 1, 0x80001) == ALLOW
+    assert says("pair", 1, 2) == FAIL | errno.EPERM
+    assert says("ioctl", 0, 0x5401) == ALLOW
+    assert says("ioctl", 0, 0x5412) == FAIL | errno.EPERM
+    assert answer(program, architecture, 435) == FAIL | errno.ENOSYS
+    assert answer(program, architecture, 425) == FAIL | errno.EPERM
+    # 32-bit calls have other numbers, and none of them is let through.
+    assert answer(program, 0x40000003, numbers["read"]) == KILL
+
+
+def test_the_second_set_of_numbers_that_x86_64_has_is_denied() -> None:
+    program = seccomp.filter_program("x86_64")
+    assert answer(program, X86_64, 0x40000000 | 41) == FAIL | errno.ENOSYS
+
+
+def test_without_bubblewrap_the_tool_is_not_offered_and_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bubblewrap, "on_path", lambda: None)
+    router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "bare")
+    assert NAME not in {info.tool_name for info in router.tools()}
+    assert Unavailable(NAME, "bubblewrap is not installed", "Install it: apt install bubblewrap") in (
+        router.unavailable
+    )
+
+
+def a_bwrap(tmp_path: Path, script: str) -> str:
+    program = tmp_path / "bwrap"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_a_bwrap_that_isolates_nothing_fails_the_self_test(tmp_path: Path) -> None:
+    # It drops its options and runs the command as it is, in the folder it was to run in.
+    script = 'while [ "$1" != -- ]; do [ "$1" = --chdir ] && cd "$2"; shift; done; shift 6; exec "$@"'
+    found = bubblewrap.find(a_bwrap(tmp_path, script))
+    assert isinstance(found, bubblewrap.Missing)
+    for deed in ("write to a file", "change a mode", "delete a file", "open a network socket"):
+        assert deed in found.reason
+
+
+def test_a_bwrap_that_is_not_allowed_to_work_is_told_with_its_own_words(tmp_path: Path) -> None:
+    said = "bwrap: No permissions to create new namespace"
+    found = bubblewrap.find(a_bwrap(tmp_path, f"echo '{said}' >&2; exit 1"))
+    assert isinstance(found, bubblewrap.Missing)
+    assert said in found.reason
+    assert found.how_to_fix
+
+
+def test_without_landlock_or_a_filter_there_is_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inner, "landlock_version", lambda: 0)
+    found = bubblewrap.find("/usr/bin/bwrap")
+    assert isinstance(found, bubblewrap.Missing)
+    assert "Landlock" in found.reason
+    bubblewrap.find.cache_clear()
+    monkeypatch.setattr("platform.machine", lambda: "sparc")
+    found = bubblewrap.find("/usr/bin/bwrap")
+    assert isinstance(found, bubblewrap.Missing)
+    assert "sparc" in found.reason
+
+
+def test_root_without_a_control_group_gets_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_limit, "is_needed", lambda: True)
+    monkeypatch.setattr(process_limit, "parent", lambda: None)
+    found = bubblewrap.find("/usr/bin/bwrap")
+    assert isinstance(found, bubblewrap.Missing)
+    assert "ordinary user" in found.how_to_fix
+    monkeypatch.undo()
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
+async def test_where_it_is_switched_off_it_is_not_even_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tried(program: str | None) -> str:
+        raise AssertionError("the self-test ran")
+
+    monkeypatch.setattr(bubblewrap, "find", tried)
+    config = DeviceConfig(roots=(tmp_path,), tools_off=frozenset({NAME}))
+    router = build_router(config, tmp_path / "state", "off")
+    asked = Command(tool_name=NAME, tool_type="data_collection", parameters={"command": "true"})
+    result = await router.run(asked, 5)
+    assert result.status is ResultStatus.FAILURE
+    assert "switched off" in (result.error or "")
+    monkeypatch.undo()
+    await router.close()
+
+
+def test_only_what_a_wall_says_counts_as_blocked() -> None:
+    said = b"x: Read-only file system\ncat: y: Permission denied\nfine\nsocket: Operation not permitted\n"
+    assert blocked_lines(said) == ["x: Read-only file system", "socket: Operation not permitted"]
+    assert blocked_lines(b"") == []
+    assert len(blocked_lines(b"a: Read-only file system\n" * 1000)) == 20
+
+
+def test_the_environment_is_what_programs_need_and_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_TIME", "de_DE.UTF-8")
+    monkeypatch.setenv("GITHUB_TOKEN", "secret")
+    kept = bubblewrap.clean_environment()
+    assert kept["LC_TIME"] == "de_DE.UTF-8"
+    assert kept["PATH"] == os.environ["PATH"]
+    assert "secret" not in kept.values()
+
+
+def test_limits_survive_their_way_inside() -> None:
+    limits = bubblewrap.Bounds(12.3, 1 << 31, 50).limits()
+    assert inner.read_limits(inner.write_limits(limits)) == limits
+    assert (limits["CPU"], limits["NPROC"], limits["FSIZE"]) == (13, 50, 0)
+
+
+@pytest.mark.skipif(not process_limit.is_needed() or process_limit.parent() is None, reason="needs root")
+def test_a_control_group_is_removed_with_its_command() -> None:
+    with process_limit.limited(7) as file:
+        assert file is not None
+        assert (file.parent / "pids.max").read_text().strip() == "7"
+    assert not file.parent.exists()

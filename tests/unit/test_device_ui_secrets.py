@@ -1,0 +1,50 @@
+"""A secret that is typed: the console masks it because its neighbour says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from core.device.config import DeviceConfig
+from core.device.desktop.model import NoDesktop
+from core.device.desktop.use import Use
+from core.device.guard import Guard
+from core.device.observations import ObservationStore
+from core.device.tools.ui import _tools
+from core.dispatch.secrets import Masker
+from core.errors import BadInput
+from core.schema_forms.words import describe
+
+TOOLS = _tools(Use(NoDesktop("test"), ObservationStore()))
+SCHEMA: dict[str, Any] = next(tool.input_schema for tool, _ in TOOLS if tool.name == "type_text")
+
+
+@pytest.mark.parametrize("told", [True, "yes", 1, "{{ steps.a.secret }}", []])
+def test_a_text_is_masked_when_its_neighbour_calls_it_secret(told: object) -> None:
+    masked = Masker(b"salt").mask({"text": "hunter2", "secret": told, "control_id": "c"}, SCHEMA)
+    assert masked["text"].keys() == {"$secret"}
+    assert masked["control_id"] == "c"
+    assert "hunter2" not in repr(masked)
+
+
+@pytest.mark.parametrize("more", [{}, {"secret": False}, {"secret": None}])
+def test_an_ordinary_text_stays_readable(more: dict[str, Any]) -> None:
+    assert Masker(b"salt").mask({"text": "hello", **more}, SCHEMA)["text"] == "hello"
+
+
+def test_a_masked_argument_stays_what_it_is() -> None:
+    masker = Masker(b"salt")
+    once = masker.mask({"text": "hunter2", "secret": True}, SCHEMA)
+    assert masker.mask(once, SCHEMA) == once
+
+
+def test_no_refusal_repeats_a_secret_that_came_in_the_wrong_shape() -> None:
+    wrong = {"text": ["hunter2"], "secret": True}
+    typing = next(tool for tool, _ in TOOLS if tool.name == "type_text")
+    with pytest.raises(BadInput) as caught:
+        Guard(DeviceConfig()).check(typing, wrong)
+    assert "hunter2" not in caught.value.message
+    for fault in Draft202012Validator(SCHEMA).iter_errors({**wrong, "text": 4711}):
+        assert "4711" not in describe(fault)[1]

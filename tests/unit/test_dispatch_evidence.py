@@ -1,0 +1,393 @@
+"""Pictures before and after a command: through the dispatcher, tied to it by hash, or it is not sent."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from PIL import Image, ImageDraw
+
+from core.aip.messages import Command, Result, ResultStatus
+from core.audit.entries import Entry
+from core.dispatch.models import Basis, CommandResult, Verdict
+from core.dispatch.order import Order
+from core.errors import ErrorCode
+from core.home import Home
+from core.policy.operator_keys import statement_for
+from core.replay.timeline import build_timeline
+from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
+
+NUMBER = {"type": "number"}
+TOOLS = [
+    tool_info("screenshot", "data_collection", {"region": TEXT}),
+    tool_info("get_ui_tree", "data_collection", {"process_name": TEXT, "max_nodes": NUMBER}),
+    tool_info(
+        "click_point", "action", {"x": NUMBER, "y": NUMBER, "observation": TEXT}, ["x", "y", "observation"]
+    ),
+    tool_info("click_element", "action", {"control_id": TEXT, "role": TEXT, "name": TEXT}),
+    tool_info("write_file", "action", {"file_path": TEXT, "content": TEXT}, ["file_path", "content"]),
+]
+WRITE = {"file_path": "/tmp/x", "content": "y"}
+BOTH = """
+[[rule]]
+id = "seen"
+decision = "ask"
+tool = "write_file"
+evidence = ["before", "after"]
+"""
+
+
+class Screen:
+    """What the device's pictures show: a button with a label at a place."""
+
+    def __init__(self) -> None:
+        self.label = "Save"
+        self.at = (100, 80)
+        self.caret = False
+        self.clock = "12:00"
+        self.broken = ""
+        self.taken = 0
+
+    def __call__(self, command: Command) -> Any:
+        if self.broken:
+            return Result(status=ResultStatus.FAILURE, error=self.broken)
+        self.taken += 1
+        image = Image.new("RGB", (400, 300), "#20242c")
+        draw = ImageDraw.Draw(image)
+        x, y = self.at
+        draw.rectangle((x, y, x + 80, y + 30), "#3d6fe0")
+        draw.text((x + 20, y + 8), self.label, "#ffffff", font_size=14)
+        draw.text((340, 4), self.clock, "#ffffff", font_size=14)
+        if self.caret:
+            draw.rectangle((x + 40, y + 6, x + 41, y + 24), "#ffffff")
+        out = io.BytesIO()
+        image.save(out, "PNG")
+        return {
+            "image": {"media_type": "image/png", "data_base64": base64.b64encode(out.getvalue()).decode()},
+            "width": 400,
+            "height": 300,
+            "scale": 1.0,
+            "screen_box": {"x": 0, "y": 0, "width": 400, "height": 300},
+            "observation": f"ref-{self.taken}",
+        }
+
+    def tree(self, command: Command) -> Any:
+        x, y = self.at
+        node = {"id": "7", "role": "button", "name": self.label, "children": []}
+        node["box"] = {"x": x, "y": y, "width": 80, "height": 30}
+        return {"tree": [{"id": "1", "role": "frame", "name": "", "children": [node]}], "truncated": False}
+
+
+@pytest.fixture
+def screen() -> Screen:
+    return Screen()
+
+
+@pytest.fixture
+async def rig(home: Home, screen: Screen) -> AsyncIterator[Rig]:
+    async with open_rig(home, TOOLS) as rig:
+        rig.tools.answers["screenshot"] = screen
+        rig.tools.answers["get_ui_tree"] = screen.tree
+        yield rig
+
+
+async def approve(rig: Rig) -> None:
+    waiting = await asyncio.wait_for(rig.asked.get(), 10)
+    await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
+
+
+async def approved(rig: Rig, tool: str, **parameters: Any) -> CommandResult:
+    """One command, approved at once."""
+    call = rig.start(tool, **parameters)
+    await approve(rig)
+    return await call
+
+
+def sent(rig: Rig) -> list[str]:
+    return [command.tool_name for command in rig.tools.seen]
+
+
+async def evidence_of(rig: Rig, call_id: str) -> list[Entry]:
+    return [one for one in await rig.entries("kind:evidence_taken") if one.call_id == call_id]
+
+
+class TestEvidence:
+    async def test_pictures_are_taken_before_and_after_and_tied_by_hash(self, rig: Rig, screen: Screen):
+        rig.policy.path.write_text(BOTH)
+        result = await approved(rig, "write_file", **WRITE)
+        assert sent(rig) == ["screenshot", "write_file", "screenshot"]
+        assert [one.what for one in result.evidence] == ["before", "after"]
+        entries = await evidence_of(rig, result.call_id)
+        assert [one.body["moment"] for one in entries] == ["before", "after"]
+        [intent] = [one for one in await rig.entries("kind:intent_recorded") if one.call_id == result.call_id]
+        for entry, shown in zip(entries, result.evidence, strict=True):
+            assert entry.blobs == [shown.blob]
+            assert entry.body["digest"] == intent.body["digest"]
+            assert await rig.journal.get_blob(shown.blob)
+        # The picture before is durable before the intent is; the outcome names it as well.
+        assert entries[0].seq < intent.seq
+        [outcome] = [
+            one for one in await rig.entries("kind:result_recorded") if one.call_id == result.call_id
+        ]
+        assert outcome.blobs == [result.evidence[0].blob]
+
+    async def test_each_picture_is_a_command_of_its_own(self, rig: Rig):
+        rig.policy.path.write_text(BOTH)
+        result = await approved(rig, "write_file", **WRITE)
+        entries = await rig.entries("tool:screenshot")
+        calls = {one.call_id for one in entries}
+        assert len(calls) == 2
+        assert {"command_prepared", "command_decided", "command_sent", "result_recorded"} <= {
+            one.kind.value for one in entries
+        }
+        prepared = [one for one in entries if one.kind.value == "command_prepared"]
+        assert {one.body["evidence_for"] for one in prepared} == {result.call_id}
+        assert {one.actor for one in prepared} == {"service"}
+
+    async def test_where_no_picture_can_be_taken_before_nothing_is_sent(self, rig: Rig, screen: Screen):
+        rig.policy.path.write_text(BOTH)
+        screen.broken = "tool_failed: The display cannot be opened"
+        result = await approved(rig, "write_file", **WRITE)
+        assert (result.verdict, result.basis) == (Verdict.REFUSED, Basis.NOTHING_SENT)
+        assert result.error is not None
+        assert "Rule seen wants a picture before it" in result.error.message
+        assert "display cannot be opened" in result.error.message
+        assert sent(rig) == ["screenshot"]
+
+    async def test_a_device_that_takes_no_pictures_is_refused_as_well(self, home: Home):
+        async with open_rig(home, [TOOLS[-1]]) as rig:
+            rig.policy.path.write_text(BOTH)
+            result = await approved(rig, "write_file", **WRITE)
+            assert result.error is not None
+            assert "has no tool 'screenshot'" in result.error.message
+            assert sent(rig) == []
+
+    async def test_a_missing_picture_after_is_recorded_and_the_outcome_stands(self, rig: Rig, screen: Screen):
+        rig.policy.path.write_text(BOTH)
+
+        def write(command: Command) -> Any:
+            screen.broken = "tool_failed: gone"
+            return {"ok": True}
+
+        rig.tools.answers["write_file"] = write
+        result = await approved(rig, "write_file", **WRITE)
+        assert (result.verdict, result.basis) == (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM)
+        assert "No picture could be taken after it" in result.note
+        [_before, after] = await evidence_of(rig, result.call_id)
+        assert (after.body["moment"], after.blobs) == ("after", [])
+        assert "gone" in after.body["missing"]
+
+    async def test_a_profile_that_asks_for_everything_asks_once_not_for_each_picture(self, rig: Rig):
+        rig.policy.path.write_text('profile = "lockdown"\n' + BOTH)
+        result = await approved(rig, "write_file", **WRITE)
+        assert result.error is None
+        assert rig.asked.empty()
+
+    async def test_a_rule_that_denies_pictures_denies_them_here_too(self, rig: Rig):
+        rig.policy.path.write_text(BOTH + '[[rule]]\nid = "blind"\ndecision = "deny"\ntool = "screenshot"\n')
+        result = await approved(rig, "write_file", **WRITE)
+        assert result.error is not None
+        assert result.basis is Basis.NOTHING_SENT
+        assert sent(rig) == []
+
+    async def test_an_allowed_command_has_its_evidence_as_well(self, rig: Rig):
+        rig.policy.path.write_text(
+            '[[rule]]\nid = "ok"\ndecision = "allow"\ntool = "write_file"\nrisk = ["low", "medium", "high"]\n'
+            'evidence = ["after"]\n'
+        )
+        result = await rig.call("write_file", **WRITE)
+        assert [one.what for one in result.evidence] == ["after"]
+        assert sent(rig) == ["write_file", "screenshot"]
+
+    async def test_stop_all_while_the_picture_is_taken_sends_nothing(self, rig: Rig, screen: Screen):
+        rig.policy.path.write_text(BOTH)
+        looks, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slow(command: Command) -> Any:
+            looks.set()
+            await go_on.wait()
+            return screen(command)
+
+        rig.tools.answers["screenshot"] = slow
+        call = rig.start("write_file", **WRITE)
+        await approve(rig)
+        await asyncio.wait_for(looks.wait(), 10)
+        rig.dispatcher.stop("Stop all.")
+        go_on.set()
+        result = await call
+        assert result.error is not None
+        assert result.error.code is ErrorCode.STOPPED
+        assert "write_file" not in sent(rig)
+
+    async def test_the_replay_shows_both(self, rig: Rig):
+        rig.policy.path.write_text(BOTH)
+        result = await approved(rig, "write_file", **WRITE)
+        entries = [one for one in await rig.entries() if one.call_id == result.call_id]
+        frames = build_timeline(entries, "x").frames
+        pictures = [one.blob for one in frames if one.blob]
+        assert pictures == [one.blob for one in result.evidence]
+
+
+class TestFreshness:
+    async def click(self, rig: Rig, x: int = 140, y: int = 95) -> asyncio.Task[CommandResult]:
+        shot = await rig.call("screenshot")
+        return rig.start("click_point", x=x, y=y, observation=shot.result["observation"])
+
+    async def test_a_click_whose_target_is_as_it_was_is_sent(self, rig: Rig, screen: Screen):
+        call = await self.click(rig)
+        screen.caret, screen.clock = True, "12:01"
+        await approve(rig)
+        assert (await call).error is None
+        assert sent(rig) == ["screenshot", "screenshot", "click_point"]
+
+    @pytest.mark.parametrize("change", [{"label": "Sell"}, {"at": (130, 80)}])
+    async def test_a_click_whose_target_changed_is_held_with_both_pictures(
+        self, rig: Rig, screen: Screen, change: dict[str, Any]
+    ):
+        call = await self.click(rig)
+        for key, value in change.items():
+            setattr(screen, key, value)
+        await approve(rig)
+        result = await call
+        assert result.error is not None
+        assert result.error.code is ErrorCode.STALE_OBSERVATION
+        assert (result.verdict, result.basis) == (Verdict.REFUSED, Basis.NOTHING_SENT)
+        assert "click_point" not in sent(rig)
+        assert [one.what for one in result.evidence] == ["on the card", "just before"]
+        card, now = [await rig.journal.get_blob(one.blob) for one in result.evidence]
+        assert Image.open(io.BytesIO(card)).tobytes() != Image.open(io.BytesIO(now)).tobytes()
+        [taken] = await evidence_of(rig, result.call_id)
+        assert taken.body["card"] == result.evidence[0].blob
+        assert taken.blobs == [result.evidence[1].blob]
+
+    async def test_an_element_that_moved_or_changed_is_held(self, rig: Rig, screen: Screen):
+        for change in ({"label": "Sell"}, {"at": (30, 200)}):
+            screen.label, screen.at = "Save", (100, 80)
+            await rig.call("screenshot")
+            call = rig.start("click_element", control_id="7")
+            waiting = await asyncio.wait_for(rig.asked.get(), 10)
+            for key, value in change.items():
+                setattr(screen, key, value)
+            await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
+            result = await call
+            assert result.error is not None
+            assert result.error.code is ErrorCode.STALE_OBSERVATION
+        assert "click_element" not in sent(rig)
+
+    async def test_an_element_as_it_was_is_pressed(self, rig: Rig):
+        await rig.call("screenshot")
+        result = await approved(rig, "click_element", control_id="7")
+        assert result.error is None
+        assert sent(rig)[-1] == "click_element"
+
+    async def test_an_element_that_is_gone_is_held(self, rig: Rig):
+        await rig.call("screenshot")
+        result = await approved(rig, "click_element", control_id="8")
+        assert result.error is not None
+        assert result.error.code is ErrorCode.STALE_OBSERVATION
+        assert "no such control" in result.error.message
+
+    async def test_a_picture_that_an_agent_takes_meanwhile_does_not_make_it_fresh(
+        self, rig: Rig, screen: Screen
+    ):
+        """Otherwise an agent could change the target and take a picture while a person reads the card."""
+        await rig.call("screenshot")
+        call = rig.start("click_element", control_id="7")
+        waiting = await asyncio.wait_for(rig.asked.get(), 10)
+        screen.label = "Sell"
+        await rig.dispatcher.dispatch(Order(DEVICE, "screenshot", {}, "agent:mallory"))
+        await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
+        result = await call
+        assert result.error is not None
+        assert result.error.code is ErrorCode.STALE_OBSERVATION
+
+    async def test_a_picture_that_the_operator_takes_meanwhile_counts(self, rig: Rig, screen: Screen):
+        await rig.call("screenshot")
+        call = rig.start("click_element", control_id="7")
+        waiting = await asyncio.wait_for(rig.asked.get(), 10)
+        screen.label = "Sell"
+        await rig.call("screenshot")
+        await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
+        assert (await call).error is None
+
+    async def test_where_the_card_showed_no_picture_nothing_is_compared(self, rig: Rig):
+        result = await approved(rig, "click_element", control_id="7")
+        assert result.error is None
+        assert sent(rig) == ["click_element"]
+
+    async def test_a_picture_made_forgotten_by_many_others_holds_the_click(self, rig: Rig):
+        call = await self.click(rig)
+        first = await asyncio.wait_for(rig.asked.get(), 10)
+        for _flood in range(80):
+            await rig.dispatcher.dispatch(Order(DEVICE, "screenshot", {}, "agent:mallory"))
+        late = rig.start("click_point", x=140, y=95, observation="ref-1")
+        second = await asyncio.wait_for(rig.asked.get(), 10)
+        for waiting in (first, second):
+            await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
+        # What was asked before the flood has its picture still.
+        assert (await call).error is None
+        result = await late
+        assert result.error is not None
+        assert result.error.code is ErrorCode.STALE_OBSERVATION
+        assert "not known here any more" in result.error.message
+
+    async def test_what_cannot_be_seen_any_more_is_held(self, rig: Rig, screen: Screen):
+        call = await self.click(rig)
+        screen.broken = "tool_failed: The display cannot be opened"
+        await approve(rig)
+        result = await call
+        assert result.error is not None
+        assert result.error.code is ErrorCode.STALE_OBSERVATION
+        assert "cannot be seen" in result.error.message
+
+    async def test_one_picture_serves_rule_and_freshness(self, rig: Rig):
+        rig.policy.path.write_text(BOTH.replace("write_file", "click_point"))
+        call = await self.click(rig)
+        await approve(rig)
+        assert (await call).error is None
+        assert sent(rig) == ["screenshot", "screenshot", "click_point", "screenshot"]
+
+
+SEEN_FIRST = """
+[[rule]]
+id = "seen"
+decision = "allow"
+risk = ["low", "medium", "high"]
+tool = "write_file"
+evidence = ["before"]
+"""
+
+
+@pytest.mark.parametrize(
+    "stricter",
+    [
+        SEEN_FIRST.replace('"allow"', '"deny"').replace('evidence = ["before"]', ""),
+        SEEN_FIRST.replace('"allow"', '"ask"'),
+        'profile = "lockdown"\n' + SEEN_FIRST,
+        "broken",
+    ],
+)
+async def test_a_policy_that_became_stricter_while_a_picture_was_taken_counts(
+    rig: Rig, screen: Screen, stricter: str
+):
+    rig.home.policy.write_text(SEEN_FIRST)
+
+    def meanwhile(command: Command) -> Any:
+        rig.home.policy.write_text(stricter)
+        return screen(command)
+
+    rig.tools.answers["screenshot"] = meanwhile
+    result = await rig.call("write_file", **WRITE)
+    assert result.verdict is Verdict.REFUSED
+    assert "write_file" not in sent(rig)
+
+
+async def test_what_was_allowed_is_sent_when_nothing_became_stricter(rig: Rig):
+    rig.home.policy.write_text(SEEN_FIRST)
+    result = await rig.call("write_file", **WRITE)
+    assert result.verdict is Verdict.UNVERIFIED
+    assert sent(rig)[-1] == "write_file"

@@ -1,0 +1,68 @@
+"""Secrets are found wherever a schema hides them, and no message repeats one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from core.dispatch.secrets import Masker
+from core.errors import ErrorCode
+from core.home import Home
+from core.policy.grants import SECRET_MARK
+from tests.fakes.rig import open_rig, tool_info
+
+SECRET = {"type": "string", "writeOnly": True, "format": "password"}
+SAID = "hunter2hunter2"
+HIDDEN = [
+    ({"pin": {"anyOf": [SECRET, {"type": "null"}]}}, {"pin": SAID}),
+    ({"pin": {"oneOf": [{"allOf": [SECRET]}]}}, {"pin": SAID}),
+    ({"pin": {"$ref": "#/$defs/Pin"}}, {"pin": SAID}),
+    ({"login": {"$ref": "#/$defs/Login"}}, {"login": {"pin": SAID}}),
+    ({"logins": {"type": "array", "items": {"$ref": "#/$defs/Login"}}}, {"logins": [{"pin": SAID}]}),
+    ({"pair": {"type": "array", "prefixItems": [{"type": "string"}, SECRET]}}, {"pair": ["a", SAID]}),
+    ({"pins": {"type": "object", "additionalProperties": SECRET}}, {"pins": {"door": SAID}}),
+    ({"pins": {"type": "object", "patternProperties": {".": SECRET}}}, {"pins": {"door": SAID}}),
+    ({}, {"accessToken": SAID}),
+    ({}, {"env": {"AWS_SECRET_ACCESS_KEY": SAID}}),
+    ({}, {"headers": {"Authorization": f"Bearer {SAID}"}}),
+]
+DEFS = {"Pin": SECRET, "Login": {"type": "object", "properties": {"pin": {"$ref": "#/$defs/Pin"}}}}
+
+
+@pytest.mark.parametrize(("properties", "parameters"), HIDDEN)
+def test_a_secret_is_found_wherever_the_schema_says_so(properties: Any, parameters: Any):
+    schema = {"type": "object", "properties": properties, "$defs": DEFS}
+    masked = json.dumps(Masker(b"x" * 32).mask(parameters, schema))
+    assert SAID not in masked
+    assert SECRET_MARK in masked
+
+
+@pytest.mark.parametrize("name", ["compass", "bypass", "keyboard", "tokenizer", "passage"])
+def test_a_name_that_only_contains_such_a_word_is_no_secret(name: str):
+    assert Masker(b"x" * 32).mask({name: "x"}, {}) == {name: "x"}
+
+
+def test_a_schema_that_refers_to_itself_or_is_none_ends():
+    schema: dict[str, Any] = {"$ref": "#", "properties": {"a": {"$ref": "#/properties/a"}}, "items": 5}
+    assert Masker(b"x" * 32).mask({"a": {"a": ["x"]}}, schema) == {"a": {"a": ["x"]}}
+    assert Masker(b"x" * 32).mask({"a": 1}, {"properties": [], "anyOf": 7, "$ref": 3}) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "pattern": "^[0-9]+$"},
+        {"type": "integer"},
+        {"enum": ["a", "b"]},
+        {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+    ],
+)
+async def test_a_secret_that_does_not_fit_is_not_repeated_in_the_reason(home: Home, schema: dict[str, Any]):
+    async with open_rig(home, [tool_info("log_in", "action", {"password": schema})]) as rig:
+        result = await rig.call("log_in", password=SAID)
+        assert result.error is not None
+        assert result.error.code is ErrorCode.INVALID_ARGUMENTS
+        assert "password" in result.error.message
+        assert SAID not in "".join(one.model_dump_json() for one in await rig.entries())

@@ -1,0 +1,195 @@
+"""What is concluded from answers as stock clients give them: success that is none, nulls, silence, skips."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.aip.messages import Result, ResultStatus
+from core.audit.entries import Kind
+from core.batch.outcomes import cell_state_of
+from core.cli.output import result_text
+from core.dispatch.models import Basis, CommandResult, Verdict
+from core.dispatch.outcome import NO_VALUE, STOCK_NULLS
+from core.dispatch.payload import failure_in
+from core.errors import DeviceError, ErrorCode
+from core.home import Home
+from tests.fakes.rig import DEVICE, Rig, open_rig
+
+# The shapes in which stock tools say that they failed, while the frame says `success`.
+FAILED: list[tuple[Any, str]] = [
+    (
+        {"success": False, "exit_code": 2, "stdout": "", "stderr": "ls: cannot access '/x': No such file\n"},
+        "Exit code 2: ls: cannot access '/x': No such file",
+    ),
+    ({"success": True, "exit_code": 1}, "Exit code 1."),
+    ({"returncode": -9, "stderr": ""}, "Exit code -9."),
+    (
+        {"success": False, "error": "Authentication failed. Invalid or missing API key."},
+        "The tool says it did not succeed: Authentication failed. Invalid or missing API key.",
+    ),
+    ({"success": False}, "The tool says it did not succeed."),
+    ({"success": False, "message": "busy"}, "The tool says it did not succeed: busy"),
+    ({"error": "no such window"}, "no such window"),
+    ({"error": {"code": -32602, "message": "bad argument\nsecond line"}}, "bad argument"),
+    ({"result": {"success": False, "error": "locked"}}, "The tool says it did not succeed: locked"),
+    (
+        {"result": {"exit_code": 127, "stderr": "sh: 1: foo: not found"}},
+        "Exit code 127: sh: 1: foo: not found",
+    ),
+    ({"structuredContent": {"error": "gone"}, "content": []}, "gone"),
+    (
+        {"isError": True, "content": [{"type": "text", "text": "deliberate"}]},
+        "The tool reports an error: deliberate",
+    ),
+]
+# What looks like a failure and is none: the answer to a question, a log file, a warning.
+FINE: list[Any] = [
+    {"exit_code": 0, "stderr": "warning: old option", "error": "ignored"},
+    {"exit_code": False},
+    {"success": True, "error": "3 warnings"},
+    {"error": ""},
+    {"error": None},
+    {"error": 0},
+    {"error": []},
+    {"ok": False},
+    {"status": "failed", "job": 7},
+    {"success": "false"},
+    {"disk": {"error": "unreadable"}},
+    {"result": {"deeper": {"error": "unreadable"}}},
+    [{"error": "in a list of things looked at"}],
+    "Error: the first line of a log file",
+    0,
+    False,
+    "",
+]
+
+
+@pytest.mark.parametrize(("payload", "words"), FAILED)
+async def test_a_failure_in_the_payload_is_a_failure_with_the_tools_own_words(
+    home: Home, payload: Any, words: str
+):
+    async with open_rig(home) as rig:
+        result = await _answered(rig, payload)
+        assert result.status is ResultStatus.FAILURE
+        assert result.error is not None
+        assert (result.error.code, result.error.message) == (ErrorCode.TOOL_FAILED, words)
+        assert result.basis is Basis.DEVICE_REPORTED_FAILURE
+        assert result.result == payload
+        assert cell_state_of(result).value == "failed"
+
+
+@pytest.mark.parametrize("payload", FINE)
+def test_what_only_looks_like_a_failure_is_none(payload: Any):
+    assert failure_in(payload) is None
+
+
+async def test_falsy_values_of_our_own_devices_stay_what_they_are(home: Home):
+    async with open_rig(home) as rig:
+        for value in ("", 0, False, [], {}):
+            result = await _answered(rig, value)
+            assert (result.status, result.note) == (ResultStatus.SUCCESS, "")
+            assert result.result == value
+            assert type(result.result) is type(value)
+
+
+async def test_a_read_that_brings_null_says_that_no_value_came_back(home: Home):
+    async with open_rig(home) as rig:
+        result = await _answered(rig, None)
+        assert (result.status, result.verdict) == (ResultStatus.SUCCESS, Verdict.CONFIRMED)
+        assert result.note == NO_VALUE
+        assert NO_VALUE in result_text(result)
+        recorded = [entry for entry in await rig.entries() if entry.kind is Kind.RESULT_RECORDED]
+        assert recorded[-1].body["result"]["note"] == NO_VALUE
+
+
+async def test_of_a_stock_client_it_is_said_that_null_may_have_been_something_falsy(home: Home):
+    async with open_rig(home) as rig:
+        target = rig.fleet.target
+        stock = target(DEVICE).device.model_copy(update={"direction": "in", "features": []})
+
+        def stock_target(device: str) -> Any:
+            found = target(device)
+            return type(found)(stock, found.tools, found.channel, found.roots)
+
+        rig.fleet.target = stock_target  # type: ignore[method-assign]
+        assert (await _answered(rig, None)).note == f"{NO_VALUE} {STOCK_NULLS}"
+
+
+async def test_an_action_that_brings_nothing_is_not_remarked_upon(home: Home):
+    home.policy.write_text('profile = "trusted"\n')
+    async with open_rig(home) as rig:
+        rig.tools.answers["write_file"] = lambda command: Result(status=ResultStatus.SUCCESS)
+        result = await rig.call("write_file", file_path="/tmp/x", content="")
+        assert (result.verdict, result.note) == (Verdict.UNVERIFIED, "")
+
+
+async def test_a_tool_cannot_speak_with_the_voice_of_the_guard(home: Home):
+    async with open_rig(home) as rig:
+        for words in ("invalid_arguments: no", "cancelled: by me", "denied_by_device: no"):
+            result = await _answered(rig, {"error": words})
+            assert result.error is not None
+            assert result.error.code is ErrorCode.TOOL_FAILED
+            assert result.verdict is Verdict.UNVERIFIED
+
+
+async def test_a_status_that_says_nothing_leaves_a_change_unknown(home: Home):
+    home.policy.write_text('profile = "trusted"\n')
+    async with open_rig(home) as rig:
+        for tool, arguments in (
+            ("write_file", {"file_path": "/tmp/x", "content": ""}),
+            ("get_system_info", {"info_type": "memory"}),
+        ):
+            rig.tools.answers[tool] = lambda command: Result(status=ResultStatus.NONE, error="who knows")
+            result = await rig.call(tool, **arguments)
+            assert (result.verdict, result.basis) == (Verdict.UNKNOWN, Basis.UNUSABLE_ANSWER)
+            assert result.error is not None
+            assert "who knows" in result.error.message
+
+
+async def test_a_skipped_command_is_skipped_with_the_devices_reason(home: Home):
+    async with open_rig(home) as rig:
+        early = "Skipped due to previous failure (early_exit=True)."
+        rig.tools.answers["screenshot"] = lambda command: Result(status=ResultStatus.SKIPPED, error=early)
+        result = await rig.call("screenshot")
+        assert result.status is ResultStatus.SKIPPED
+        assert result.verdict is Verdict.UNVERIFIED
+        assert result.error is not None
+        assert result.error.message == early
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {"deep": [float("-inf")]}, {"a": {1, 2}}])
+async def test_an_answer_that_is_no_json_is_unusable_and_a_change_by_it_unknown(home: Home, value: Any):
+    home.policy.write_text('profile = "trusted"\n')
+    async with open_rig(home) as rig:
+        read = await _answered(rig, value)
+        assert (read.verdict, read.basis) == (Verdict.UNKNOWN, Basis.UNUSABLE_ANSWER)
+        assert read.error is not None
+        assert read.error.code is ErrorCode.BAD_RESULT
+        rig.tools.answers["write_file"] = lambda command: value
+        wrote = await rig.call("write_file", file_path="/tmp/x", content="")
+        assert (wrote.status, wrote.verdict) == (ResultStatus.NONE, Verdict.UNKNOWN)
+
+
+async def test_silence_ends_at_our_own_deadline_as_unknown_and_never_blocks_what_follows(home: Home):
+    home.policy.write_text('profile = "trusted"\n')
+    async with open_rig(home) as rig:
+
+        async def never(command: Any, deadline_s: float) -> Result:
+            raise DeviceError("bench did not answer within 60 s", ErrorCode.OUTCOME_UNKNOWN)
+
+        answering, rig.tools.run = rig.tools.run, never  # type: ignore[method-assign]
+        wrote = await rig.call("write_file", file_path="/tmp/x", content="")
+        assert wrote.error is not None
+        assert (wrote.verdict, wrote.error.code) == (Verdict.UNKNOWN, ErrorCode.OUTCOME_UNKNOWN)
+        read = await rig.call("get_system_info", info_type="memory")
+        assert read.error is not None
+        assert (read.verdict, read.error.code) == (Verdict.UNKNOWN, ErrorCode.TIMEOUT)
+        rig.tools.run = answering  # type: ignore[method-assign]
+        assert (await rig.call("get_system_info", info_type="memory")).error is None
+
+
+async def _answered(rig: Rig, value: Any) -> CommandResult:
+    rig.tools.answers["get_system_info"] = lambda command: value
+    return await rig.call("get_system_info", info_type="memory")

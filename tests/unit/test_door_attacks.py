@@ -1,0 +1,138 @@
+"""What nobody gets through the door: an agent past its list, a bared secret, a policy lost to a race."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from core.audit.entries import Kind
+from core.batch.models import Batch, Step
+from core.dispatch.channel import LocalCommandDispatcher
+from core.errors import BadInput, QuarterdeckError, Refused
+from core.fleet.fleet import Arrival
+from core.home import Home
+from core.policy.models import ApprovalState, Profile
+from core.service import wire
+from core.service.console import Console
+from core.service.service import Service
+from tests.fakes.desk import choose_channel, next_approval, open_service
+from tests.fakes.rig import TEXT, ScriptedTools, tool_info
+
+SAID = "hunter2hunter2"
+# An agent asks, waits, withdraws its own, stops everything, and reads; what is new goes here or is barred.
+AGENT_MAY = frozenset(
+    "approval approvals batches blob call cancel_run command contract_change device_details doctor entries "
+    "entry explain explanation facets fatigue grants helpers histogram listening load_batch match_devices "
+    "plan proof refusals run runs start_run state stop_all timeline tools verify wait_run".split()
+)
+
+
+@pytest.fixture
+async def service(home: Home) -> AsyncIterator[Service]:
+    choose_channel(home, "in-process")
+    home.device_state.mkdir(parents=True, exist_ok=True)
+    async with open_service(home) as service:
+        yield service
+
+
+@pytest.fixture
+def console(service: Service) -> Console:
+    return service.console("operator:anna")
+
+
+@pytest.fixture
+async def desk(service: Service) -> ScriptedTools:
+    """A device with a tool whose text is secret when a neighbour says so."""
+    hidden = {**TEXT, "x-quarterdeck-secret-if": "hide"}
+    tools = ScriptedTools([tool_info("enter", "action", {"text": hidden, "hide": {"type": "boolean"}})])
+    service.fleet.add("desk", [])
+    channel = LocalCommandDispatcher("desk", tools, service.dispatcher.gate)
+    await service.fleet.arrived("desk", Arrival(channel, "in-process", "linux", "t", "t", [], None))
+    return tools
+
+
+def test_every_method_of_the_door_is_either_an_agents_or_barred():
+    assert set(wire.methods()) == AGENT_MAY | wire.AGENT_MAY_NOT
+    assert not AGENT_MAY & wire.AGENT_MAY_NOT
+
+
+@pytest.mark.parametrize("name", sorted(wire.AGENT_MAY_NOT))
+async def test_what_is_barred_is_barred_inside_the_process_too(service: Service, name: str):
+    method = wire.methods()[name]
+    nothing: dict[str, Any] = dict.fromkeys(method.required)
+    with pytest.raises(Refused):
+        await getattr(service.console("agent:claude"), name)(**nothing)
+
+
+async def test_an_agent_cancels_its_own_runs_and_nobody_elses(
+    console: Console, service: Service, desk: ScriptedTools
+):
+    agent = service.console("agent:claude")
+    theirs = await console.call("desk", "enter", {"text": "x"})
+    with pytest.raises(Refused):
+        await agent.cancel_run(theirs.summary.id)
+    own = await agent.call("desk", "enter", {"text": "y"})
+    await agent.cancel_run(own.summary.id)
+    assert (await agent.wait_run(own.summary.id, 20)).summary.ended_at is not None
+    assert (await console.run(theirs.summary.id)).summary.ended_at is None
+    await console.cancel_run(theirs.summary.id)
+
+
+async def test_an_agent_does_not_put_its_steps_into_an_operators_batch(console: Console, service: Service):
+    batch = Batch(name="tidy", targets="name:desk", steps=[Step(id="a", tool="enter", parameters={})])
+    await console.save_batch("tidy", batch)
+    with pytest.raises(Refused):
+        await service.console("agent:claude").save_batch("tidy", batch.model_copy(update={"name": "evil"}))
+    assert (await console.load_batch("tidy")).name == "tidy"
+
+
+async def test_an_edit_of_a_neighbour_does_not_bare_a_secret(
+    console: Console, service: Service, desk: ScriptedTools
+):
+    await console.call("desk", "enter", {"text": SAID, "hide": True})
+    approval = await next_approval(console)
+    shown = approval.request.parameters
+    with pytest.raises(BadInput, match="secret would be shown"):
+        await console.edit_approval(approval.id, {**shown, "hide": False})
+    assert (await console.approval(approval.id)).state is ApprovalState.WAITING
+    await service.journal.settle()
+    page = await console.entries()
+    assert SAID not in "".join(one.model_dump_json() for one in page.entries)
+
+
+async def test_of_two_that_save_the_policy_at_once_one_is_told(console: Console, service: Service):
+    before = await console.policy_text()
+    texts = ['profile = "lockdown"\n', 'profile = "trusted"\n']
+    saved = await asyncio.gather(
+        *(console.save_policy(text, before.digest) for text in texts), return_exceptions=True
+    )
+    assert sum(isinstance(one, Refused) for one in saved) == 1
+    page = await console.entries(f"kind:{Kind.POLICY_SAVED}")
+    assert len(page.entries) == 1
+
+
+async def test_a_profile_chosen_while_a_policy_is_saved_is_not_lost(console: Console, service: Service):
+    before = await console.policy_text()
+    saved, _ = await asyncio.gather(
+        console.save_policy('profile = "trusted"\n', before.digest),
+        console.set_profile(Profile.LOCKDOWN),
+        return_exceptions=True,
+    )
+    assert isinstance(saved, Refused) or service.policy.profile is Profile.LOCKDOWN
+    assert service.policy.profile is Profile.LOCKDOWN
+
+
+async def test_a_profile_that_cannot_be_written_is_not_said_to_be_chosen(console: Console, service: Service):
+    service.policy.path.write_text("broken = [")
+    with pytest.raises(QuarterdeckError):
+        await console.set_profile(Profile.TRUSTED)
+    assert not (await console.entries(f"kind:{Kind.PROFILE_CHANGED}")).entries
+
+
+async def test_an_asker_says_no_book_about_its_call(service: Service, desk: ScriptedTools):
+    with pytest.raises(BadInput, match="at most"):
+        await service.console("agent:claude").call("desk", "enter", {"text": "x"}, said="x" * 1_000_000)
+    assert service.runner.active == []

@@ -1,0 +1,99 @@
+"""A port that another program has: told once, tried again by itself, and listened at when it is free."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from core.audit.entries import Entry, Kind
+from core.errors import BadInput
+from core.fleet import listener
+from core.service.service import Service
+from tests.fakes.remote_device import make_listening_home
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "TRY_AGAIN_S", (0.01, 0.02))
+
+
+@pytest.fixture
+def other() -> socket.socket:
+    return socket.create_server(("127.0.0.1", 0))
+
+
+@pytest.fixture
+async def service(tmp_path: Path, other: socket.socket) -> AsyncIterator[Service]:
+    address = f"127.0.0.1:{other.getsockname()[1]}"
+    service = await Service.open(make_listening_home(tmp_path / "home", address))
+    yield service
+    await service.close()
+    other.close()
+
+
+async def changes(service: Service, count: int) -> list[Entry]:
+    """The entries about listening, oldest first, as soon as there are so many."""
+    async with asyncio.timeout(20):
+        while True:
+            changed = asyncio.Event()
+            stop = service.journal.subscribe(lambda entries, seen=changed: seen.set())
+            try:
+                page = await service.journal.query(f"kind:{Kind.LISTENING_CHANGED}", limit=100)
+                if len(page.entries) >= count:
+                    return page.entries[::-1]
+                await changed.wait()
+            finally:
+                stop()
+
+
+async def test_it_listens_as_soon_as_the_port_is_free_and_says_both_once(
+    service: Service, other: socket.socket
+) -> None:
+    [taken] = await changes(service, 1)
+    assert "taken by another program" in taken.body["problem"]
+    tried = asyncio.Event()
+    attempts = 0
+    real = service.links._listener._tried
+
+    async def counted() -> bool:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 5:
+            tried.set()
+        return await real()
+
+    service.links._listener._tried = counted  # type: ignore[method-assign]  # to see that it is tried again
+    async with asyncio.timeout(20):
+        await tried.wait()
+    other.close()
+    _, listens = await changes(service, 2)
+    assert "problem" not in listens.body
+    assert service.links.listening().url.endswith(f"{listens.body['to']}/ws")
+    assert service.links.listening().problem == ""
+
+
+async def test_who_moves_elsewhere_is_not_moved_back(service: Service, other: socket.socket) -> None:
+    await service.console("operator:anna").listen("127.0.0.1:0")
+    url = service.links.listening().url
+    assert not service.links._listener.taken
+    other.close()
+    assert service.links.listening().url == url
+    assert len(await changes(service, 2)) == 2
+
+
+async def test_a_listen_call_that_fails_is_one_entry(service: Service, other: socket.socket) -> None:
+    taken = f"127.0.0.1:{other.getsockname()[1]}"
+    console = service.console("operator:anna")
+    await console.listen("127.0.0.1:0")
+    before = service.links.listening().url
+    with pytest.raises(BadInput, match="taken"):
+        await console.listen(taken)
+    found = await changes(service, 3)
+    assert len(found) == 3
+    assert (found[2].actor, found[2].body["to"]) == ("operator:anna", taken)
+    assert "taken" in found[2].body["problem"]
+    assert service.links.listening().url == before

@@ -1,0 +1,193 @@
+"""A grant covers what was shown when it was signed, and nothing else."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from core.audit.entries import Entry, Kind
+from core.errors import Refused
+from core.fleet.models import Risk
+from core.policy.constraints import Constraint
+from core.policy.grants import GrantBook, GrantTerms, SignedGrant, exact_arguments, scope_words
+from core.policy.models import Answer
+from core.policy.rules import Question
+from tests.fakes.policy_calls import a_device, a_question, a_tool, judged
+
+SENT = {"file_path": "/home/anna/a.txt", "content": "x"}
+
+
+def terms(**changes: Any) -> GrantTerms:
+    fields: dict[str, Any] = {
+        "id": "g-12345678",
+        "approval": "a-1",
+        "author": "anna",
+        "devices": ["lab-1"],
+        "tool_key": "action::write_file",
+        "contract": a_tool().contract.digest,
+        "actors": ["agent:claude"],
+        "arguments": exact_arguments(SENT),
+        "risk": Risk.MEDIUM,
+        "expires": (datetime.now(UTC) + timedelta(hours=1)).isoformat(),
+    }
+    return GrantTerms.model_validate({**fields, **changes})
+
+
+def book(*held: GrantTerms) -> GrantBook:
+    made = GrantBook()
+    for one in held:
+        made.check_new(one)
+        made.add(one)
+    return made
+
+
+def asked(parameters: dict[str, Any] = SENT, **more: Any) -> Question:
+    return a_question(parameters, actor=more.pop("actor", "agent:claude"), **more)
+
+
+def test_the_very_same_call_is_covered():
+    assert book(terms()).covering(asked(), None) is not None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        asked({**SENT, "content": "y"}),
+        asked({**SENT, "mode": "overwrite"}),
+        asked({"file_path": SENT["file_path"]}),
+        asked({**SENT, "file_path": "/home/anna/A.txt"}),
+        asked(actor="agent:other"),
+        asked(actor="operator:anna"),
+        asked(device=a_device("lab-2")),
+        asked(tool=a_tool("restore_file")),
+        asked(tool=a_tool(namespace="stranger")),
+        asked(risk=Risk.HIGH),
+    ],
+)
+def test_one_thing_changed_asks_again(question: Question):
+    assert book(terms()).covering(question, None) is None
+
+
+def test_a_condition_widens_one_argument_and_no_other():
+    held = book(terms(arguments={**exact_arguments(SENT), "content": Constraint(max_length=10)}))
+    assert held.covering(asked({**SENT, "content": "short"}), None) is not None
+    assert held.covering(asked({**SENT, "content": "x" * 11}), None) is None
+    assert held.covering(asked({**SENT, "file_path": "/etc/x"}), None) is None
+
+
+def test_a_relative_path_is_not_below_a_granted_folder():
+    held = book(terms(arguments={"file_path": Constraint(below="/home/anna"), "content": "any"}))
+    assert held.covering(asked({**SENT, "file_path": "/home/anna/deep/b.txt"}), None) is not None
+    for path in ("b.txt", "/home/anna/../bob/x", "/home/annabel/x", "~/x"):
+        assert held.covering(asked({**SENT, "file_path": path}), None) is None
+
+
+def test_a_grant_for_a_run_ends_with_its_run():
+    held = book(terms(run="r-1"))
+    assert held.covering(asked(), "r-1") is not None
+    assert held.covering(asked(), "r-2") is None
+    assert held.covering(asked(), None) is None
+
+
+def test_uses_are_counted_and_end_it():
+    held = book(terms(uses=2))
+    assert [held.use("g-12345678") for _ in range(3)] == [True, True, False]
+    assert held.covering(asked(), None) is None
+    assert held.get("g-12345678").last_used_at is not None
+
+
+def test_what_is_revoked_or_over_covers_nothing():
+    held = book(terms())
+    held.revoke("g-12345678", "operator:anna")
+    assert held.covering(asked(), None) is None
+    assert not held.use("g-12345678")
+    with pytest.raises(Refused, match="ends within 90 days"):
+        book(terms(expires=(datetime.now(UTC) - timedelta(seconds=1)).isoformat()))
+    with pytest.raises(Refused, match="ends within 90 days"):
+        book(terms(expires=(datetime.now(UTC) + timedelta(days=91)).isoformat()))
+    with pytest.raises(Refused, match="ends within 90 days"):
+        book(terms(expires="never"))
+
+
+def test_a_secret_is_never_part_of_a_grant():
+    secret = {"command": "login", "password": {"$secret": "0" * 64}}
+    with pytest.raises(Refused, match="secret"):
+        exact_arguments(secret)
+    with pytest.raises(Refused, match="secret"):
+        book(terms(arguments={"password": Constraint(equals={"$secret": "0" * 64})}))
+    with pytest.raises(Refused, match="secret"):
+        book(terms(arguments={"all": Constraint(equals={"deep": [{"$secret": "0" * 64}]})}))
+
+
+def test_a_grant_inside_a_wider_one_is_refused():
+    wide = terms(
+        id="g-wide0000",
+        devices=["lab-*"],
+        actors=["agent:*"],
+        arguments={"file_path": Constraint(below="/home/anna"), "content": "any"},
+        expires=(datetime.now(UTC) + timedelta(hours=2)).isoformat(),
+    )
+    with pytest.raises(Refused, match="covers this already"):
+        book(wide, terms())
+    assert len(book(terms(), wide).all()) == 2
+    assert len(book(wide, terms(risk=Risk.HIGH)).all()) == 2
+    assert len(book(wide, terms(actors=["operator:bob"])).all()) == 2
+
+
+def test_the_scope_is_shown_whole():
+    lines = scope_words(terms(devices=["lab-*"], uses=3, run="r-9", arguments={"content": "any"}))
+    text = "\n".join(lines)
+    for part in (
+        "action::write_file",
+        "lab-*",
+        "a pattern",
+        "agent:claude",
+        "content may be anything",
+        "3 times",
+        "r-9",
+    ):
+        assert part in text
+
+
+def test_after_a_restart_grants_are_what_the_journal_says():
+    signed = SignedGrant(terms=terms(uses=2), signature="0" * 128)
+    rows = [
+        (Kind.GRANT_GIVEN, {"grant": "g-12345678", "signed": signed.model_dump(mode="json")}),
+        (Kind.GRANT_USED, {"grant": "g-12345678"}),
+    ]
+    entries = [
+        Entry(seq=number, time=f"2026-11-20T10:00:0{number}Z", kind=kind, actor="operator:anna", body=body)
+        for number, (kind, body) in enumerate(rows, 1)
+    ]
+    held = GrantBook()
+    held.restore(entries)
+    assert held.get("g-12345678").used == 1
+    assert held.covering(asked(), None) is not None
+    revoked = Entry(
+        seq=3,
+        time="2026-11-20T10:00:03Z",
+        kind=Kind.GRANT_REVOKED,
+        actor="operator:anna",
+        body={"grant": "g-12345678"},
+    )
+    held.restore([revoked])
+    assert held.covering(asked(), None) is None
+
+
+def test_a_grant_lets_through_what_the_profile_asks_and_nothing_stronger():
+    grants = book(terms())
+    held = {"parameters": SENT, "actor": "agent:claude", "grants": grants}
+    said = judged("", **held)
+    assert (said.answer, said.grant) == (Answer.ALLOW, "g-12345678")
+    assert judged('[[rule]]\nid = "r"\ndecision = "ask"', **held).answer is Answer.ASK
+    assert judged('[[rule]]\nid = "r"\ndecision = "deny"', **held).answer is Answer.DENY
+    assert judged('profile = "lockdown"', **held).answer is Answer.ASK
+    assert judged('profile = "observe"', **held).answer is Answer.DENY
+    assert judged("", **held, problem="broken").answer is Answer.ASK
+
+
+def test_a_near_grant_says_what_it_lacks():
+    near = book(terms()).near(asked({**SENT, "content": "y"}), None)
+    assert [(one.id, one.fault) for one in near] == [("g-12345678", "content is not as granted")]

@@ -1,0 +1,332 @@
+"""Remote devices in a real service, over real sockets, with device ends that a test writes by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from core.aip.pairing import decode_pairing
+from core.errors import DeviceError
+from core.fleet.links import COMES_BACK_WITHIN_S
+from core.fleet.models import Device, DeviceSettings, Health, Risk
+from core.policy.operator_keys import create_operator_key
+from core.service.console import Console, DeviceChanged
+from core.service.service import Service
+from tests.fakes.desk import approve, next_approval
+from tests.fakes.remote_device import make_listening_home, stands
+from tests.fakes.scripted_device import ScriptedDevice, scripted, tool
+
+FEATURES = ["progress", "metrics", "tools_changed", "terms", "cancel"]
+AWAY = (Health.OFFLINE, Health.RECONNECTING)
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Service]:
+    service = await Service.open(make_listening_home(tmp_path / "home"))
+    yield service
+    await service.close()
+
+
+@pytest.fixture
+def console(service: Service) -> Console:
+    return service.console("operator:anna")
+
+
+async def pair(console: Console, **settings: object) -> tuple[str, str]:
+    pairing = await console.pair("lab-1", DeviceSettings.model_validate(settings))
+    return pairing.url, decode_pairing(pairing.string).token
+
+
+async def device_when(console: Console, wanted: str) -> Device:
+    """The device as soon as `wanted`, an expression over it, is true."""
+    async with asyncio.timeout(20):
+        events = console.events()
+        device = next(one for one in (await console.state()).devices if one.name == "lab-1")
+        while not eval(wanted, {"Health": Health}, {"device": device}):
+            event = await anext(events)
+            if isinstance(event, DeviceChanged) and event.device.name == "lab-1":
+                device = event.device
+        return device
+
+
+async def ask(service: Service, console: Console, device: ScriptedDevice) -> str:
+    """A run whose one command the device has and has not answered."""
+    run = await console.call("lab-1", device.tools[0]["tool_name"], {})
+    await approve_if_asked(service, console)
+    await device.command()
+    return run.summary.id
+
+
+async def approve_if_asked(service: Service, console: Console) -> None:
+    key = create_operator_key(service.home, "anna", None)
+    await console.register_operator(key.operator)
+    await approve(console, await next_approval(console), key)
+
+
+class TestExtensions:
+    async def test_load_and_clock_come_with_the_heartbeat(self, console):
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1", features=FEATURES) as device:
+            online = await stands(console, "lab-1", Health.ONLINE)
+            assert set(FEATURES) >= set(online.features) >= {"metrics", "progress"}
+            await device.beat({"cpu_percent": 12.34, "memory_percent": 56.78})
+            told = await device_when(console, "device.cpu_percents")
+            assert (told.cpu_percents, told.memory_percents) == ([12.3], [56.8])
+            assert abs(told.clock_offset_ms) < 2000
+
+    async def test_changed_tools_are_listed_again_and_blocked_until_reviewed(self, console):
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1", features=FEATURES) as device:
+            await stands(console, "lab-1", Health.ONLINE)
+            device.tools = [tool("poke", "Does something else now."), tool("fresh")]
+            await device.say(type="quarterdeck.tools_changed")
+            changed = await device_when(console, "device.changed_tools")
+            assert changed.changed_tools == ["action::poke"]
+            assert {one.tool_name: one.changed for one in await console.tools("lab-1")} == {
+                "poke": True,
+                "fresh": False,
+            }
+            [entry] = (await console.entries("kind:contract_changed device:lab-1")).entries
+            assert list(entry.body["tools"]) == ["action::poke"]
+
+    async def test_a_flood_of_changes_is_a_few_listings(self, console):
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1", features=FEATURES) as device:
+            await stands(console, "lab-1", Health.ONLINE)
+            for _ in range(15):
+                await device.say(type="quarterdeck.tools_changed")
+            device.tools = [tool("last")]
+            await device.say(type="quarterdeck.tools_changed")
+            events = console.events()
+            async with asyncio.timeout(20):
+                while [one.tool_name for one in await console.tools("lab-1")] != ["last"]:
+                    await anext(events)
+            assert device.listed <= 17
+
+    async def test_changes_without_end_are_listings_at_a_bounded_pace(self, service, console):
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1", features=FEATURES) as device:
+            await stands(console, "lab-1", Health.ONLINE)
+            # Each as soon as the one before was listed, so that none falls together with another.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.5):
+                    for wanted in range(2, 60):
+                        await device.say(type="quarterdeck.tools_changed")
+                        while device.listed < wanted:
+                            await device.has_listed.wait()
+            assert 2 < device.listed <= 12
+
+    async def test_a_tool_of_a_stranger_is_high_risk_whatever_it_says_of_itself(self, console):
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1", features=FEATURES) as device:
+            device.tools = [{**tool("poke"), "annotations": {"readOnlyHint": True}}]
+            await stands(console, "lab-1", Health.ONLINE)
+            [found] = await console.tools("lab-1")
+            assert found.contract.risk.value is Risk.HIGH
+
+
+class TestHealth:
+    async def test_a_silent_device_is_stale_since_it_was_heard_and_well_again_when_it_is(
+        self, service, console
+    ):
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1", features=FEATURES) as device:
+            online = await stands(console, "lab-1", Health.ONLINE)
+            clock = asyncio.get_running_loop().time()
+            service.links.look(datetime.now(UTC) + timedelta(seconds=49), clock)
+            assert service.fleet.get("lab-1").health is Health.ONLINE
+            service.links.look(datetime.now(UTC) + timedelta(seconds=51), clock)
+            stale = service.fleet.get("lab-1")
+            assert stale.health is Health.STALE
+            assert stale.since <= datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            assert stale.since >= online.since[:19]
+            assert "heartbeats" in stale.reason
+            await device.beat()
+            assert (await stands(console, "lab-1", Health.ONLINE)).reason == ""
+        history = [one.health for one in (await console.device_details("lab-1")).history]
+        assert Health.STALE in history
+
+    async def test_a_stock_client_is_given_its_two_minutes(self, service, console):
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1"):
+            await stands(console, "lab-1", Health.ONLINE)
+            clock = asyncio.get_running_loop().time()
+            service.links.look(datetime.now(UTC) + timedelta(seconds=290), clock)
+            assert service.fleet.get("lab-1").health is Health.ONLINE
+            service.links.look(datetime.now(UTC) + timedelta(seconds=310), clock)
+            assert service.fleet.get("lab-1").health is Health.STALE
+
+    async def test_one_that_does_not_come_back_is_offline_after_a_while(self, service, console):
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1"):
+            await stands(console, "lab-1", Health.ONLINE)
+        lost = await stands(console, "lab-1", *AWAY)
+        assert lost.health is Health.RECONNECTING
+        loop = asyncio.get_running_loop()
+        service.links.look(datetime.now(UTC), loop.time() + COMES_BACK_WITHIN_S + 1)
+        gone = service.fleet.get("lab-1")
+        assert (gone.health, gone.reason) == (Health.OFFLINE, lost.reason)
+        with pytest.raises(DeviceError, match="dials in by itself"):
+            await console.reconnect("lab-1")
+
+
+class TestStockClients:
+    async def test_the_configured_agent_is_addressed(self, console):
+        url, token = await pair(console, agent="HardwareAgent")
+        async with scripted(url, token, "lab-1", ["HardwareAgent"]):
+            device = await stands(console, "lab-1", Health.ONLINE)
+            assert (device.agent, device.features, device.tool_count) == ("HardwareAgent", [], 1)
+            assert device.client == "UFO device client"
+
+    async def test_without_configuration_the_first_agent_that_answers_is_found(self, console):
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1", ["LinuxAgent"]):
+            assert (await device_when(console, "device.agent")).agent == "LinuxAgent"
+
+    async def test_another_agent_is_addressed_as_soon_as_it_is_set(self, console):
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1", ["LinuxAgent", "MobileAgent"]) as device:
+            await device_when(console, "device.agent == 'LinuxAgent'")
+            device.tools = [tool("swipe")]
+            await console.set_device("lab-1", DeviceSettings(agent="MobileAgent"))
+            await device_when(console, "device.agent == 'MobileAgent'")
+            assert [one.tool_name for one in await console.tools("lab-1")] == ["swipe"]
+
+
+class TestTrustThatEndsWhileADeviceRegisters:
+    async def test_a_good_token_of_another_connection_does_not_let_it_in(self, console):
+        url, old = await pair(console)
+        async with scripted(url, old, "lab-1", register=False) as device:
+            _, new = await pair(console)
+            async with scripted(url, new, "lab-1", register=False):
+                await device.say(type="register", client_type="device", client_id="lab-1", status="ok")
+                await asyncio.wait_for(device.connection.wait_closed(), 10)
+        assert device.listed == 0
+        assert "while it registered" in (await console.refusals())[0].reason
+
+    @pytest.mark.parametrize("end", ["revoke", "forget", "pair"])
+    async def test_it_is_not_let_in(self, console, end):
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1", register=False) as device:
+            if end == "pair":
+                await pair(console)
+            else:
+                await getattr(console, end)("lab-1")
+            # Its connection was let in while its token was good; now it says who it is.
+            await device.say(type="register", client_type="device", client_id="lab-1", status="ok")
+            await asyncio.wait_for(device.connection.wait_closed(), 10)
+            assert device.listed == 0
+        assert "while it registered" in (await console.refusals())[0].reason
+        names = {one.name: one.health for one in (await console.state()).devices}
+        assert names.get("lab-1", Health.OFFLINE) is Health.OFFLINE
+        assert not (await console.entries("kind:device_connected device:lab-1")).entries
+
+
+async def test_a_command_on_its_way_to_a_device_that_is_forgotten_ends_as_unknown(service, console):
+    url, token = await pair(console)
+    async with scripted(url, token, "lab-1", features=FEATURES) as device:
+        device.tools = [tool("look", tool_type="data_collection")]
+        await stands(console, "lab-1", Health.ONLINE)
+        run = await ask(service, console, device)
+        await console.forget("lab-1")
+        ended = await console.wait_run(run, 20)
+        assert ended.cells[0].result is not None
+        assert ended.cells[0].result.error is not None
+
+
+async def test_progress_reaches_the_cell_the_device_and_at_a_bounded_rate_the_journal(service, console):
+    url, token = await pair(console)
+    async with scripted(url, token, "lab-1", features=FEATURES) as device:
+        await stands(console, "lab-1", Health.ONLINE)
+        run = await console.call("lab-1", "poke", {})
+        await approve_if_asked(service, console)
+        frame = await device.command()
+        call_id = frame["actions"][0]["call_id"]
+        for seq in range(50):
+            await device.say(
+                type="quarterdeck.progress",
+                call_id=call_id,
+                seq=seq,
+                stream="stdout",
+                text=f"line {seq}\n",
+                done=seq + 1,
+                total=50,
+                unit="files",
+            )
+        told = await device_when(console, "device.progress == '50 of 50 files'")
+        assert told.health is Health.BUSY
+        [cell] = (await console.run(run.summary.id)).cells
+        assert cell.progress == "50 of 50 files"
+        assert cell.output_tail.endswith("line 48\nline 49\n")
+        await device.answer(frame, {"done": True})
+        ended = await console.wait_run(run.summary.id, 20)
+        assert ended.cells[0].result is not None
+        assert (await device_when(console, "device.health is Health.ONLINE")).progress == ""
+        entries = (await console.entries(f"kind:progress_reported run:{run.summary.id}")).entries
+        assert 1 <= len(entries) <= 5
+        assert {entry.call_id for entry in entries} == {call_id}
+        assert {entry.actor for entry in entries} == {"device:lab-1"}
+
+
+async def test_a_command_that_a_device_has_when_it_is_revoked_ends_at_once_as_unknown(service, console):
+    url, token = await pair(console)
+    async with scripted(url, token, "lab-1", features=[*FEATURES, "recall"]) as device:
+        await stands(console, "lab-1", Health.ONLINE)
+        run = await ask(service, console, device)
+        await console.revoke("lab-1")
+        # Far less than a lost answer waits for a device that may come back.
+        async with asyncio.timeout(8):
+            ended = await console.wait_run(run, 20)
+        assert ended.cells[0].result is not None
+        assert ended.cells[0].result.verdict.value == "unknown"
+
+
+async def test_changing_tags_does_not_touch_why_a_device_is_away(console):
+    url, token = await pair(console)
+    async with scripted(url, token, "lab-1"):
+        await stands(console, "lab-1", Health.ONLINE)
+    lost = await stands(console, "lab-1", *AWAY)
+    changed = await console.set_device("lab-1", DeviceSettings(tags=["prod"]))
+    assert (changed.health, changed.reason, changed.since) == (lost.health, lost.reason, lost.since)
+    assert changed.production
+    assert not (await console.set_device("lab-1", DeviceSettings(production=False))).production
+
+
+async def test_what_a_command_on_this_computer_prints_is_seen_while_it_runs(tmp_path):
+    home = make_listening_home(tmp_path / "home")
+    (home.path / "settings.toml").write_text('this_computer = "process"\nlisten = "127.0.0.1:0"\n')
+    service = await Service.open(home)
+    try:
+        console = service.console("operator:anna")
+        await stands(console, "this-computer", Health.ONLINE)
+        gate = tmp_path / "gate"
+        line = f"echo first; while [ ! -e {gate} ]; do sleep 0.05; done; echo last"
+        run = (await console.call("this-computer", "shell_execute", {"command": line})).summary.id
+        events = console.events()
+        await approve_if_asked(service, console)
+        async with asyncio.timeout(20):
+            while not (await console.run(run)).cells[0].output_tail:
+                await anext(events)
+        assert (await console.run(run)).cells[0].output_tail == "first\n"
+        gate.touch()
+        ended = await console.wait_run(run, 20)
+        assert ended.cells[0].result is not None
+        assert ended.cells[0].result.error is None
+        assert (await console.entries(f"kind:progress_reported run:{run}")).entries
+    finally:
+        await service.close()
+
+
+@pytest.mark.parametrize(("features", "risk"), [({}, Risk.HIGH), ({"features": FEATURES}, Risk.LOW)])
+async def test_a_stock_client_does_not_lower_a_risk_by_calling_its_tools_like_ours(console, features, risk):
+    url, token = await pair(console)
+    async with scripted(url, token, "lab-1", **features) as device:
+        device.tools = [{**tool("get_system_info", tool_type="data_collection"), "namespace": "builtin"}]
+        await stands(console, "lab-1", Health.ONLINE)
+        [found] = await console.tools("lab-1")
+        assert found.contract.risk.value is risk
