@@ -240,10 +240,10 @@ class Dispatcher:
     # Stage 6
     async def _record_intent(self, prepared: Prepared, decision: Decision) -> Permit:
         self._check_wanted(prepared.order)
-        self._check_still_bound(prepared)
         body = {"digest": prepared.request.digest, "contract": prepared.request.contract}
         self._hold(prepared, Kind.INTENT_RECORDED, body, "service")
         if prepared.request.tool_type == "action":
+            self._check_still_bound(prepared)
             await self._journal.append_many(prepared.held)
             prepared.held.clear()
             # The disk took its time; what was true before may not be any more.
@@ -269,7 +269,7 @@ class Dispatcher:
     ) -> CommandResult:
         request = prepared.request
         # A device that reconnected while somebody thought is reached by its new link.
-        channel = self._devices.target(request.device).channel
+        channel = self._devices.channel(request.device)
         command = PermittedCommand(
             tool_name=request.tool_name,
             tool_type=request.tool_type,
@@ -283,7 +283,10 @@ class Dispatcher:
         if channel is None:
             self._mint.revoke(permit)
             return not_sent(request, decision, gone_offline(request.device), 0.0)
-        self._devices.began(request.device, request.call_id, request.tool_name)
+        glimpse = prepared.order.glimpse
+        if not glimpse:
+            # A device that is merely looked at is not busy, nor shown as such every other second.
+            self._devices.began(request.device, request.call_id, request.tool_name)
         self._running[request.call_id] = channel
         result: CommandResult | None = None
         try:
@@ -300,7 +303,7 @@ class Dispatcher:
             self._mint.revoke(permit)
             self._running.pop(request.call_id, None)
             if result is not None:
-                self._devices.ended(request.device, request.call_id, result)
+                self._devices.ended(request.device, request.call_id, result, glimpse)
         return result
 
     async def _observe(
@@ -384,8 +387,9 @@ class Dispatcher:
 
     def _write(self, prepared: Prepared) -> None:
         """Hand what is held to the journal in one piece; it stays held when that fails."""
-        self._journal.note_all(prepared.held)
-        prepared.held.clear()
+        if prepared.held:
+            self._journal.note_all(prepared.held)
+            prepared.held.clear()
 
 
 def _ms(started: float) -> float:

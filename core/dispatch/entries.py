@@ -8,22 +8,28 @@ from core.audit.entries import Kind, NewEntry
 from core.dispatch.models import CommandResult, Verdict
 from core.dispatch.order import Order, Prepared
 from core.policy.models import Approval, Decision
+from core.quick import made
 from core.statements import Request, SignedLeave
+
+_NOTHING_MORE: dict[str, Any] = {"status": None, "verdict": None, "duration_ms": None, "blobs": []}
 
 
 def entry_of(order: Order, kind: Kind, body: dict[str, Any], actor: str, **more: Any) -> NewEntry:
     """An entry about an order, with its place; `more` are further fields of `NewEntry`."""
-    return NewEntry(
-        kind=kind,
-        actor=actor,
-        run=order.run,
-        step=order.step,
-        device=order.device,
-        call_id=order.call_id,
-        tool=order.tool,
-        body=body,
+    # Five of these for each command, made of what the dispatcher itself has: nothing is left to check.
+    fields = {
+        **_NOTHING_MORE,
+        "kind": kind,
+        "actor": actor,
+        "run": order.run,
+        "step": order.step,
+        "device": order.device,
+        "call_id": order.call_id,
+        "tool": order.tool,
+        "body": body,
         **more,
-    )
+    }
+    return made(NewEntry, fields)
 
 
 def prepared_entry(prepared: Prepared) -> NewEntry:
@@ -40,6 +46,8 @@ def prepared_entry(prepared: Prepared) -> NewEntry:
     }
     if prepared.order.evidence_for:
         body["evidence_for"] = prepared.order.evidence_for
+    if prepared.order.glimpse:
+        body["glimpse"] = True
     return entry_of(prepared.order, Kind.COMMAND_PREPARED, body, prepared.order.actor)
 
 
@@ -86,10 +94,13 @@ def leave_of(request: Request, approval: Approval | None) -> dict[str, Any] | No
 
 def outcome_entry(prepared: Prepared, result: CommandResult) -> NewEntry:
     """What came of a command that was let out."""
+    body: dict[str, Any] = {"result": result.model_dump(mode="json", exclude={"decision"})}
+    if prepared.order.glimpse:
+        body["glimpse"] = True
     return entry_of(
         prepared.order,
         Kind.RESULT_RECORDED,
-        {"result": result.model_dump(mode="json", exclude={"decision"})},
+        body,
         f"device:{result.device}" if result.verdict is not Verdict.UNKNOWN else "service",
         status=result.status.value,
         verdict=result.verdict.value,

@@ -88,8 +88,8 @@ class SeenPictures:
         self._count = 0
 
     def note(self, order: Order, result: CommandResult) -> None:
-        """Remember a picture that came back."""
-        if order.tool != SCREENSHOT:
+        """Remember a picture that came back; a glimpse is too small for anybody to rest on."""
+        if order.tool != SCREENSHOT or order.glimpse:
             return
         seen = seen_in(order, result)
         if seen is None:

@@ -36,6 +36,8 @@ class Order:
 
     `evidence_for` is the call whose rules, or whose freshness, want this picture.
 
+    A `glimpse` is a small picture for the wall: no card and no comparison ever rests on it.
+
     `cancelled` is asked until the command has left: once it says yes, nothing of this order is sent.
     """
 
@@ -50,6 +52,7 @@ class Order:
     edited_from: str = ""
     unasked: bool = False
     evidence_for: str = ""
+    glimpse: bool = False
     call_id: str = field(default_factory=new_id)
     cancelled: Callable[[], bool] = lambda: False
 
@@ -71,8 +74,12 @@ class Devices(Protocol):
         """The device as it is now; `BadInput` (`unknown_device`) when there is none of that name."""
         ...
 
+    def channel(self, device: str) -> BasicCommandDispatcher | None:
+        """The way to the device as it is now, None while it is away; `BadInput` as for `target`."""
+        ...
+
     def began(self, device: str, call_id: str, what: str) -> None: ...
-    def ended(self, device: str, call_id: str, result: CommandResult) -> None: ...
+    def ended(self, device: str, call_id: str, result: CommandResult, glimpse: bool = False) -> None: ...
 
 
 class Recorder(Protocol):

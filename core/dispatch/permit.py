@@ -7,13 +7,13 @@ merely looks like a permit is worth nothing, and each one is worth one sending.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from core.aip.messages import Command
 from core.errors import ErrorCode, Refused
+from core.ids import random_word
 from core.quick import changed
 from core.statements import Request, request_digest
 
@@ -68,7 +68,7 @@ class PermitMint:
 
     def mint(self, request: Request, on_leave: Callable[[], None]) -> Permit:
         """A permit for exactly this request. `on_leave` runs when a channel redeems it."""
-        permit = Permit(secrets.token_hex(16))
+        permit = Permit(random_word(16))
         self._live[permit.word] = _Terms(request, on_leave)
         return permit
 

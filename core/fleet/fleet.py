@@ -120,8 +120,7 @@ class Fleet:
 
     def target(self, device: str) -> Target:
         """See `core.dispatch.order.Devices`."""
-        record = self._forgotten.get(device) if device not in self._records else None
-        record = record or self._record(device)
+        record = self._addressed(device)
         self._judge(record)
         arrival = record.arrival
         return Target(
@@ -131,6 +130,11 @@ class Fleet:
             channel=arrival.channel if arrival else None,
             roots=arrival.roots if arrival else None,
         )
+
+    def channel(self, device: str) -> BasicCommandDispatcher | None:
+        """See `core.dispatch.order.Devices`."""
+        arrival = self._addressed(device).arrival
+        return arrival.channel if arrival else None
 
     async def arrived(self, name: str, arrival: Arrival) -> None:
         """A device has connected: list its tools, pin what is new, block what changed, and call it online.
@@ -264,8 +268,8 @@ class Fleet:
             record.health, record.since = Health.BUSY, now_utc()
         self._touched(record)
 
-    def ended(self, device: str, call_id: str, result: CommandResult) -> None:
-        """A command has come back, or will not."""
+    def ended(self, device: str, call_id: str, result: CommandResult, glimpse: bool = False) -> None:
+        """A command has come back, or will not. A `glimpse` is only for the wall."""
         record = self._records.get(device)
         if record is None:
             return
@@ -274,7 +278,11 @@ class Fleet:
         if result.verdict not in _NOT_HEARD:
             record.last_heard = now_utc()
         for evidence in result.evidence:
-            if evidence.what == "picture" and result.tool_name == "screenshot":
+            if evidence.what != "picture" or result.tool_name != "screenshot":
+                continue
+            if glimpse:
+                record.glimpse, record.glimpse_at = evidence.blob, record.last_heard
+            else:
                 record.picture, record.picture_at = evidence.blob, record.last_heard
         if not record.running and record.health is Health.BUSY:
             record.health, record.since = Health.ONLINE, now_utc()
@@ -326,6 +334,11 @@ class Fleet:
                 f"No device is called {name!r}. Devices: {_some(self._records)}.", ErrorCode.UNKNOWN_DEVICE
             )
         return record
+
+    def _addressed(self, name: str) -> Record:
+        """A device that a command is for: also one that was forgotten while the command was on its way."""
+        known = self._records.get(name) or self._forgotten.get(name)
+        return known or self._record(name)
 
     def _defined(self, name: str, tool_key: str) -> tuple[Record, ToolInfo]:
         record = self._record(name)

@@ -133,6 +133,7 @@ class Device(Plain):
     `memory_percents` is the newest. `refused` counts attempts refused in this device's name. `features` are
     the extensions agreed with it; none for a stock client. `requires_approval`: the device itself refuses
     an action without the signatures of `approvers` operators. `own_computer`: the console runs on it.
+    `picture` is the last one that somebody took, `glimpse` the last small one of a live wall (blobs).
     """
 
     name: str
@@ -156,6 +157,8 @@ class Device(Plain):
     restarts: int = 0
     picture: str | None = None
     picture_at: str | None = None
+    glimpse: str | None = None
+    glimpse_at: str | None = None
     direction: Literal["in", "out", "local"] = "local"
     address: str = ""
     secure: bool = False

@@ -101,6 +101,8 @@ class Record:
     refused: int = 0
     picture: str | None = None
     picture_at: str | None = None
+    glimpse: str | None = None
+    glimpse_at: str | None = None
     shown: Device | None = None
     # What it does at the moment changed since `shown`; who it is has not.
     stale: bool = False
@@ -149,6 +151,8 @@ class Record:
             restarts=self.restarts,
             picture=self.picture,
             picture_at=self.picture_at,
+            glimpse=self.glimpse,
+            glimpse_at=self.glimpse_at,
             direction=identity.direction,
             address=(arrival.address if arrival else "") or identity.address,
             secure=arrival.secure if arrival else False,

@@ -42,7 +42,9 @@ async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, Rem
         found[name] = then
         if seen >= names:
             break
-    async for entry in _newest(journal, f"kind:{Kind.RESULT_RECORDED} tool:screenshot status:success"):
+    # A live wall leaves thousands of glimpses, which are nobody's picture.
+    taken = f"kind:{Kind.RESULT_RECORDED} tool:screenshot status:success !glimpse"
+    async for entry in _newest(journal, taken):
         name, picture = entry.device or "", _picture_in(entry)
         if name in names and picture and not found.get(name, Remembered()).picture:
             then = found.get(name, Remembered())
