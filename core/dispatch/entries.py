@@ -35,7 +35,7 @@ def entry_of(order: Order, kind: Kind, body: dict[str, Any], actor: str, **more:
 def prepared_entry(prepared: Prepared) -> NewEntry:
     """That a command was bound to a contract; its secrets are masked."""
     request = prepared.shown
-    body = {
+    body: dict[str, Any] = {
         "digest": request.digest,
         "contract": request.contract,
         "tool_key": request.tool_key,

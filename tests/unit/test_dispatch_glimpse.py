@@ -42,7 +42,7 @@ class Screen:
         draw = ImageDraw.Draw(image)
         draw.rectangle((100, 80, 180, 110), "#3d6fe0")
         draw.text((120, 88), self.label, "#ffffff", font_size=14)
-        width = int(command.parameters.get("max_width", 400))
+        width = int((command.parameters or {}).get("max_width", 400))
         image = image.resize((width, width * 300 // 400))
         out = io.BytesIO()
         image.save(out, "PNG")
