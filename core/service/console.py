@@ -50,6 +50,8 @@ from core.service.door_models import (
     EntryPage,
     Facet,
     JournalStatus,
+    LivePicture,
+    LiveState,
     PolicyStatus,
     Proof,
     VerifyReport,
@@ -77,6 +79,8 @@ __all__ = [
     "Facet",
     "JournalChanged",
     "JournalStatus",
+    "LivePicture",
+    "LiveState",
     "Missed",
     "PolicyStatus",
     "Proof",
@@ -151,6 +155,13 @@ class Console(ABC):
     @abstractmethod
     async def doctor(self, name: str) -> list[Check]:
         """Look for why a device cannot be reached: each check with what was found and what to do."""
+
+    @abstractmethod
+    async def watch_pictures(self, devices: list[str], anew: bool = False) -> list[LivePicture]:
+        """Keep small pictures of these devices fresh for 15 seconds more, instead of what was wished before.
+
+        They come as `glimpse` of each device. An empty list ends it; `anew` tries again what was refused.
+        """
 
     @abstractmethod
     async def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:

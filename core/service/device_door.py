@@ -24,7 +24,7 @@ from core.fleet.models import (
 )
 from core.fleet.registry import THIS_COMPUTER, Known, check_name, with_settings
 from core.ids import new_id
-from core.service.console import Console, DeviceForgotten
+from core.service.console import Console, DeviceForgotten, LivePicture
 from core.service.remembering import changes_before
 from core.service.service import Service
 
@@ -173,6 +173,10 @@ class DeviceDoor(Console):
     async def doctor(self, name: str) -> list[Check]:
         self._service.fleet.get(name)
         return await self._service.links.doctor(name)
+
+    async def watch_pictures(self, devices: list[str], anew: bool = False) -> list[LivePicture]:
+        self._only_people("watch screens")
+        return self._service.live_pictures.watch(self._reader, self._actor, devices, anew)
 
     def _wanted(self, name: str, settings: DeviceSettings) -> Known:
         """The device to be paired, with what holds of it already."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from core.audit.entries import Entry
@@ -32,6 +33,22 @@ class PolicyStatus(Plain):
     profile: Profile
     problem: str = ""
     path: str = ""
+
+
+class LiveState(StrEnum):
+    """How a live picture stands: kept fresh, about to come by itself, or not tried again."""
+
+    LIVE = "live"
+    WAITING = "waiting"
+    REFUSED = "refused"
+
+
+class LivePicture(Plain):
+    """How one device of a live wall stands; `why` says what it waits for, or who refused it."""
+
+    device: str
+    state: LiveState
+    why: str = ""
 
 
 class ConsoleState(Plain):

@@ -13,9 +13,9 @@ from core import __version__
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.file import batch_to_yaml, read_batch
 from core.batch.history import rebuild_run
+from core.batch.live import Live
 from core.batch.models import Batch, Plan, Run, RunSummary, Step
 from core.batch.planner import make_plan
-from core.batch.runner import Live
 from core.canonical import canonical_bytes
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, JournalError, JournalUnavailable
@@ -215,6 +215,7 @@ class LocalConsole(DecidingDoor):
         withdrawn = service.approvals.withdraw("Everything was stopped; nothing was sent.")
         for live in runs:
             await service.runner.cancel(live, self._actor)
+        service.live_pictures.cancel()
         words = (
             f"Stopped {len(runs)} runs; {withdrawn} requests were withdrawn; "
             f"{len(sent)} commands were on devices and were asked to cancel."
@@ -347,6 +348,7 @@ class LocalConsole(DecidingDoor):
 
     async def close(self) -> None:
         self._service.approvals.let_go(self._reader)
+        self._service.live_pictures.let_go(self._reader)
 
 
 async def _end_after(service: Service) -> None:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from core.aip.extras import Progress
 from core.audit.entries import Kind, NewEntry
+from core.batch.live import Live
 from core.batch.models import Cell
-from core.batch.runner import Live, Runner
+from core.batch.runner import Runner
 from core.errors import QuarterdeckError
 
 BETWEEN_ENTRIES_S = 1.0
@@ -58,7 +59,8 @@ class ProgressDesk:
         told = {"progress": in_words(progress) or cell.progress}
         if progress.stream != "note":
             told["output_tail"] = (cell.output_tail + progress.text)[-TAIL:]
-        cell = call.live.cells[call.key] = cell.model_copy(update=told)
+        cell = cell.model_copy(update=told)
+        call.live.put(cell)
         self._tell_cell(cell)
         self._enter(call, cell, progress)
 

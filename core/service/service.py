@@ -14,7 +14,7 @@ import structlog
 from core import __version__
 from core.aip.extras import Progress
 from core.audit.checkpoint import load_or_create_journal_key
-from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
@@ -35,6 +35,7 @@ from core.policy.approvals import ApprovalQueue
 from core.policy.models import Approval
 from core.policy.operators import Operators
 from core.policy.policy import Policy
+from core.quick import made
 from core.service.console import (
     ApprovalChanged,
     CellChanged,
@@ -48,6 +49,7 @@ from core.service.console import (
     VerifyReport,
 )
 from core.service.events import EventHub
+from core.service.live_pictures import LivePictures
 from core.service.progress import ProgressDesk, in_words
 from core.service.recovery import Recovered, grants_before, recover, standing_stop
 from core.service.remembering import refusals_before, remembered_devices
@@ -106,6 +108,7 @@ class Service:
             self._tell_cell,
             lambda devices, step: self.dispatcher.masked(devices, step.tool, step.parameters),
         )
+        self.live_pictures = LivePictures(self.dispatcher, self.fleet, self._journal_problem, self.tasks)
         self._late_answers = LateAnswers(journal, self.dispatcher, self.tasks)
         self._progress = ProgressDesk(self.runner, journal.note, self._tell_cell)
         self.links = DeviceLinks(
@@ -129,7 +132,7 @@ class Service:
             self.links.refused,
             self._late_answers.take,
         )
-        self._unsubscribe = journal.subscribe(self._committed)
+        self._unwatch = journal.watch(self._committed)
 
     @classmethod
     async def open(cls, home: Home, *, stay: bool = False) -> Service:
@@ -207,6 +210,7 @@ class Service:
         """End in order: withdraw what waits, end the device client, write what is known, let the home go."""
         self.dispatcher.stop("The service is ending.")
         self.approvals.withdraw("The service is ending; nothing was sent.")
+        await self.live_pictures.close()
         await asyncio.gather(self.this_computer.close(), self.links.close())
         await self._let_runs_end()
         await self._late_answers.done()
@@ -214,7 +218,7 @@ class Service:
         self.runner.close()
         self.fleet.close()
         await self._record_end()
-        self._unsubscribe()
+        self._unwatch()
         self._journal_changes.close()
         try:
             await self.journal.close()
@@ -259,6 +263,10 @@ class Service:
             first_bad=report.first_bad if report else None,
         )
 
+    def _journal_problem(self) -> str:
+        state = self.journal.state
+        return "" if state.writable else state.error or "The journal cannot be written."
+
     def policy_status(self) -> PolicyStatus:
         """Profile and health of the policy."""
         self.policy.refresh()
@@ -297,14 +305,14 @@ class Service:
         last = page.entries[0].run if page.entries else None
         return int(last.removeprefix("r-")) + 1 if last else 1
 
-    def _committed(self, entries: list[Entry]) -> None:
+    def _committed(self) -> None:
         self._journal_changes.mark("journal")
 
     def _tell_journal(self, key: str) -> None:
         self.hub.publish(JournalChanged(journal=self.journal_status()))
 
     def _tell_device(self, device: Device) -> None:
-        self.hub.publish(DeviceChanged(device=device))
+        self.hub.publish(made(DeviceChanged, {"event": "device", "device": device}))
 
     def _take_progress(self, device: str, progress: Progress) -> None:
         self.fleet.progressed(device, progress.call_id, in_words(progress))
@@ -317,4 +325,4 @@ class Service:
         self.hub.publish(RunChanged(run=run))
 
     def _tell_cell(self, cell: Cell) -> None:
-        self.hub.publish(CellChanged(cell=cell))
+        self.hub.publish(made(CellChanged, {"event": "cell", "cell": cell}))

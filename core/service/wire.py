@@ -59,6 +59,7 @@ AGENT_MAY_NOT = frozenset(
         "check_policy",
         "try_policy",
         "save_batch",
+        "watch_pictures",
     }
 )
 

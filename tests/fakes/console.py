@@ -77,6 +77,8 @@ class FakeConsole(ApprovalsDoor):
         self.queue: dict[str, Approval] = {}
         self.saved: dict[str, Batch] = {}
         self.asked: list[str] = []
+        self.watched: list[tuple[list[str], bool]] = []
+        self.unwatchable: dict[str, str] = {}
         self.fail_next: dict[str, QuarterdeckError] = {}
         self.answer_with: dict[tuple[str, str], Any] = {}
         self.closed = False

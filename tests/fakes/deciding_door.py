@@ -16,7 +16,7 @@ from core.policy.checking import PolicyCheck, PolicyText, Trial
 from core.policy.grants import Grant
 from core.policy.models import Answer, Approval, Decision, Fatigue, Profile
 from core.policy.policy import Explanation
-from core.service.console import Console, ContractChange, PolicyStatus
+from core.service.console import Console, ContractChange, LivePicture, PolicyStatus
 
 
 class DecidingDoor(Console):
@@ -55,6 +55,9 @@ class DecidingDoor(Console):
             reasons=[],
         )
         return Explanation(decision=decision, near=[], near_grants=[])
+
+    async def watch_pictures(self, devices: list[str], anew: bool = False) -> list[LivePicture]:
+        return []
 
     async def contract_change(self, device: str, tool_key: str) -> ContractChange:
         return ContractChange(device=device, tool_key=tool_key, before=None, after={}, changed=[])

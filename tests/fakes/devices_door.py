@@ -20,7 +20,7 @@ from core.fleet.models import (
     Refusal,
     Tool,
 )
-from core.service.console import DeviceChanged, DeviceForgotten
+from core.service.console import DeviceChanged, DeviceForgotten, LivePicture, LiveState
 from tests.fakes.fleet_data import ago
 from tests.fakes.rules_door import RulesDoor
 
@@ -81,6 +81,9 @@ class DevicesDoor(RulesDoor):
         refused=14,
     )
     checks: list[Check] | None = None
+    # Every wish for live pictures as it came, and of devices that give none why.
+    watched: list[tuple[list[str], bool]]
+    unwatchable: dict[str, str]
 
     def write(self, kind: Kind, actor: str, **fields: Any) -> Entry:
         """Add a journal entry and tell everybody."""
@@ -171,6 +174,19 @@ class DevicesDoor(RulesDoor):
         self.tools_of.setdefault(name, [])
         self.emit(DeviceChanged(device=device))
         return device
+
+    async def watch_pictures(self, devices: list[str], anew: bool = False) -> list[LivePicture]:
+        await self._step("watch_pictures")
+        self.watched.append((list(devices), anew))
+        return [self._live(name) for name in devices]
+
+    def _live(self, name: str) -> LivePicture:
+        if why := self.unwatchable.get(name):
+            return LivePicture(device=name, state=LiveState.REFUSED, why=why)
+        device = self._device(name)
+        if device.health in (Health.ONLINE, Health.BUSY):
+            return LivePicture(device=name, state=LiveState.LIVE)
+        return LivePicture(device=name, state=LiveState.WAITING, why=device.reason)
 
     async def set_device(self, name: str, settings: DeviceSettings) -> Device:
         await self._step("set_device")

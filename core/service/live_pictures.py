@@ -1,0 +1,332 @@
+"""Keeps small pictures of named devices fresh while somebody's lease lasts. It has no other job.
+
+Each picture is an ordinary observation through the dispatcher, judged and journalled like any other, but a
+glimpse: no card and no comparison rests on it. Whoever has looked longest ago is looked at next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from core.dispatch.channel import BasicCommandDispatcher
+from core.dispatch.models import CommandResult, Verdict
+from core.dispatch.order import Order, Target
+from core.errors import BadInput, ErrorCode, QuarterdeckError
+from core.fleet.models import Device, Health, Tool
+from core.policy.models import Answer, Decision
+from core.service.door_models import LivePicture, LiveState
+from core.tasks import TaskGroupOwner
+
+SCREENSHOT = "screenshot"
+# Large enough for the largest tile, and half the bytes of a jpeg of 640: the journal keeps each for ever.
+SMALL = {"max_width": 480, "format": "webp"}
+MOST_DEVICES = 40
+PICTURE_TIMEOUT = 20.0
+
+# These end by themselves, so that the next turn may bring a picture.
+_PASSING = frozenset(
+    {
+        ErrorCode.DEVICE_OFFLINE,
+        ErrorCode.STOPPED,
+        ErrorCode.CANCELLED,
+        ErrorCode.JOURNAL_UNAVAILABLE,
+        ErrorCode.TIMEOUT,
+        ErrorCode.OUTCOME_UNKNOWN,
+    }
+)
+_HERE = (Health.ONLINE, Health.BUSY)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often, in seconds. `look`: how soon it is noticed that a device is back or a stop is over."""
+
+    lease: float = 15.0
+    pause: float = 2.0
+    longest_pause: float = 60.0
+    look: float = 0.5
+    at_once: int = 4
+
+
+class Dispatches(Protocol):
+    """The dispatcher, as far as live pictures need it."""
+
+    @property
+    def stopped(self) -> str: ...
+    async def dispatch(self, order: Order) -> CommandResult: ...
+    async def cancel(self, call_id: str) -> bool: ...
+    def explain(self, device: str, tool: str, parameters: dict[str, Any], actor: str) -> Decision: ...
+
+
+class Devices(Protocol):
+    """The fleet, as far as live pictures need it."""
+
+    def get(self, name: str) -> Device: ...
+    def target(self, device: str) -> Target: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """Why a device gives no picture, and on which link. `by_policy`: until the policy says otherwise."""
+
+    why: str
+    link: BasicCommandDispatcher | None
+    by_policy: bool
+
+
+@dataclass(slots=True)
+class _Wish:
+    """What one client wants. Refusals outlast a lease: scrolling away and back asks nobody again."""
+
+    actor: str
+    devices: tuple[str, ...] = ()
+    until: float = -math.inf
+    refused: dict[str, _Refusal] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A device's turns: when its last one ended, when the next may begin; `missed` ones brought nothing."""
+
+    ended: float = -math.inf
+    due: float = -math.inf
+    came: float = -math.inf
+    missed: int = 0
+    why: str = ""
+
+
+class LivePictures:
+    """One desk for all clients of a service."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatches,
+        devices: Devices,
+        journal_problem: Callable[[], str],
+        tasks: TaskGroupOwner,
+        pace: Pace | None = None,
+    ) -> None:
+        """`journal_problem` says why nothing can be recorded, or nothing."""
+        self._dispatcher = dispatcher
+        self._devices = devices
+        self._journal_problem = journal_problem
+        self._tasks = tasks
+        self._pace = pace or Pace()
+        self._wishes: dict[str, _Wish] = {}
+        self._turns: dict[str, _Turn] = {}
+        self._under_way: dict[str, str] = {}
+        self._changed = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._loop: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def watch(self, client: str, actor: str, devices: list[str], anew: bool = False) -> list[LivePicture]:
+        """Keep pictures of these devices fresh for one more lease, instead of what this client wished before.
+
+        `anew` forgets what was refused. Says of each how it stands.
+
+        Raises:
+            BadInput: too many devices.
+        """
+        if len(devices) > MOST_DEVICES:
+            raise BadInput(f"At most {MOST_DEVICES} devices are watched at once; these are {len(devices)}.")
+        wish = self._wishes.setdefault(client, _Wish(actor))
+        if anew:
+            # What is still under way was asked for before, and is refused for that time only.
+            wish.refused = {}
+        wish.devices = tuple(dict.fromkeys(devices))
+        wish.until = time.monotonic() + self._pace.lease
+        self._judge_again(wish)
+        self._changed.set()
+        if self._wanted() and (self._loop is None or self._loop.done()):
+            self._loop = self._tasks.spawn("live pictures", self._go_on())
+        return [self._standing(wish, device) for device in wish.devices]
+
+    def let_go(self, client: str) -> None:
+        """This client is gone, and with it its lease."""
+        self._wishes.pop(client, None)
+        self._changed.set()
+
+    def cancel(self) -> None:
+        """Ask devices to cancel what they are taking; leases go on."""
+        for device, call_id in self._under_way.items():
+            self._tasks.spawn(f"cancel the live picture of {device}", self._cancel(call_id))
+
+    async def _cancel(self, call_id: str) -> None:
+        # Where the link is gone, the picture's own end says what is known of it.
+        with contextlib.suppress(QuarterdeckError):
+            await self._dispatcher.cancel(call_id)
+
+    async def close(self, within: float = 1.0) -> None:
+        """Take nothing any more. What is on its way may still come, for a moment."""
+        self._closed = True
+        self._wishes.clear()
+        self._changed.set()
+        await _set_within(self._idle, within)
+
+    # Whose turn it is
+
+    async def _go_on(self) -> None:
+        while wanted := self._wanted():
+            self._changed.clear()
+            now = time.monotonic()
+            if not self._dispatcher.stopped and not self._journal_problem():
+                self._begin(wanted, now)
+            await _set_within(self._changed, self._pace.look)
+
+    def _wanted(self) -> dict[str, list[_Wish]]:
+        """The devices of all leases that last, each with who wants it."""
+        now = time.monotonic()
+        wanted: dict[str, list[_Wish]] = {}
+        for wish in () if self._closed else self._wishes.values():
+            for device in wish.devices if wish.until > now else ():
+                wanted.setdefault(device, []).append(wish)
+        return wanted
+
+    def _begin(self, wanted: dict[str, list[_Wish]], now: float) -> None:
+        due = [
+            (self._turn(device).ended, device, asker)
+            for device, wishes in wanted.items()
+            if device not in self._under_way
+            and self._turn(device).due <= now
+            and (asker := next((wish for wish in wishes if device not in wish.refused), None)) is not None
+            and not self._away(device)
+        ]
+        due.sort(key=lambda one: one[0])
+        for _, device, asker in due[: max(0, self._pace.at_once - len(self._under_way))]:
+            order = Order(
+                device,
+                SCREENSHOT,
+                self._parameters(device),
+                asker.actor,
+                timeout=PICTURE_TIMEOUT,
+                unasked=True,
+                glimpse=True,
+                cancelled=partial(self._unwanted, device),
+            )
+            self._under_way[device] = order.call_id
+            self._idle.clear()
+            self._tasks.spawn(f"live picture of {device}", self._take(order, asker.refused))
+
+    def _unwanted(self, device: str) -> bool:
+        now = time.monotonic()
+        lasting = (wish for wish in self._wishes.values() if wish.until > now)
+        return self._closed or not any(device in wish.devices for wish in lasting)
+
+    def _turn(self, device: str) -> _Turn:
+        return self._turns.setdefault(device, _Turn())
+
+    def _parameters(self, device: str) -> dict[str, Any]:
+        """As small as this device's own tool can make it."""
+        tool = self._target(device).tools.get(SCREENSHOT)
+        return small_parameters(tool) if tool is not None else {}
+
+    def _away(self, device: str) -> str:
+        """Why a device cannot be asked now; it is not tried, and begins by itself when it is back."""
+        try:
+            known = self._target(device).device
+        except BadInput as error:
+            return error.message
+        if known.health in _HERE:
+            return ""
+        return f"{device} is {known.health.value}: {known.reason or 'not connected'}"
+
+    def _target(self, device: str) -> Target:
+        return self._devices.target(device)
+
+    # One picture
+
+    async def _take(self, order: Order, refused: dict[str, _Refusal]) -> None:
+        turn = self._turn(order.device)
+        try:
+            result = await self._dispatcher.dispatch(order)
+            self._note(order, refused, turn, result)
+        finally:
+            del self._under_way[order.device]
+            if not self._under_way:
+                self._idle.set()
+            turn.ended = time.monotonic()
+            pause = self._pace.pause * 2 ** min(turn.missed, 10)
+            turn.due = turn.ended + min(pause, self._pace.longest_pause)
+            self._changed.set()
+
+    def _note(self, order: Order, refused: dict[str, _Refusal], turn: _Turn, result: CommandResult) -> None:
+        if result.error is None and any(one.what == "picture" for one in result.evidence):
+            turn.came, turn.missed, turn.why = time.monotonic(), 0, ""
+            return
+        error = result.error
+        why = error.message if error is not None else f"{order.device} sent no picture."
+        if error is not None and (error.code in _PASSING or result.verdict is Verdict.UNKNOWN):
+            turn.why = why
+            # A stop, or a device that just went, is seen before the next turn anyway.
+            turn.missed += error.code in (ErrorCode.TIMEOUT, ErrorCode.OUTCOME_UNKNOWN)
+            return
+        link = self._link(order.device)
+        refused[order.device] = _Refusal(why, link, not self._allowed(order.device, order.actor))
+
+    def _link(self, device: str) -> BasicCommandDispatcher | None:
+        try:
+            return self._target(device).channel
+        except BadInput:
+            return None
+
+    def _allowed(self, device: str, actor: str) -> bool:
+        """Whether a picture would be taken without asking anybody; nothing is recorded of this."""
+        try:
+            decision = self._dispatcher.explain(device, SCREENSHOT, self._parameters(device), actor)
+        except QuarterdeckError:
+            return False
+        return decision.answer is Answer.ALLOW
+
+    def _judge_again(self, wish: _Wish) -> None:
+        """Forget refusals that do not hold any more: the policy says otherwise, or the link is a new one."""
+        for device in wish.devices:
+            refusal = wish.refused.get(device)
+            if refusal is None:
+                continue
+            link = self._link(device)
+            new = link is not None and link is not refusal.link
+            if self._allowed(device, wish.actor) if refusal.by_policy else new:
+                del wish.refused[device]
+
+    # How it stands
+
+    def _standing(self, wish: _Wish, device: str) -> LivePicture:
+        if (refusal := wish.refused.get(device)) is not None:
+            return LivePicture(device=device, state=LiveState.REFUSED, why=refusal.why)
+        if device not in self._turns:
+            why = self._waits_for(device)
+            return LivePicture(device=device, state=LiveState.WAITING, why=why)
+        turn = self._turns[device]
+        why = self._waits_for(device) or turn.why
+        live = not why and turn.came > time.monotonic() - self._pace.lease
+        return LivePicture(device=device, state=LiveState.LIVE if live else LiveState.WAITING, why=why)
+
+    def _waits_for(self, device: str) -> str:
+        return self._dispatcher.stopped or self._journal_problem() or self._away(device)
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    # Not wait_for: of 3.11 it forgets a cancellation that comes together with the event.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
+def small_parameters(tool: Tool) -> dict[str, Any]:
+    """Of `SMALL` what a tool's own schema knows: stock clients' pictures come as large as they are."""
+    known = tool.input_schema.get("properties")
+    found: dict[str, Any] = {}
+    for name, value in SMALL.items() if isinstance(known, dict) else ():
+        schema = known.get(name) if isinstance(known, dict) else None
+        if isinstance(schema, dict) and value in schema.get("enum", [value]):
+            found[name] = value
+    return found
