@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
+import orjson
 import rfc8785
 
 from core.errors import BadInput
@@ -13,8 +13,6 @@ from core.errors import BadInput
 # SQLite refuses JSON nested deeper than 2,000; one such entry would stop the journal for all others.
 MAX_DEPTH = 200
 _MAX_INTEGER = 2**53 - 1
-# Gives the canonical text of what `is_plain` says yes to.
-plain_text = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
 
 def canonical_bytes(value: Any) -> bytes:
@@ -25,17 +23,29 @@ def canonical_bytes(value: Any) -> bytes:
             not valid Unicode.
     """
     try:
-        # The standard encoder is ten times as fast and gives the same bytes where nothing is special.
-        return plain_text(value).encode() if is_plain(value) else rfc8785.dumps(value)
+        # A hundred times as fast, and the same bytes where nothing is special.
+        return plain_bytes(value) if is_plain(value) else rfc8785.dumps(value)
     except (rfc8785.CanonicalizationError, RecursionError, UnicodeError) as error:
         raise BadInput(f"This value has no canonical JSON form: {error or type(error).__name__}") from error
 
 
-def is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether the standard encoder gives this value's canonical bytes.
+def plain_bytes(value: Any) -> bytes:
+    """The canonical bytes of what `is_plain` says yes to.
 
-    Python sorts keys by code point and RFC 8785 by UTF-16 unit, which is the same for ASCII; floats that
-    need an exponent or end in `.0` are written differently.
+    Raises:
+        BadInput: a text in it is not valid Unicode.
+    """
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError as error:
+        raise BadInput(f"This value holds text that is not valid Unicode: {error}.") from error
+
+
+def is_plain(value: Any, depth: int = 0) -> bool:
+    """Whether `plain_bytes` gives this value's canonical bytes.
+
+    It sorts keys by their bytes and RFC 8785 by UTF-16 unit, which is the same for ASCII; floats that need an
+    exponent or end in `.0` are written differently.
 
     Raises:
         BadInput: it is nested deeper than 200 levels.

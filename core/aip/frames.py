@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
-from uuid import uuid4
 
 from pydantic import Discriminator, TypeAdapter, ValidationError
 
@@ -20,8 +19,10 @@ from core.aip.extras import (
     ToolsChanged,
     Welcome,
 )
-from core.aip.messages import ClientMessage, Command, FrameStatus, ServerMessage, now_stamp
+from core.aip.messages import ClientMessage, Command, FrameStatus, ServerMessage
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
+from core.ids import new_uuid, now_stamp
+from core.quick import changed
 
 _LONGEST_DEADLINE = 86_400.0
 _SNIFFED = 4096
@@ -41,7 +42,7 @@ def acknowledgement(features: Sequence[str] = (), heartbeat_s: float = 20.0) -> 
         type="heartbeat",
         status=FrameStatus.OK,
         timestamp=now_stamp(),
-        response_id=str(uuid4()),
+        response_id=new_uuid(),
         result={"quarterdeck": welcome.model_dump()} if features else None,
     ).model_dump_json()
 
@@ -53,7 +54,7 @@ def complaint(error: QuarterdeckError) -> str:
         status=FrameStatus.ERROR,
         error=error_text(error),
         timestamp=now_stamp(),
-        response_id=str(uuid4()),
+        response_id=new_uuid(),
     ).model_dump_json()
 
 
@@ -81,7 +82,7 @@ def with_terms(commands: Sequence[Command], grounds: Sequence[Grounds], timeout:
     for index, command in enumerate(commands):
         why = grounds[index] if index < len(grounds) else Grounds()
         terms = {"deadline_s": deadline, "digest": why.digest, "approval": why.approval}
-        told.append(command.model_copy(update={"quarterdeck": terms}))
+        told.append(changed(command, quarterdeck=terms))
     return told
 
 

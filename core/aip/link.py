@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
-from uuid import uuid4
 
 import structlog
 from pydantic import ValidationError
@@ -53,6 +52,7 @@ from core.aip.messages import ClientMessage, Command, Result, ResultStatus, read
 from core.aip.progress import ProgressGate
 from core.aip.turns import Turns
 from core.errors import BadInput, DeviceError, ErrorCode
+from core.ids import new_uuid
 
 __all__ = ["DeviceLink", "LinkLimits"]
 
@@ -88,7 +88,7 @@ class DeviceLink:
         self.direction = direction
         self.token_sha256 = ""
         self.features = agreed_features(metadata)
-        self.session_id = str(uuid4())
+        self.session_id = new_uuid()
         self.connected_at = datetime.now(UTC)
         self.last_heard = self.connected_at
         self.clock_offset_ms: float | None = None
@@ -173,7 +173,7 @@ class DeviceLink:
                 sending began; `bad_result`: the answer does not fit the commands, or the device could not
                 read the frame.
         """
-        response_id = str(uuid4())
+        response_id = new_uuid()
         if FEATURE_TERMS in self.features:
             commands = with_terms(commands, grounds, timeout)
         else:

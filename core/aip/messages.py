@@ -7,7 +7,6 @@ Source: microsoft/UFO `aip/messages.py`, observed on the wire.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal, TypeVar
 
@@ -130,11 +129,6 @@ class ClientMessage(AipModel):
 
 
 Message = TypeVar("Message", bound=AipModel)
-
-
-def now_stamp() -> str:
-    """The present moment as AIP writes it: ISO 8601 in UTC with its offset."""
-    return datetime.now(UTC).isoformat()
 
 
 def read_client_frame(data: str | bytes) -> ClientMessage:

@@ -8,7 +8,6 @@ and the writer only puts the number between `head` and `tail`.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from core.audit.entries import Entry, NewEntry
-from core.canonical import canonical_bytes, float_prints_alike, is_plain, plain_text
+from core.canonical import canonical_bytes, float_prints_alike, is_plain, plain_bytes
 from core.errors import BadInput, ErrorCode, JournalCorrupt
 
 MAX_ENTRY_BYTES = 8 * 1024 * 1024
@@ -35,11 +34,6 @@ class Parts(NamedTuple):
         return b"%b%d%b" % (self.head, seq, self.tail)
 
 
-def now_text() -> str:
-    """The present moment as entries carry it: UTC, microseconds, `Z`."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")[:26] + "Z"
-
-
 def encode_parts(entry: NewEntry, time: str) -> Parts:
     """Encode all of an entry but its number.
 
@@ -51,11 +45,12 @@ def encode_parts(entry: NewEntry, time: str) -> Parts:
             raise BadInput(f"An entry names the blob {blob!r}; expected a SHA-256 in lower-case hexadecimal.")
     blobs = '","'.join(entry.blobs)
     try:
-        head = (
-            f'{{"actor":{_text(entry.actor)},"blobs":[{blobs and chr(34) + blobs + chr(34)}]'
-            f',"body":{_body(entry.body)},"call_id":{_text(entry.call_id)},"device":{_text(entry.device)}'
+        start = f'{{"actor":{_text(entry.actor)},"blobs":[{blobs and chr(34) + blobs + chr(34)}],"body":'
+        rest = (
+            f',"call_id":{_text(entry.call_id)},"device":{_text(entry.device)}'
             f',"duration_ms":{_number(entry.duration_ms)},"kind":"{entry.kind}","run":{_text(entry.run)},"seq":'
-        ).encode()
+        )
+        head = b"%b%b%b" % (start.encode(), _body(entry.body), rest.encode())
         tail = (
             f',"status":{_text(entry.status)},"step":{_text(entry.step)},"time":"{time}"'
             f',"tool":{_text(entry.tool)},"verdict":{_text(entry.verdict)}}}'
@@ -100,12 +95,12 @@ def _number(value: float | None) -> str:
     return canonical_bytes(value).decode()
 
 
-def _body(body: dict[str, Any]) -> str:
+def _body(body: dict[str, Any]) -> bytes:
     if is_plain(body):
-        return plain_text(body)
+        return plain_bytes(body)
     try:
         data = to_jsonable_python(body)
     except (PydanticSerializationError, ValueError) as error:
         raise BadInput(f"The body of an entry is not JSON data: {error}") from error
     is_plain(data)
-    return canonical_bytes(data).decode()
+    return canonical_bytes(data)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from core.audit.encode import Parts, decode, encode_parts, now_text
+from core.audit.encode import Parts, decode, encode_parts
 from core.audit.entries import Kind, NewEntry
 from core.audit.spool import Record, Spool
 from core.audit.store import Store
 from core.audit.writer import GROUP_ENTRIES
 from core.errors import JournalCorrupt
+from core.ids import now_utc
 
 
 def recover(store: Store, spool: Spool) -> int:
@@ -31,7 +32,7 @@ def recover(store: Store, spool: Spool) -> int:
             part, latest = _checked(record, latest, spool)
             parts.append(part)
         if start + GROUP_ENTRIES >= len(fresh):
-            latest = max(latest, now_text())
+            latest = max(latest, now_utc())
             parts.append(encode_parts(_told(len(fresh), torn), latest))
         store.commit(parts, chunk[-1].number)
     store.last_time = latest

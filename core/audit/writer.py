@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from core.audit.encode import Parts, encode_parts, now_text
+from core.audit.encode import Parts, encode_parts
 from core.audit.entries import NewEntry
 from core.audit.spool import Spool
 from core.audit.store import Store
 from core.errors import JournalCorrupt, JournalError, JournalUnavailable
+from core.ids import now_utc
 
 log = structlog.get_logger(__name__)
 
@@ -170,7 +171,7 @@ class Writer:
 
     def _stamp(self) -> str:
         """Now, but never before the entry in front, also when the clock is set back."""
-        self._last_time = max(self._last_time, now_text())
+        self._last_time = max(self._last_time, now_utc())
         return self._last_time
 
     def _run(self) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from core.audit.entries import Entry, Kind
+from core.batch.live import SWITCHED_OFF, Live, ended_state
 from core.batch.models import Batch, Cell, CellState, Run, RunState, flatten
 from core.batch.outcomes import cell_state_of
-from core.batch.runner import SWITCHED_OFF, Live, ended_state
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode, JournalCorrupt
 from core.policy.models import Decision
@@ -51,9 +51,7 @@ def _begin(entries: list[Entry]) -> Live:
         for step in flatten(batch.steps):
             state = CellState.NOT_STARTED if step.enabled else CellState.SKIPPED
             note = "" if step.enabled else SWITCHED_OFF
-            live.cells[device, step.id] = Cell(
-                run=live.id, device=device, step=step.id, tool=step.tool, state=state, note=note
-            )
+            live.put(Cell(run=live.id, device=device, step=step.id, tool=step.tool, state=state, note=note))
     return live
 
 
@@ -93,4 +91,4 @@ def _apply(live: Live, entry: Entry, decisions: dict[str, Decision]) -> None:
         case _:
             return
     if cell is not None and changes:
-        live.cells[cell.device, cell.step] = cell.model_copy(update=changes)
+        live.put(cell.model_copy(update=changes))

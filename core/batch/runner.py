@@ -6,15 +6,14 @@ A run belongs to the service, not to whoever started it: windows come and go, an
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from core.audit.entries import Entry, Kind, NewEntry
-from core.batch.models import Batch, Cell, CellState, Parallel, Run, RunState, RunSummary, Step, flatten
+from core.batch.live import SWITCHED_OFF, Live, ended_state
+from core.batch.models import Batch, Cell, CellState, Parallel, RunSummary, Step, flatten
 from core.batch.outcomes import cell_state_of
-from core.canonical import digest_of
 from core.coalesce import Coalescer
 from core.dispatch.late import LateRecorder
 from core.dispatch.models import CommandResult
@@ -25,7 +24,6 @@ from core.quick import changed
 from core.tasks import TaskGroupOwner
 
 KEPT_IN_MEMORY = 50
-SWITCHED_OFF = "switched off"
 AT_A_TIME = 10
 
 
@@ -45,57 +43,6 @@ class Recorder(Protocol):
 
 
 Mask = Callable[[list[str], Step], dict[str, Any]]
-
-
-@dataclass(slots=True)
-class Live:
-    """A run while it is in memory."""
-
-    id: str
-    batch: Batch
-    kind: Literal["batch", "call"]
-    actor: str
-    devices: list[str]
-    said: str
-    started_at: str
-    # The batch as it may be written and shown: secrets are commitments. None where it was read like that.
-    shown: Batch | None = None
-    cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
-    end: RunState | None = None
-    ended_at: str | None = None
-    note: str = ""
-    cancelled: bool = False
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def summary(self) -> RunSummary:
-        """The run in one line, as it stands."""
-        steps = flatten(self.batch.steps)
-        counts = Counter(cell.state for cell in self.cells.values())
-        state = RunState.WAITING if counts[CellState.WAITING] else RunState.RUNNING
-        return RunSummary(
-            id=self.id,
-            name=self.batch.name,
-            kind=self.kind,
-            actor=self.actor,
-            state=self.end or state,
-            devices=self.devices,
-            devices_hash=devices_hash(self.devices),
-            steps=[step.id for step in steps],
-            tools=[step.tool for step in steps],
-            counts={key: count for key, count in counts.items() if count},
-            started_at=self.started_at,
-            ended_at=self.ended_at,
-            note=self.note,
-        )
-
-    def whole(self) -> Run:
-        """The run with all its cells."""
-        return Run(summary=self.summary(), batch=self.shown or self.batch, cells=list(self.cells.values()))
-
-
-def devices_hash(devices: list[str]) -> str:
-    """SHA-256 over the sorted names: what 'the same devices' means."""
-    return digest_of(sorted(devices))
 
 
 class Runner:
@@ -157,9 +104,7 @@ class Runner:
             for step in flatten(batch.steps):
                 state = CellState.QUEUED if step.enabled else CellState.SKIPPED
                 note = "" if step.enabled else SWITCHED_OFF
-                run.cells[device, step.id] = Cell(
-                    run=run.id, device=device, step=step.id, tool=step.tool, state=state, note=note
-                )
+                run.put(Cell(run=run.id, device=device, step=step.id, tool=step.tool, state=state, note=note))
         await self._journal.append(_started(run))
         self._runs[run.id] = run
         self._forget_old()
@@ -285,7 +230,8 @@ class Runner:
         known = run.cells[device, step]
         if all(getattr(known, name) == value for name, value in changes.items()):
             return
-        cell = run.cells[device, step] = changed(known, **changes)
+        cell = changed(known, **changes)
+        run.put(cell)
         self._on_cell(cell)
         self._changes.mark(run.id)
 
@@ -304,22 +250,6 @@ class Runner:
                 del self._runs[run.id]
 
 
-def ended_state(run: Live) -> RunState:
-    """What a run as a whole came to; what is not known outweighs all else."""
-    states = {cell.state for cell in run.cells.values()}
-    if states & {CellState.RUNNING, CellState.WAITING, CellState.QUEUED, CellState.CANCEL_ASKED}:
-        return RunState.INTERRUPTED
-    if CellState.UNKNOWN in states:
-        return RunState.UNKNOWN
-    if run.cancelled or CellState.CANCELLED in states:
-        return RunState.CANCELLED
-    if states & {CellState.FAILED, CellState.NO_SUCH_TOOL}:
-        return RunState.FAILED
-    if CellState.REFUSED in states:
-        return RunState.REFUSED
-    return RunState.DONE
-
-
 def _started(run: Live) -> NewEntry:
     return NewEntry(
         kind=Kind.RUN_STARTED,
@@ -329,7 +259,7 @@ def _started(run: Live) -> NewEntry:
             "batch": (run.shown or run.batch).model_dump(mode="json", by_alias=True),
             "kind": run.kind,
             "devices": run.devices,
-            "devices_hash": devices_hash(run.devices),
+            "devices_hash": run.devices_hash,
             "said": run.said,
         },
     )

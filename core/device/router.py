@@ -83,7 +83,7 @@ class Router:
         self.late: LateTools | None = None
 
     def offer(self, tool: Tool) -> bool:
-        """Add a tool, unless device.toml switches it off or it is not for this platform; whether it was added."""
+        """Add a tool, and say whether; not one that device.toml switches off or another platform has."""
         off = self._workshop.config.tools_off
         if tool.name in off or (tool.namespace == NAMESPACE and _SAME_AS.get(tool.name) in off):
             self.unavailable.append(

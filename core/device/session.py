@@ -6,7 +6,6 @@ import asyncio
 import platform
 from dataclasses import asdict, dataclass
 from typing import Any
-from uuid import uuid4
 
 import structlog
 from pydantic import ValidationError
@@ -31,7 +30,6 @@ from core.aip.messages import (
     FrameStatus,
     Result,
     ServerMessage,
-    now_stamp,
     read_server_frame,
 )
 from core.device.batches import MOST_STEPS, Asker, Frame
@@ -44,6 +42,7 @@ from core.device.router import failure
 from core.device.system_info import registration
 from core.device.values import BinaryResult, for_binary_peer, is_ready_for_binary_peer, plain
 from core.errors import DeviceError, ErrorCode, QuarterdeckError, Refused
+from core.ids import new_uuid, now_stamp
 from core.machine import machine_mark
 
 log = structlog.get_logger(__name__)
@@ -257,7 +256,7 @@ class Session:
             client_id=self._desk.name,
             action_results=results,
             timestamp=now_stamp(),
-            request_id=str(uuid4()),
+            request_id=new_uuid(),
             prev_response_id=message.response_id,
         )
         await self._connection.send(answer.model_dump_json())
@@ -283,8 +282,8 @@ class Session:
             status=FrameStatus.CONTINUE,
             client_id=self._desk.name,
             request=message.user_request,
-            task_name=message.task_name or str(uuid4()),
-            request_id=str(uuid4()),
+            task_name=message.task_name or new_uuid(),
+            request_id=new_uuid(),
             timestamp=now_stamp(),
             metadata={"platform": platform.system().lower()},
         )

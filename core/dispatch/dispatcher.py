@@ -176,7 +176,8 @@ class Dispatcher:
             approval = await self._approving.approve(prepared, decision, on_stage)
             await self._evidence.before(prepared, decision, approval, card)
             self._check_still_allowed(prepared, decision, approval)
-            permit = await self._record_intent(prepared, decision)
+            waited = approval is not None or bool(prepared.before)
+            permit = await self._record_intent(prepared, decision, waited)
         except QuarterdeckError as error:
             return self._refuse(order, prepared, decision, error, started)
         on_stage(Stage.RUNNING, "")
@@ -196,7 +197,8 @@ class Dispatcher:
 
     # Stage 2
     def _validate(self, prepared: Prepared) -> None:
-        errors = validate_arguments(prepared.tool.input_schema, prepared.order.parameters)
+        tool = prepared.tool
+        errors = validate_arguments(tool.input_schema, prepared.order.parameters, tool.contract.digest)
         if errors:
             raise BadInput("; ".join(fault_words(error, prepared.shown.parameters) for error in errors[:5]))
 
@@ -207,7 +209,7 @@ class Dispatcher:
 
     # Stage 4
     def _decide(self, prepared: Prepared) -> Decision:
-        decision = self._policy.decide(self._asked(prepared))
+        decision = self._policy.decide(self._asked(prepared), refreshed=True)
         order = prepared.order
         if order.evidence_for and decision.answer is Answer.ASK and prepared.tool.tool_type != "action":
             # The command that it is for was allowed, and with it what its rules want to be seen.
@@ -238,12 +240,14 @@ class Dispatcher:
             check_still_allowed(now, decision, approval, self._policy.problem)
 
     # Stage 6
-    async def _record_intent(self, prepared: Prepared, decision: Decision) -> Permit:
+    async def _record_intent(self, prepared: Prepared, decision: Decision, waited: bool) -> Permit:
+        """`waited`: the loop was given up since the command was bound, so that its device may be another."""
         self._check_wanted(prepared.order)
+        if waited or prepared.target.channel is None:
+            self._check_still_bound(prepared)
         body = {"digest": prepared.request.digest, "contract": prepared.request.contract}
         self._hold(prepared, Kind.INTENT_RECORDED, body, "service")
         if prepared.request.tool_type == "action":
-            self._check_still_bound(prepared)
             await self._journal.append_many(prepared.held)
             prepared.held.clear()
             # The disk took its time; what was true before may not be any more.

@@ -10,6 +10,7 @@ from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, Evidence, V
 from core.dispatch.payload import failure_in
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.policy.models import Decision
+from core.quick import made
 from core.statements import Request
 
 NO_VALUE = "No value came back."
@@ -44,21 +45,22 @@ def make_result(
     """A result whose verdict and basis are one of the listed pairs; anything else is our own fault."""
     if (verdict, basis) not in LISTED_PAIRS:
         raise AssertionError(f"no such pair: {verdict} from {basis}")
-    return CommandResult(
-        call_id=request.call_id,
-        device=request.device,
-        tool_name=request.tool_name,
-        status=status,
-        verdict=verdict,
-        basis=basis,
-        error=error,
-        result=result,
-        namespace=namespace or request.namespace,
-        duration_ms=round(duration_ms, 3),
-        evidence=evidence or [],
-        decision=decision,
-        note=note,
-    )
+    fields = {
+        "call_id": request.call_id,
+        "device": request.device,
+        "tool_name": request.tool_name,
+        "status": status,
+        "verdict": verdict,
+        "basis": basis,
+        "error": error,
+        "result": result,
+        "namespace": namespace or request.namespace,
+        "duration_ms": round(duration_ms, 3),
+        "evidence": evidence or [],
+        "decision": decision,
+        "note": note,
+    }
+    return made(CommandResult, fields)
 
 
 def conclude(

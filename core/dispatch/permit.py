@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from core.aip.messages import Command
 from core.errors import ErrorCode, Refused
 from core.ids import random_word
-from core.quick import changed
+from core.quick import changed, made
 from core.statements import Request, request_digest
 
 
@@ -37,12 +37,14 @@ class PermittedCommand(Command):
 
     def bare(self) -> Command:
         """The command as AIP sends it."""
-        return Command(
-            tool_name=self.tool_name,
-            parameters=self.parameters,
-            tool_type=self.tool_type,
-            call_id=self.call_id,
-        )
+        fields = {
+            "tool_name": self.tool_name,
+            "parameters": self.parameters,
+            "tool_type": self.tool_type,
+            "call_id": self.call_id,
+            "quarterdeck": None,
+        }
+        return made(Command, fields)
 
 
 class Gate(Protocol):

@@ -386,12 +386,14 @@ class Fleet:
         self._changes.mark(record.name)
 
     def _shown(self, record: Record) -> Device:
-        if record.shown is None or record.stale:
+        if record.shown is None:
             shown = record.picture_of()
             if record.profile is None:
                 record.profile = self._policy.profile_of(shown).value
                 shown = shown.model_copy(update={"profile": record.profile})
             record.shown, record.stale = shown, False
+        elif record.stale:
+            record.shown, record.stale = record.moved(record.shown), False
         return record.shown
 
 

@@ -27,6 +27,7 @@ from core.policy.policy_file import PolicyFile, read_policy, write_profile
 from core.policy.rule_book import NearMiss, RuleBook
 from core.policy.rules import Question, Rule
 from core.policy.words import findings_of, summary_of, undo_words
+from core.quick import made
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +123,13 @@ class Policy:
         """The profile that holds for one device."""
         return self._file.profile_for(device)[0]
 
-    def decide(self, asked: Asked) -> Decision:
-        """Judge one call. The answer is the object that is enforced, shown and journalled."""
-        self.refresh()
+    def decide(self, asked: Asked, refreshed: bool = False) -> Decision:
+        """Judge one call. The answer is the object that is enforced, shown and journalled.
+
+        `refreshed`: the file was looked at for this very call already, as `Fleet.target` does.
+        """
+        if not refreshed:
+            self.refresh()
         return judge_call(asked, self._file, self._book, self.grants, self.problem)
 
     def explain(self, asked: Asked) -> Explanation:
@@ -205,41 +210,46 @@ def judge_call(
         verdict = replace(verdict, answer=Answer.ALLOW, reasons=[_by_grant(grant), *verdict.reasons])
     reasons = [
         *verdict.reasons,
-        Reason(text=contract.risk.why, origin=f"contract, {contract.risk.source.value}"),
+        _reason(contract.risk.why, f"contract, {contract.risk.source.value}"),
     ]
     if contract.effect.source is Source.DEFAULT:
         reasons.append(Reason(text=contract.effect.why, origin="contract, default"))
     reversible, undo = undo_words(tool, asked.shown)
     asking = [rule for rule in speaking if rule.decision is Answer.ASK]
     waits = [rule.expires for rule in asking if rule.expires is not None]
-    wanted = asked.device.approvers if _wanted_by_device(question) is not None else 1
-    return Decision(
-        answer=verdict.answer,
-        risk=risk,
-        effect=contract.effect.value,
-        profile=verdict.profile,
-        summary=summary_of(tool, asked.shown),
-        reasons=reasons,
-        findings=findings,
-        reversible=reversible and contract.reversible.value,
-        undo=undo,
-        rules=[book.hit(rule) for rule in speaking],
-        grant=grant.terms.id if grant else "",
-        approvers=max([wanted, *(rule.approvers for rule in asking)]),
-        evidence=sorted({moment for rule in speaking for moment in rule.evidence}, reverse=True),
-        expires_s=min(waits, default=None),
-    )
+    wanted = asked.device.approvers if verdict.signed else 1
+    fields = {
+        "answer": verdict.answer,
+        "risk": risk,
+        "effect": contract.effect.value,
+        "profile": verdict.profile,
+        "summary": summary_of(tool, asked.shown),
+        "reasons": reasons,
+        "findings": findings,
+        "reversible": reversible and contract.reversible.value,
+        "undo": undo,
+        "rules": [book.hit(rule) for rule in speaking],
+        "grant": grant.terms.id if grant else "",
+        "approvers": max([wanted, *(rule.approvers for rule in asking)]),
+        "evidence": sorted({moment for rule in speaking for moment in rule.evidence}, reverse=True),
+        "expires_s": min(waits, default=None),
+    }
+    return made(Decision, fields)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What rules and profile say of a call; `yields` says that a grant may turn it into allow."""
+    """What rules and profile say of a call.
+
+    `yields`: a grant may turn it into allow. `signed`: the device itself wants operators' signatures.
+    """
 
     answer: Answer
     profile: Profile
     reasons: list[Reason]
     speaking: list[Rule]
     yields: bool = False
+    signed: bool = False
 
 
 def weigh(question: Question, file: PolicyFile, book: RuleBook, problem: str = "") -> Verdict:
@@ -247,7 +257,7 @@ def weigh(question: Question, file: PolicyFile, book: RuleBook, problem: str = "
     effect, risk = question.tool.contract.effect.value, question.risk
     profile, origin = file.profile_for(question.device)
     by_profile = _answer(profile, effect, risk)
-    told = Reason(text=_why(profile, effect, risk, by_profile), origin=origin)
+    told = _reason(_why(profile, effect, risk, by_profile), origin)
     speaking = book.speaking(question)
 
     signed = _wanted_by_device(question)
@@ -255,8 +265,8 @@ def weigh(question: Question, file: PolicyFile, book: RuleBook, problem: str = "
     def say(answer: Answer, *reasons: Reason, yields: bool = False) -> Verdict:
         if signed is not None and answer is not Answer.DENY:
             # The device would refuse it unsigned, so nothing lets it go without being asked.
-            return Verdict(Answer.ASK, profile, [signed, *reasons], speaking)
-        return Verdict(answer, profile, list(reasons), speaking, yields)
+            return Verdict(Answer.ASK, profile, [signed, *reasons], speaking, signed=True)
+        return Verdict(answer, profile, list(reasons), speaking, yields, signed is not None)
 
     by_rules = [_by_rule(rule, book) for rule in speaking]
     asking = [_by_rule(rule, book) for rule in speaking if rule.decision is Answer.ASK]
@@ -273,6 +283,11 @@ def weigh(question: Question, file: PolicyFile, book: RuleBook, problem: str = "
     if speaking:
         return say(Answer.ALLOW, *by_rules, told)
     return say(by_profile, told, yields=by_profile is Answer.ASK)
+
+
+def _reason(text: str, origin: str) -> Reason:
+    """One of the two that every decision has: made without asking again what its texts are."""
+    return made(Reason, {"text": text, "origin": origin})
 
 
 def _wanted_by_device(question: Question) -> Reason | None:

@@ -99,7 +99,8 @@ class PolicyFile(Plain):
         for number, line in enumerate(self.profiles, 1):
             if line.covers(device):
                 return line.profile, f"policy.toml, profiles entry {number}"
-        return self.profile, "built-in profile" if self == PolicyFile() else "policy.toml"
+        says_nothing = self.profile is Profile.GUARDED and not (self.profiles or self.rules or self.contracts)
+        return self.profile, "built-in profile" if says_nothing else "policy.toml"
 
 
 def read_policy(path: Path) -> PolicyFile:

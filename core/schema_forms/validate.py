@@ -22,7 +22,7 @@ from jsonschema.protocols import Validator as JsonSchemaValidator
 from jsonschema_specifications import REGISTRY as META_SCHEMAS  # type: ignore[import-untyped]  # ships no types
 from referencing.exceptions import Unresolvable
 
-from core.canonical import is_plain, plain_text
+from core.canonical import is_plain, plain_bytes
 from core.errors import BadInput
 from core.schema_forms import words
 from core.schema_forms.json_values import Path, identity_key, path_text
@@ -207,7 +207,7 @@ class Validator:
     def __init__(self, schema: Any) -> None:
         self.schema = schema
         self.broken = ""
-        self._fine: OrderedDict[str, None] = OrderedDict()
+        self._fine: OrderedDict[bytes, None] = OrderedDict()
         if not isinstance(schema, dict | bool):
             self.broken = "it is not an object"
             return
@@ -299,10 +299,10 @@ class Validator:
             yield FieldError(*words.describe(error))
 
 
-def _text_of(value: Any) -> str | None:
+def _text_of(value: Any) -> bytes | None:
     """A short text that only this value has; None where there is none, as for what is no plain JSON data."""
     try:
-        text = plain_text(value) if is_plain(value) else None
+        text = plain_bytes(value) if is_plain(value) else None
     except BadInput:
         return None
     return text if text is not None and len(text) <= _FINE_CHARACTERS else None
@@ -343,6 +343,7 @@ def _is_wrong_kind(error: ValidationError) -> bool:
 
 
 _cache: OrderedDict[str, Validator] = OrderedDict()
+_by_digest: OrderedDict[str, Validator] = OrderedDict()
 
 
 def validator_for(schema: Any) -> Validator:
@@ -369,11 +370,19 @@ def errors_for(schema: Any, value: Any) -> list[FieldError]:
     return validator_for(schema).errors(value)
 
 
-def validate_arguments(schema: Any, parameters: Any) -> list[FieldError]:
+def validate_arguments(schema: Any, parameters: Any, digest: str = "") -> list[FieldError]:
     """What is wrong with the arguments of one call; empty when the call may go on.
 
-    Arguments are always an object, whatever the schema says.
+    Arguments are always an object, whatever the schema says. `digest` is of something that the schema is part
+    of, a tool's definition for one: where it was seen before, the schema itself is not read again.
     """
     if not isinstance(parameters, dict):
         return [FieldError((), "The arguments must be an object of names and values.")]
-    return validator_for(schema).errors(parameters)
+    known = _by_digest.get(digest)
+    if known is None:
+        known = validator_for(schema)
+        if digest:
+            _by_digest[digest] = known
+            if len(_by_digest) > MAX_CACHED:
+                _by_digest.popitem(last=False)
+    return known.errors(parameters)

@@ -10,7 +10,7 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from core.aip.messages import now_stamp
+from core.ids import now_stamp
 
 PATIENCE = 20.0
 

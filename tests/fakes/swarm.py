@@ -28,7 +28,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from core.aip.messages import now_stamp
+from core.ids import now_stamp
 from core.canonical import sha256_hex
 from core.fleet.registry import Known, Registry, new_token
 from core.home import Home

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.audit.encode import MAX_ENTRY_BYTES, decode, encode_parts, now_text
+from core.audit.encode import MAX_ENTRY_BYTES, decode, encode_parts
 from core.audit.entries import Entry, Kind, NewEntry
 from core.canonical import MAX_DEPTH, canonical_bytes
 from core.errors import BadInput, ErrorCode, JournalCorrupt
@@ -115,8 +115,3 @@ def test_a_blob_name_that_is_none_is_refused():
 def test_stored_bytes_that_are_no_entry_are_said_to_be_corrupt():
     with pytest.raises(JournalCorrupt, match="audit verify"):
         decode(b'{"seq":1}')
-
-
-def test_times_have_microseconds_and_end_in_z():
-    assert len(now_text()) == len(TIME)
-    assert now_text().endswith("Z")

@@ -76,7 +76,7 @@ async def test_a_noted_entry_is_in_the_spool_before_note_returns_and_in_the_jour
 
 async def test_time_never_goes_back_when_the_clock_is_set_back(journal, monkeypatch):
     stamps = itertools.chain(["2027-01-01T00:00:00.000000Z"], itertools.repeat("2026-01-01T00:00:00.000000Z"))
-    monkeypatch.setattr(writer, "now_text", lambda: next(stamps))
+    monkeypatch.setattr(writer, "now_utc", lambda: next(stamps))
     entries = [await journal.append(new()) for _ in range(3)]
     assert {entry.time for entry in entries} == {"2027-01-01T00:00:00.000000Z"}
 

@@ -47,8 +47,9 @@ class _Offered:
         self.unavailable: list[Unavailable] = []
         self.hosted: dict[str, Tool] = {}
 
-    def offer(self, tool: Tool) -> None:
+    def offer(self, tool: Tool) -> bool:
         self.hosted[tool.name] = tool
+        return True
 
     def withdraw(self, namespace: str) -> None:
         self.hosted = {name: tool for name, tool in self.hosted.items() if tool.namespace != namespace}

@@ -68,7 +68,7 @@ async def test_a_display_that_comes_later_is_offered_and_announced_without_a_res
     tasks = TaskGroupOwner("test")
     tasks.spawn("watch", router.late.watch(router, 0.05))
     wanted = {"screenshot", "click_point", "list_windows"}
-    # A display that is just starting may answer one of its users before another: each look announces what it found.
+    # A display that is just starting may answer one user before another; each look announces what it found.
     async with asyncio.timeout(_SOON_S):
         while not wanted <= names(router):
             await announced.wait()

@@ -1,0 +1,94 @@
+"""One run as it stands: its cells, and what they come to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal
+
+from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary, flatten
+from core.canonical import digest_of
+
+SWITCHED_OFF = "switched off"
+
+
+@dataclass(slots=True)
+class Live:
+    """A run while it is in memory. Its cells change by `put`, which counts them by their states."""
+
+    id: str
+    batch: Batch
+    kind: Literal["batch", "call"]
+    actor: str
+    devices: list[str]
+    said: str
+    started_at: str
+    # The batch as it may be written and shown: secrets are commitments. None where it was read like that.
+    shown: Batch | None = None
+    cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
+    counts: Counter[CellState] = field(default_factory=Counter)
+    devices_hash: str = field(init=False)
+    end: RunState | None = None
+    ended_at: str | None = None
+    note: str = ""
+    cancelled: bool = False
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.devices_hash = devices_hash(self.devices)
+
+    def summary(self) -> RunSummary:
+        """The run in one line, as it stands."""
+        steps = flatten(self.batch.steps)
+        state = RunState.WAITING if self.counts[CellState.WAITING] else RunState.RUNNING
+        return RunSummary(
+            id=self.id,
+            name=self.batch.name,
+            kind=self.kind,
+            actor=self.actor,
+            state=self.end or state,
+            devices=self.devices,
+            devices_hash=self.devices_hash,
+            steps=[step.id for step in steps],
+            tools=[step.tool for step in steps],
+            counts={key: count for key, count in self.counts.items() if count},
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            note=self.note,
+        )
+
+    def put(self, cell: Cell) -> None:
+        """Keep a cell in place of the one that stood there."""
+        key = (cell.device, cell.step)
+        before = self.cells.get(key)
+        if before is None or before.state is not cell.state:
+            self.counts[cell.state] += 1
+            if before is not None:
+                self.counts[before.state] -= 1
+        self.cells[key] = cell
+
+    def whole(self) -> Run:
+        """The run with all its cells."""
+        return Run(summary=self.summary(), batch=self.shown or self.batch, cells=list(self.cells.values()))
+
+
+def devices_hash(devices: list[str]) -> str:
+    """SHA-256 over the sorted names: what 'the same devices' means."""
+    return digest_of(sorted(devices))
+
+
+def ended_state(run: Live) -> RunState:
+    """What a run as a whole came to; what is not known outweighs all else."""
+    states = {cell.state for cell in run.cells.values()}
+    if states & {CellState.RUNNING, CellState.WAITING, CellState.QUEUED, CellState.CANCEL_ASKED}:
+        return RunState.INTERRUPTED
+    if CellState.UNKNOWN in states:
+        return RunState.UNKNOWN
+    if run.cancelled or CellState.CANCELLED in states:
+        return RunState.CANCELLED
+    if states & {CellState.FAILED, CellState.NO_SUCH_TOOL}:
+        return RunState.FAILED
+    if CellState.REFUSED in states:
+        return RunState.REFUSED
+    return RunState.DONE
