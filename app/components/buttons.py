@@ -148,6 +148,8 @@ class Button(QPushButton):
         edge: QColor | None = None
         if not self.isEnabled():
             edge = None if self._kind == "ghost" else theme.color("border")
+        elif self.isCheckable() and self.isChecked():
+            fill, edge = theme.color("selected"), theme.color("accent")
         elif self._kind == "primary":
             fill = theme.color("accent_hover" if hot else "accent_fill")
         elif self._kind == "normal":

@@ -31,9 +31,8 @@ from PySide6.QtWidgets import QAbstractItemView, QWidget
 from app.components import paint
 from app.components.wall_layout import LEAST, MOST, STEP, USUAL, WallGroup, WallLayout
 from app.components.wall_model import Index, WallModel
-from app.components.wall_store import TileStore, paint_head
+from app.components.wall_store import TileStore, paint_head, paint_mark, paint_ring
 from app.components.wall_tile import Tile
-from app.look.glyphs import paint_glyph
 from app.look.theme import Theme, theme_of
 from app.look.tokens import RADIUS
 
@@ -122,6 +121,13 @@ class TileWall(QAbstractItemView):
         """The keys of the chosen tiles in their order."""
         rows = sorted(index.row() for index in self.selectionModel().selectedIndexes())
         return [self.wall_model.key_at(row) for row in rows]
+
+    def seen_keys(self) -> list[str]:
+        """The keys of the tiles in sight, in their order; none while the wall is not shown."""
+        if not self.isVisible():
+            return []
+        sight = self.viewport().rect().translated(0, self.verticalOffset())
+        return [self.wall_model.key_at(number) for number in self._layout.touching(sight)]
 
     def choose(self, key: str) -> bool:
         """Move the cursor to a tile; False when it is not here."""
@@ -217,9 +223,9 @@ class TileWall(QAbstractItemView):
         page = max(1, self.viewport().height() // max(1, self._layout.tile_height))
         match action:
             case Action.MoveLeft | Action.MovePrevious:
-                to = self._next_open(at, -1)
+                to = self._layout.next_open(at, -1)
             case Action.MoveRight | Action.MoveNext:
-                to = self._next_open(at, 1)
+                to = self._layout.next_open(at, 1)
             case Action.MoveUp:
                 to = self._layout.step(at, -1)
             case Action.MoveDown:
@@ -228,18 +234,10 @@ class TileWall(QAbstractItemView):
                 for _ in range(page):
                     to = self._layout.step(to, 1 if action is Action.MovePageDown else -1)
             case Action.MoveHome:
-                to = self._next_open(-1, 1)
+                to = self._layout.next_open(-1, 1)
             case Action.MoveEnd:
-                to = self._next_open(count, -1)
+                to = self._layout.next_open(count, -1)
         return self.wall_model.index(to, 0)
-
-    def _next_open(self, at: int, way: int) -> int:
-        to = at + way
-        while 0 <= to < self.wall_model.rowCount():
-            if not self._layout.rect(to).isNull():
-                return to
-            to += way
-        return max(0, at)
 
     def horizontalOffset(self) -> int:
         """A wall never scrolls sideways."""
@@ -257,11 +255,9 @@ class TileWall(QAbstractItemView):
         """Choose all tiles that a rectangle of the viewport touches."""
         moved = rect.normalized().translated(0, self.verticalOffset())
         chosen = QItemSelection()
-        for _place, numbers in self._layout.between(moved.top(), moved.bottom()):
-            for number in numbers:
-                if self._layout.rect(number).intersects(moved):
-                    index = self.wall_model.index(number, 0)
-                    chosen.select(index, index)
+        for number in self._layout.touching(moved):
+            index = self.wall_model.index(number, 0)
+            chosen.select(index, index)
         self.selectionModel().select(chosen, command)
 
     def visualRegionForSelection(self, selection: QItemSelection) -> QRegion:
@@ -304,17 +300,11 @@ class TileWall(QAbstractItemView):
         painter.drawPixmap(rect.topLeft(), self._tiles.rendered(tile, fill, self._layout, ratio, theme))
         whole = QRectF(rect)
         if chosen:
-            edge = "accent" if self.hasFocus() else "control"
-            width = 2.0 if current else 1.0
-            paint.box(
-                painter, whole.adjusted(-2, -2, 2, 2), RADIUS.card + 2, edge=theme.color(edge), width=width
-            )
+            paint_ring(painter, whole, self.hasFocus(), current, theme)
         elif number == self._hovered:
             paint.box(painter, whole, RADIUS.card, edge=theme.color("control"))
         if key in self._marks:
-            plate = QRectF(whole.right() - 26, whole.y() + 9, 18, 18)
-            paint.box(painter, plate, RADIUS.badge, theme.color("accent_fill"), theme.color("base"))
-            paint_glyph(painter, plate.adjusted(3, 3, -3, -3), "check", theme.color("on_accent"))
+            paint_mark(painter, whole, theme)
 
     # how it behaves
 

@@ -37,6 +37,14 @@ class PlacedGroup:
     bottom: int
 
 
+def kept_size(value: object) -> int:
+    """A size of tiles as a file of settings gives it back, which may be text, or nothing."""
+    try:
+        return int(str(value))
+    except ValueError:
+        return USUAL
+
+
 class WallLayout:
     """Tiles in rows under heads, all of one size, for one width.
 
@@ -116,13 +124,18 @@ class WallLayout:
             found.append((place, range(place.first + first, place.first + last)))
         return found
 
+    def touching(self, rect: QRect) -> list[int]:
+        """The numbers of the tiles that a rectangle of the wall touches, in their order."""
+        return [
+            number
+            for _place, numbers in self.between(rect.top(), rect.bottom())
+            for number in numbers
+            if self.rect(number).intersects(rect)
+        ]
+
     def at(self, x: int, y: int) -> int:
         """The number of the tile at a point of the wall; -1 when there is none."""
-        for _place, numbers in self.between(y, y):
-            for number in numbers:
-                if self.rect(number).contains(x, y):
-                    return number
-        return -1
+        return next(iter(self.touching(QRect(x, y, 1, 1))), -1)
 
     def head_at(self, x: int, y: int) -> PlacedGroup | None:
         """The head at a point of the wall."""
@@ -132,6 +145,16 @@ class WallLayout:
             if place.top <= y < place.top + HEAD and x >= PAD:
                 return place
         return None
+
+    def next_open(self, number: int, way: int) -> int:
+        """The next tile before or after one that is not in a closed group; the tile itself at an end."""
+        last = self.placed[-1].first + len(self.placed[-1].group.keys) if self.placed else 0
+        to = number + way
+        while 0 <= to < last:
+            if not self.rect(to).isNull():
+                return to
+            to += way
+        return max(0, number)
 
     def step(self, number: int, rows: int) -> int:
         """The tile above or below a tile, across the heads; the tile itself at an end."""

@@ -14,6 +14,7 @@ from app.components.wall_layout import PlacedGroup, WallLayout
 from app.components.wall_tile import Tile, fit_picture, paint_tile
 from app.look.glyphs import paint_glyph
 from app.look.theme import Theme
+from app.look.tokens import RADIUS
 
 MOST_KEPT = 240
 UNREADABLE = "picture cannot be read"
@@ -87,3 +88,17 @@ def paint_head(painter: QPainter, rect: QRectF, place: PlacedGroup, closed: bool
     taken = paint.text(painter, rest, f"{len(place.group.keys):,}", theme, "body", "text3")
     line = QRectF(rest.x() + taken + 8, round(rect.center().y()), rest.width() - taken - 8, 1)
     painter.fillRect(line, theme.color("border"))
+
+
+def paint_ring(painter: QPainter, rect: QRectF, focused: bool, current: bool, theme: Theme) -> None:
+    """Draw the ring round a chosen tile; that of the tile under the cursor is twice as thick."""
+    edge = theme.color("accent" if focused else "control")
+    around = rect.adjusted(-2, -2, 2, 2)
+    paint.box(painter, around, RADIUS.card + 2, edge=edge, width=2.0 if current else 1.0)
+
+
+def paint_mark(painter: QPainter, rect: QRectF, theme: Theme) -> None:
+    """Draw the plate that says that a tile is marked."""
+    plate = QRectF(rect.right() - 26, rect.y() + 9, 18, 18)
+    paint.box(painter, plate, RADIUS.badge, theme.color("accent_fill"), theme.color("base"))
+    paint_glyph(painter, plate.adjusted(3, 3, -3, -3), "check", theme.color("on_accent"))

@@ -24,8 +24,8 @@ EDGE = 5
 class Tile:
     """One device, ready to be painted. `picture` names an image; `age` makes it grey and is said on a plate.
 
-    `no_picture` says why there is none. `waiting` marks a tile that waits for the operator; `load` says
-    why CPU and memory are not shown.
+    `live`: its picture is kept fresh. `no_picture` says why there is none. `waiting` marks a tile that waits
+    for the operator; `load` says why CPU and memory are not shown.
     """
 
     key: str
@@ -35,6 +35,7 @@ class Tile:
     waiting: bool = False
     picture: str = ""
     age: str = ""
+    live: bool = False
     no_picture: str = "no picture"
     production: bool = False
     cpu: tuple[float, ...] = ()
@@ -125,11 +126,22 @@ def _paint_plates(painter: QPainter, rect: QRectF, tile: Tile, theme: Theme) -> 
         width = paint.text_width("Production", theme, "label") + 10
         paint_production_tag(painter, QRectF(left, bottom - 16, width, 16), "Production", theme)
         bottom -= 20
+    if tile.live:
+        _paint_live(painter, rect, theme)
     if tile.age:
         width = paint.text_width(tile.age, theme, "label") + 12
         plate = QRectF(left, bottom - 18, width, 18)
         paint.box(painter, plate, RADIUS.badge, theme.color("warn_tint"), theme.color("warn"))
         paint.text(painter, plate, tile.age, theme, "label", "warn", Qt.AlignmentFlag.AlignHCenter)
+
+
+def _paint_live(painter: QPainter, rect: QRectF, theme: Theme) -> None:
+    """A word and a dot, in the corner that nothing else is painted in."""
+    width = paint.text_width("Live", theme, "label") + 24
+    plate = QRectF(rect.x() + 7, rect.y() + 9, width, 18)
+    paint.box(painter, plate, RADIUS.badge, theme.color("ok_tint"), theme.color("ok"))
+    paint_glyph(painter, QRectF(plate.x() + 6, plate.y() + 5, 8, 8), "circle", theme.color("ok"))
+    paint.text(painter, plate.adjusted(18, 0, 0, 0), "Live", theme, "label", "ok")
 
 
 def _paint_foot(painter: QPainter, rect: QRectF, tile: Tile, theme: Theme) -> None:

@@ -54,6 +54,7 @@ ICONS: dict[str, str] = {
     "time_left": "timer-sand",
     "picture": "camera-outline",
     "screenshot": "camera-outline",
+    "live": "access-point",
     "click": "cursor-default-click-outline",
     "type": "keyboard-outline",
     "element_tree": "file-tree-outline",

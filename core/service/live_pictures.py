@@ -27,7 +27,8 @@ from core.tasks import TaskGroupOwner
 SCREENSHOT = "screenshot"
 # Large enough for the largest tile, and half the bytes of a jpeg of 640: the journal keeps each for ever.
 SMALL = {"max_width": 480, "format": "webp"}
-MOST_DEVICES = 40
+# All tiles of a large screen. How much is taken depends on the pace alone, not on how many wait for a turn.
+MOST_DEVICES = 120
 PICTURE_TIMEOUT = 20.0
 
 # These end by themselves, so that the next turn may bring a picture.
@@ -46,10 +47,15 @@ _HERE = (Health.ONLINE, Health.BUSY)
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often, in seconds. `look`: how soon it is noticed that a device is back or a stop is over."""
+    """How often, in seconds. `pause`: of one device between two pictures; `gap`: between any two.
+
+    `look`: how soon it is noticed that a device is back or a stop is over. `fresh`: how old live ones get.
+    """
 
     lease: float = 15.0
     pause: float = 2.0
+    gap: float = 0.05
+    fresh: float = 30.0
     longest_pause: float = 60.0
     look: float = 0.5
     at_once: int = 4
@@ -127,6 +133,7 @@ class LivePictures:
         self._idle.set()
         self._loop: asyncio.Task[None] | None = None
         self._closed = False
+        self._next_at = -math.inf
 
     def watch(self, client: str, actor: str, devices: list[str], anew: bool = False) -> list[LivePicture]:
         """Keep pictures of these devices fresh for one more lease, instead of what this client wished before.
@@ -177,10 +184,10 @@ class LivePictures:
     async def _go_on(self) -> None:
         while wanted := self._wanted():
             self._changed.clear()
-            now = time.monotonic()
+            wait = self._pace.look
             if not self._dispatcher.stopped and not self._journal_problem():
-                self._begin(wanted, now)
-            await _set_within(self._changed, self._pace.look)
+                wait = self._begin(wanted, time.monotonic())
+            await _set_within(self._changed, wait)
 
     def _wanted(self) -> dict[str, list[_Wish]]:
         """The devices of all leases that last, each with who wants it."""
@@ -191,7 +198,8 @@ class LivePictures:
                 wanted.setdefault(device, []).append(wish)
         return wanted
 
-    def _begin(self, wanted: dict[str, list[_Wish]], now: float) -> None:
+    def _begin(self, wanted: dict[str, list[_Wish]], now: float) -> float:
+        """Begin what may begin now; how long to wait when nothing happens meanwhile."""
         due = [
             (self._turn(device).ended, device, asker)
             for device, wishes in wanted.items()
@@ -201,20 +209,29 @@ class LivePictures:
             and not self._away(device)
         ]
         due.sort(key=lambda one: one[0])
-        for _, device, asker in due[: max(0, self._pace.at_once - len(self._under_way))]:
-            order = Order(
-                device,
-                SCREENSHOT,
-                self._parameters(device),
-                asker.actor,
-                timeout=PICTURE_TIMEOUT,
-                unasked=True,
-                glimpse=True,
-                cancelled=partial(self._unwanted, device),
-            )
-            self._under_way[device] = order.call_id
-            self._idle.clear()
-            self._tasks.spawn(f"live picture of {device}", self._take(order, asker.refused))
+        if not due or len(self._under_way) >= self._pace.at_once:
+            return self._pace.look
+        if (early := self._next_at - now) > 0:
+            return early
+        self._next_at = now + self._pace.gap
+        _, device, asker = due[0]
+        self._start(device, asker)
+        return self._pace.gap
+
+    def _start(self, device: str, asker: _Wish) -> None:
+        order = Order(
+            device,
+            SCREENSHOT,
+            self._parameters(device),
+            asker.actor,
+            timeout=PICTURE_TIMEOUT,
+            unasked=True,
+            glimpse=True,
+            cancelled=partial(self._unwanted, device),
+        )
+        self._under_way[device] = order.call_id
+        self._idle.clear()
+        self._tasks.spawn(f"live picture of {device}", self._take(order, asker.refused))
 
     def _unwanted(self, device: str) -> bool:
         now = time.monotonic()
@@ -307,7 +324,7 @@ class LivePictures:
             return LivePicture(device=device, state=LiveState.WAITING, why=why)
         turn = self._turns[device]
         why = self._waits_for(device) or turn.why
-        live = not why and turn.came > time.monotonic() - self._pace.lease
+        live = not why and turn.came > time.monotonic() - self._pace.fresh
         return LivePicture(device=device, state=LiveState.LIVE if live else LiveState.WAITING, why=why)
 
     def _waits_for(self, device: str) -> str:

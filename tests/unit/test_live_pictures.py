@@ -26,7 +26,7 @@ from tests.fakes.rig import Rig, ScriptedTools, open_rig, tool_info
 PATIENCE = 20.0
 LOOK = {"max_width": {"type": "integer"}, "format": {"enum": ["png", "webp"]}}
 TOOLS = [tool_info("screenshot", "data_collection", LOOK)]
-FAST = Pace(lease=30.0, pause=0.05, longest_pause=0.4, look=0.02)
+FAST = Pace(lease=30.0, pause=0.05, gap=0.001, longest_pause=0.4, look=0.02)
 ASKS = '[[rule]]\nid = "eyes"\ndecision = "ask"\ntool = "screenshot"\n'
 
 
@@ -166,9 +166,15 @@ async def test_a_device_rests_between_two_pictures(bay: Bay) -> None:
     assert time.monotonic() - began >= 0.28
 
 
-async def test_more_than_forty_are_refused(bay: Bay) -> None:
-    with pytest.raises(BadInput, match="At most 40"):
-        bay.watch(*[f"d{number}" for number in range(41)])
+async def test_however_many_wait_pictures_are_taken_at_one_pace(bay: Bay) -> None:
+    names = await bay.add(*[f"d{number:02d}" for number in range(30)])
+    bay.desk = bay.open(Pace(gap=0.05, pause=0.02, look=0.02))
+    began = time.monotonic()
+    bay.watch(*names)
+    await bay.until(lambda: len(bay.order) >= 10)
+    assert time.monotonic() - began >= 9 * 0.05
+    with pytest.raises(BadInput, match="At most 120"):
+        bay.watch(*[f"d{number}" for number in range(121)])
 
 
 async def test_what_the_policy_asks_about_is_refused_once_and_goes_on_when_the_policy_changed(

@@ -11,12 +11,16 @@ from app.look.states import health_look
 from app.screens.fleet.rows import platform_icon
 from app.shell.words import last_heard, parse_time
 from core.fleet.models import Device, Health
+from core.service.console import LivePicture, LiveState
 
 GROUPINGS = ("none", "tag", "platform", "health")
 PRODUCTION = "Production"
 OTHER = "Other tags"
 # A picture of a device that answers may be older than one of a device that may have gone on without us.
 OLD_S, OLD_ONLINE_S = 60.0, 900.0
+# Beside live tiles one that is not says so sooner.
+OLD_BESIDE_LIVE_S = 15.0
+NOT_LIVE = "not live"
 _PLATFORMS = {"linux": "Linux", "windows": "Windows", "win32": "Windows", "macos": "macOS", "darwin": "macOS"}
 _WELL = (Health.ONLINE, Health.BUSY)
 
@@ -53,13 +57,28 @@ def _group(device: Device, by: str) -> tuple[int, str]:
             return 0, "Devices"
 
 
-def picture_age(device: Device, now: datetime | None = None) -> str:
-    """How old a picture is, where that matters: `picture 6 min old`; empty while it is fresh."""
-    if not device.picture or not device.picture_at:
+def newest_picture(device: Device) -> tuple[str, str]:
+    """The newer one of the last picture somebody took and the last live one, and when; empty without any."""
+    one, other = (device.picture, device.picture_at), (device.glimpse, device.glimpse_at)
+    if other[0] and other[1] and (not one[1] or parse_time(other[1]) > parse_time(one[1])):
+        one = other
+    return one[0] or "", one[1] or ""
+
+
+def picture_age(device: Device, now: datetime | None = None, old_s: float | None = None) -> str:
+    """How old a picture is, where that matters: `picture 6 min old`; empty while it is fresh.
+
+    It is old after `old_s` seconds; without that, it depends on whether the device answers.
+    """
+    picture, at = newest_picture(device)
+    if not picture or not at:
         return ""
-    age = ((now or datetime.now(UTC)) - parse_time(device.picture_at)).total_seconds()
-    if age < (OLD_ONLINE_S if device.health in _WELL else OLD_S):
+    age = ((now or datetime.now(UTC)) - parse_time(at)).total_seconds()
+    usual = OLD_ONLINE_S if device.health in _WELL else OLD_S
+    if age < (usual if old_s is None else old_s):
         return ""
+    if age < 60:
+        return f"picture {int(age)} s old"
     if age < 3600:
         return f"picture {int(age / 60)} min old"
     if age < 86_400:
@@ -67,15 +86,20 @@ def picture_age(device: Device, now: datetime | None = None) -> str:
     return f"picture {int(age / 86_400)} d old"
 
 
-def device_tile(device: Device) -> Tile:
-    """One device as a tile. An offline one shows no picture: what was there is not there now."""
+def device_tile(device: Device, live: LivePicture | None = None) -> Tile:
+    """One device as a tile. An offline one shows no picture: what was there is not there now.
+
+    `live` is how its live picture stands, where one is wished for.
+    """
     offline = device.health is Health.OFFLINE
     needs_answer = "approval" in device.doing or "waits" in device.doing
-    line = device.progress or device.doing
-    if not line:
-        line = _quiet_line(device)
-    picture = "" if offline else device.picture or ""
-    age = "" if offline else picture_age(device)
+    is_live = live is not None and live.state is LiveState.LIVE and not offline
+    why_not = live.why if live is not None and live.state is LiveState.REFUSED else ""
+    line = device.progress or device.doing or why_not or _quiet_line(device)
+    picture = "" if offline else newest_picture(device)[0]
+    age = "" if offline or is_live else picture_age(device, old_s=OLD_BESIDE_LIVE_S if live else None)
+    if why_not and picture:
+        age = age or NOT_LIVE
     return Tile(
         key=device.name,
         icon=platform_icon(device.platform),
@@ -84,13 +108,15 @@ def device_tile(device: Device) -> Tile:
         waiting=needs_answer,
         picture=picture,
         age=age,
+        live=is_live,
+        no_picture=NOT_LIVE if why_not else "no picture",
         production=device.production,
         cpu=tuple(device.cpu_percents[-24:]),
         memory=tuple(device.memory_percents[-24:]),
         load=""
         if device.cpu_percents or device.memory_percents or device.health not in _WELL
         else "load not told",
-        spoken=_spoken(device, line, age),
+        spoken=_spoken(device, line, age, live),
     )
 
 
@@ -102,20 +128,23 @@ def _quiet_line(device: Device) -> str:
     return f"heard {last_heard(device.last_heard)}"
 
 
-def _spoken(device: Device, line: str, age: str) -> str:
+def _spoken(device: Device, line: str, age: str, live: LivePicture | None) -> str:
     parts = [device.name, health_look(device.health.value).word]
     if device.production:
         parts.append(PRODUCTION)
-    if device.picture and device.health is not Health.OFFLINE:
-        parts.append("with a picture")
+    if newest_picture(device)[0] and device.health is not Health.OFFLINE:
+        is_live = live is not None and live.state is LiveState.LIVE
+        parts.append("with a live picture" if is_live else "with a picture")
     if line:
         parts.append(line)
     if device.cpu_percents:
         parts.append(f"CPU {device.cpu_percents[-1]:.0f} %")
     if device.memory_percents:
         parts.append(f"memory {device.memory_percents[-1]:.0f} %")
-    if age:
+    if age and age != NOT_LIVE:
         parts.append(age)
+    if live is not None and live.why:
+        parts.append(f"{NOT_LIVE}: {live.why}")
     if device.reason and device.reason != line:
         parts.append(device.reason)
     return ", ".join(parts)

@@ -8,23 +8,28 @@ from PySide6.QtWidgets import QSlider, QWidget
 
 from app.components.buttons import Button, Segmented
 from app.components.inputs import DropDown
+from app.components.label import plain_tip
 from app.components.section import ScreenHead
 from app.components.wall_layout import LEAST, MOST, STEP, USUAL
 from app.screens.fleet.filter_field import FilterField
 from app.screens.fleet.grouping import GROUPINGS
 from app.shell.words import count_words, plural
 
+LIVE_TIP = "Keeps the pictures of the tiles in sight fresh, as long as they are in sight (L)."
+
 
 class FleetHead(ScreenHead):
-    """Filter, grouping, size, table or wall, Run and Pair.
+    """Filter, grouping, size, Live, table or wall, Run and Pair.
 
     Signals:
         wall_chosen(bool), group_chosen(name), size_chosen(px): the operator chose another view.
+        live_chosen(bool): the operator turned live pictures on or off.
     """
 
     wall_chosen = Signal(bool)
     group_chosen = Signal(str)
     size_chosen = Signal(int)
+    live_chosen = Signal(bool)
 
     def __init__(self) -> None:
         super().__init__("Fleet")
@@ -43,6 +48,12 @@ class FleetHead(ScreenHead):
         self.size_slider.setAccessibleName("Size of the tiles")
         self.size_slider.setToolTip("Size of the tiles (+ and −)")
         self.size_slider.valueChanged.connect(self.size_chosen)
+        self.live = Button("Live", icon="live")
+        self.live.setCheckable(True)
+        self.live.setAccessibleName("Live pictures")
+        self.live.setAccessibleDescription(LIVE_TIP)
+        self.live.setToolTip(plain_tip(LIVE_TIP))
+        self.live.toggled.connect(self.live_chosen)
         self.view = Segmented([("table", "Table", "table"), ("wall", "Wall", "wall")], "Show devices as")
         self.view.chosen.connect(lambda key: self.wall_chosen.emit(key == "wall"))
         self.run_button = Button("Run on all…", icon="run")
@@ -50,13 +61,14 @@ class FleetHead(ScreenHead):
         self.pair_button = Button("Pair a device", "primary", icon="add")
         for left in (self.filter_field, self.group, self.size_slider):
             self.add_left(left)
-        for right in (self.view, self.run_button, self.pair_button):
+        for right in (self.live, self.view, self.run_button, self.pair_button):
             self.add(right)
         self._wall = self._work = False
 
     def controls(self) -> list[QWidget]:
         """What is only there while devices are shown."""
-        return [self.filter_field, self.group, self.size_slider, self.view, self.run_button, self.pair_button]
+        left = [self.filter_field, self.group, self.size_slider]
+        return [*left, self.live, self.view, self.run_button, self.pair_button]
 
     def show_work(self, work: bool) -> None:
         """Devices are shown, or the first run is."""
@@ -89,7 +101,8 @@ class FleetHead(ScreenHead):
     def _arrange(self) -> None:
         for widget in self.controls():
             widget.setVisible(self._work)
-        self.group.setVisible(self._work and self._wall)
+        for only_there in (self.group, self.live):
+            only_there.setVisible(self._work and self._wall)
         # The keys + and − do the same where there is no room.
         self.size_slider.setVisible(self._work and self._wall and self.width() >= 1180)
 

@@ -7,7 +7,7 @@ always the newest state, and nothing is worked out for what nobody sees.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QKeyEvent, QShowEvent
@@ -21,12 +21,15 @@ from app.link import ConsoleLink
 from app.screens.fleet.grouping import device_tile, group_devices
 from app.screens.fleet.rows import DEVICE_COLUMNS, device_row
 from app.screens.fleet.thumbs import Thumbs
-from core.fleet.models import Device
+from core.fleet.models import Device, Health
+from core.service.console import LivePicture
 
 LARGE = 100
 MOST_AT_ONCE = 150
 TABLE_PAUSE_S, LARGE_TABLE_PAUSE_S, WALL_PAUSE_S = 0.0, 0.25, 0.5
 REFRESH_TIMES_MS = 10_000
+# No device that is shown is this one.
+_OUTDATED = Device(name="", health=Health.OFFLINE, since="")
 
 
 class DeviceTable(DataTable):
@@ -71,7 +74,9 @@ class Listing(QStackedWidget):
         super().__init__()
         self._devices: dict[str, Device] = {}
         self._rows: dict[str, tuple[Device, bool, Row]] = {}
-        self._tiles: dict[str, tuple[Device, Tile]] = {}
+        self._tiles: dict[str, tuple[Device, LivePicture | None, Tile]] = {}
+        # How the live picture of a device stands; None where none is wished for.
+        self.live_of: Callable[[str], LivePicture | None] = lambda name: None
         self._marks: frozenset[str] = frozenset()
         self._group = "tag"
         self._shown_at = 0.0
@@ -98,7 +103,9 @@ class Listing(QStackedWidget):
     def bind(self, link: ConsoleLink) -> None:
         """Pictures can be had from now on."""
         self._thumbs = Thumbs(link, self)
-        self._thumbs.came.connect(self.wall.viewport().update)
+        self._thumbs.is_shown = self._is_shown
+        # With the devices' changes, so that live pictures too are painted twice a second at most.
+        self._thumbs.came.connect(self.devices_changed)
 
     # which view
 
@@ -196,10 +203,18 @@ class Listing(QStackedWidget):
         device = self._devices.get(name)
         if device is None:
             return None
-        kept = self._tiles.get(name)
-        if kept is None or kept[0] is not device:
-            kept = self._tiles[name] = (device, device_tile(device))
-        return kept[1]
+        kept, live = self._tiles.get(name), self.live_of(name)
+        if kept is None or kept[0] is not device or kept[1] != live:
+            tile = device_tile(device, live)
+            self._tiles[name] = (device, live, tile)
+            old = kept[2].picture if kept is not None else ""
+            if old and tile.picture and old != tile.picture and self._thumbs is not None:
+                self._thumbs.replace(old, tile.picture)
+            return tile
+        return kept[2]
+
+    def _is_shown(self, picture: str) -> bool:
+        return any(tile.picture == picture for _, _, tile in self._tiles.values())
 
     def _picture(self, blob: str, px: int) -> QImage | None:
         return self._thumbs.get(blob, px) if self._thumbs is not None else None
@@ -207,7 +222,8 @@ class Listing(QStackedWidget):
     def _times_passed(self) -> None:
         """ "6 min ago" changes by the clock alone."""
         self._rows.clear()
-        self._tiles.clear()
+        # Made anew when they are painted; which pictures they showed is still of use then.
+        self._tiles = {name: (_OUTDATED, *kept[1:]) for name, kept in self._tiles.items()}
         if self.isVisible():
             self.due.emit()
 

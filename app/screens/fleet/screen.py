@@ -6,7 +6,7 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.components.label import Label, rule, surface
-from app.components.wall_layout import USUAL
+from app.components.wall_layout import kept_size
 from app.link import ConsoleLink
 from app.screens.base import (
     Navigator,
@@ -21,7 +21,9 @@ from app.screens.base import (
 from app.screens.first_run.page import FirstRunPage
 from app.screens.fleet.grouping import GROUPINGS
 from app.screens.fleet.head import FleetHead
+from app.screens.fleet.keys import fleet_keys
 from app.screens.fleet.listing import Listing
+from app.screens.fleet.live import LiveWall
 from app.screens.fleet.panel import DevicePanel
 from app.screens.fleet.picture_wish import ManyPictures
 from app.state import AppState
@@ -50,6 +52,8 @@ class FleetScreen(Screen):
         self.problem.hide()
         self.listing = Listing()
         self.table, self.wall = self.listing.table, self.listing.wall
+        self.live = LiveWall(self.wall, self.wall, self)
+        self.listing.live_of = self.live.standing
         self.nothing = Label("No device matches this filter.", tone="text2")
         self.nothing.setContentsMargins(16, 16, 16, 16)
         self.nothing.hide()
@@ -66,12 +70,13 @@ class FleetScreen(Screen):
         self._build()
         super().bind(state, link, nav)
         self.listing.bind(link)
-        self.filter_field.devices = self._all_devices
+        self.live.bind(link, nav)
+        self.filter_field.devices = lambda: list(self.state.devices.values())
         self._connect()
         self.listing.restore(nav.layout_store, COLUMNS_KEY)
         group = str(self.remembered("group", "tag"))
         self.listing.set_group(group if group in GROUPINGS else "tag")
-        self.wall.set_tile_size(_number(self.remembered("tile_size", USUAL), USUAL))
+        self.wall.set_tile_size(kept_size(self.remembered("tile_size")))
         self.show_as(str(self.remembered("view", "table")) == "wall")
         self._show_devices()
         self._choose_page()
@@ -94,7 +99,9 @@ class FleetScreen(Screen):
         self.head.wall_chosen.connect(self.show_as)
         self.head.group_chosen.connect(self._group_by)
         self.head.size_chosen.connect(self._size_chosen)
-        self.run_button.clicked.connect(self._run_on_shown)
+        self.head.live_chosen.connect(self.live.turn)
+        self.live.changed.connect(self._live_changed)
+        self.run_button.clicked.connect(self.run_on_shown)
         self.head.pair_button.clicked.connect(self.pair)
 
     def _build(self) -> None:
@@ -157,22 +164,7 @@ class FleetScreen(Screen):
 
     def shortcuts(self) -> list[Shortcut]:
         """The keys of comps 01 and 02."""
-        return [
-            Shortcut("Up", "Arrows: another device"),
-            Shortcut("Return", "Page of the device; Esc goes back"),
-            Shortcut("I", "Panel beside the devices", self._turn_panel),
-            Shortcut("W", "Table or wall", lambda: self.show_as(not self.listing.is_wall)),
-            Shortcut("T", "Take a picture of the device, or of all marked", self._take_picture),
-            Shortcut("C", "Call a tool…", self._call_tool),
-            Shortcut("R", "Run a batch on what is shown or marked…", self._run_on_shown),
-            Shortcut("Space", "Mark the device, or take its mark away"),
-            Shortcut("Ctrl+A", "Choose all"),
-            Shortcut("P", "Pair a device…", self.pair),
-            Shortcut("/", "Filter", self._focus_filter),
-            Shortcut("G", "Wall: group by something else", self._next_group),
-            Shortcut("X", "Wall: close or open the group", self._toggle_group),
-            Shortcut("+", "Wall: larger tiles; − smaller"),
-        ]
+        return fleet_keys(self)
 
     def primary_filter(self) -> QWidget:
         """The filter field."""
@@ -225,14 +217,25 @@ class FleetScreen(Screen):
         self.head.show_view(self.listing.is_wall, group, self.wall.tile_size)
         self.keep("group", group)
 
-    def _next_group(self) -> None:
+    def next_group(self) -> None:
+        """Group the wall by something else."""
         if self.listing.is_wall:
             at = GROUPINGS.index(self.listing.group)
             self._group_by(GROUPINGS[(at + 1) % len(GROUPINGS)])
 
-    def _toggle_group(self) -> None:
+    def toggle_group(self) -> None:
+        """Close or open the group under the cursor."""
         if self.listing.is_wall:
             self.wall.toggle_group()
+
+    def turn_live(self) -> None:
+        """Turn live pictures on or off, where there are tiles."""
+        if self.listing.is_wall:
+            self.live.turn(not self.live.on)
+
+    def _live_changed(self) -> None:
+        self.head.live.setChecked(self.live.on)
+        self.listing.devices_changed()
 
     def _size_chosen(self, px: int) -> None:
         self.wall.set_tile_size(px)
@@ -285,14 +288,12 @@ class FleetScreen(Screen):
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
 
-    def _all_devices(self) -> list[Device]:
-        return list(self.state.devices.values())
-
     def _focus_devices(self) -> None:
         # Table or wall: whichever is in front then.
         self.listing.view.setFocus()
 
-    def _focus_filter(self) -> None:
+    def focus_filter(self) -> None:
+        """Write a filter."""
         self.filter_field.setFocus()
         self.filter_field.selectAll()
 
@@ -318,7 +319,8 @@ class FleetScreen(Screen):
         if shown:
             self.panel.show_device(self.state.devices.get(self.listing.current_key()))
 
-    def _turn_panel(self) -> None:
+    def turn_panel(self) -> None:
+        """Show the panel, or close it; a page goes back to the list."""
         if not self._close_page():
             self._show_panel(not self.panel.isVisible())
 
@@ -356,7 +358,8 @@ class FleetScreen(Screen):
         self._show_panel(False)
         self.listing.view.setFocus()
 
-    def _take_picture(self) -> None:
+    def take_picture(self) -> None:
+        """Take a picture of the device under the cursor, or of all that are marked."""
         if marked := [] if self.panel.is_wide else self.listing.marked():
             self.many.start(marked)
         else:
@@ -369,7 +372,8 @@ class FleetScreen(Screen):
         else:
             self._show_counts()
 
-    def _call_tool(self) -> None:
+    def call_tool(self) -> None:
+        """Go to a call of a tool of the device under the cursor."""
         self._show_unseen()
         self.panel.call_tool()
 
@@ -378,7 +382,8 @@ class FleetScreen(Screen):
         if self.pages.currentIndex() == 0 and not self.panel.is_wide:
             self.panel.show_device(self.state.devices.get(self.listing.current_key()))
 
-    def _run_on_shown(self) -> None:
+    def run_on_shown(self) -> None:
+        """Make a batch for what is shown or marked."""
         marked = self.listing.marked()
         targets = "name:" + ",".join(marked) if marked else self.filter_field.text().strip() or "name:*"
         self.nav.open("batch", OpenBatch(targets=targets))
@@ -389,11 +394,3 @@ class FleetScreen(Screen):
 
         if self.pages.currentIndex() == 0:
             start_pairing(self.window(), self.state, self.link, self.nav)
-
-
-def _number(value: object, default: int) -> int:
-    """A number out of the layout store, where ini files give text back."""
-    try:
-        return int(str(value))
-    except ValueError:
-        return default
