@@ -8,6 +8,9 @@ from pydantic import BaseModel
 
 Model = TypeVar("Model", bound=BaseModel)
 
+# Models made here are never written to, so that those of one kind can share the names of their fields.
+_ALL_FIELDS: dict[type[BaseModel], set[str]] = {}
+
 
 def changed(model: Model, **changes: Any) -> Model:
     """A copy in which some fields are different: `model_copy(update=…)` at a tenth of its cost.
@@ -15,7 +18,10 @@ def changed(model: Model, **changes: Any) -> Model:
     As there, nothing is checked, and what is not changed is shared. For models without private attributes
     and extra fields only.
     """
-    return made(type(model), {**model.__dict__, **changes}, model.__pydantic_fields_set__ | changes.keys())
+    given = model.__pydantic_fields_set__
+    if not changes.keys() <= given:
+        given = given | changes.keys()
+    return made(type(model), {**model.__dict__, **changes}, given)
 
 
 def made(kind: type[Model], fields: dict[str, Any], given: set[str] | None = None) -> Model:
@@ -23,7 +29,9 @@ def made(kind: type[Model], fields: dict[str, Any], given: set[str] | None = Non
     model = kind.__new__(kind)
     set_quietly = object.__setattr__
     set_quietly(model, "__dict__", fields)
-    set_quietly(model, "__pydantic_fields_set__", set(fields) if given is None else given)
+    if given is None:
+        given = _ALL_FIELDS.get(kind) or _ALL_FIELDS.setdefault(kind, set(fields))
+    set_quietly(model, "__pydantic_fields_set__", given)
     set_quietly(model, "__pydantic_extra__", None)
     set_quietly(model, "__pydantic_private__", None)
     return model
