@@ -14,9 +14,11 @@ from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 from app.link import ConsoleLink
 from app.screens.base import Navigator
 from core.errors import ErrorCode, QuarterdeckError
-from core.service.console import LivePicture
+from core.service.console import LivePicture, LiveState
 
 RENEW_MS = 5_000
+# While first pictures are on their way, so that tiles soon say that they are live.
+SOON_MS = 1_000
 # A wheel turns by many small steps; nobody looks at a picture for so short a time.
 SETTLE_MS = 150
 MOST_SEEN = 120
@@ -53,7 +55,6 @@ class LiveWall(QObject):
         self._wished: list[str] = []
         self._standing: dict[str, LivePicture] = {}
         self._renew = QTimer(self)
-        self._renew.setInterval(RENEW_MS)
         self._renew.timeout.connect(self._wish)
         self._settle = QTimer(self)
         self._settle.setSingleShot(True)
@@ -83,7 +84,7 @@ class LiveWall(QObject):
         self._on = self._anew = on
         self._standing = {}
         if on:
-            self._renew.start()
+            self._renew.start(RENEW_MS)
         else:
             self._renew.stop()
         self._look()
@@ -145,6 +146,9 @@ class LiveWall(QObject):
         if found != self._standing:
             self._standing = found
             self.changed.emit()
+        if self._on:
+            coming = any(one.state is LiveState.WAITING and not one.why for one in stands)
+            self._renew.start(min(SOON_MS, RENEW_MS) if coming else RENEW_MS)
         self._go_on()
 
     def _failed(self, error: QuarterdeckError) -> None:
