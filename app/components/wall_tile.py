@@ -138,7 +138,7 @@ def _paint_plates(painter: QPainter, rect: QRectF, tile: Tile, theme: Theme) -> 
 def _paint_live(painter: QPainter, rect: QRectF, theme: Theme) -> None:
     """A word and a dot, in the corner that nothing else is painted in."""
     width = paint.text_width("Live", theme, "label") + 24
-    plate = QRectF(rect.x() + 7, rect.y() + 9, width, 18)
+    plate = QRectF(rect.right() - 7 - width, rect.bottom() - 25, width, 18)
     paint.box(painter, plate, RADIUS.badge, theme.color("ok_tint"), theme.color("ok"))
     paint_glyph(painter, QRectF(plate.x() + 6, plate.y() + 5, 8, 8), "circle", theme.color("ok"))
     paint.text(painter, plate.adjusted(18, 0, 0, 0), "Live", theme, "label", "ok")

@@ -66,7 +66,7 @@ async def pair_listening(stage: Stage) -> None:
 
 
 async def wall(stage: Stage) -> None:
-    """All of them marked, a picture of each by one key, and a filter with its count."""
+    """All of them marked, a picture of each by one key; then kept fresh, and a filter with its count."""
     hand, state = stage.hand, stage.desk.state
     await hand.press("Wall")
     tiles = await hand.find(QAbstractItemView, "Devices as tiles")
@@ -77,7 +77,10 @@ async def wall(stage: Stage) -> None:
         "there is a picture of each", lambda: all(device.picture for device in state.devices.values())
     )
     await hand.until("the wall shows them", lambda: _all_say(tiles, "with a picture"))
+    await hand.key("L", tiles)
+    await hand.until("all of them are live", lambda: _all_say(tiles, "with a live picture"))
     await hand.look("fleet-wall")
+    await hand.key("L", tiles)
     await hand.write("Filter devices", "tag:lab !name:db-*")
     await hand.until("the filter counts", lambda: says(hand, "1 of 4 devices"))
     await hand.look("fleet-wall-filter")

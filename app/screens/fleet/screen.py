@@ -194,7 +194,7 @@ class FleetScreen(Screen):
     def set_compact(self, narrow: bool, low: bool) -> None:
         """The panel gives way a little."""
         self.panel.set_room(360 if narrow else 424, low)
-        self.filter_field.setFixedWidth(240 if narrow else 320)
+        self.filter_field.setFixedWidth(208 if narrow else 320)
 
     def save_layout(self) -> None:
         """Keep the columns."""
