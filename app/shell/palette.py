@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, QRectF, QSize, Qt, QTimer
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetricsF, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -20,6 +20,7 @@ from app.components.badges import paint_production_tag, paint_risk, paint_state
 from app.components.icon_mark import IconMark
 from app.components.key_hint import KeyHint
 from app.components.label import Label, rule
+from app.components.timers import once
 from app.link import ConsoleLink
 from app.look.icons import paint_icon
 from app.look.states import StateLook, cell_look, health_look, plan_look
@@ -200,10 +201,7 @@ class Palette(Overlay):
         self._moved = False
         self._sources = Sources(state, link, self._refresh_soon, self)
         self._model = ResultsModel(self)
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(PAUSE_MS)
-        self._pause.timeout.connect(self._refresh)
+        self._pause = once(self, PAUSE_MS, self._refresh)
         self.dismissed.connect(self._escape)
         self._build()
 

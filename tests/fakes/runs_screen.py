@@ -19,7 +19,7 @@ async def runs_of(desk: Desk, target: Target | None = None) -> RunsScreen:
     desk.window.open("runs", target)
     screen = desk.window.current
     assert isinstance(screen, RunsScreen)
-    await seen(lambda: screen.matrix.cells.total())
+    await seen(lambda: screen.matrix.cells.total() and screen.matrix.current_cell() is not None)
     return screen
 
 

@@ -266,7 +266,7 @@ def test_over_forty_devices_become_a_dense_matrix_of_shapes(theme: Theme, tmp_pa
 
     async def scenario(desk: Desk) -> None:
         screen = await runs_of(desk, OpenRun("r-0408"))
-        await seen(lambda: screen.matrix.cells.total() == 3000)
+        await seen(lambda: screen.matrix.cells.total() == 3000 and screen.matrix.current_cell() is not None)
         assert screen.matrix.dense
         assert screen.matrix.rowHeight(0) == 20
         QTest.keyClick(screen.matrix, Qt.Key.Key_End, Qt.KeyboardModifier.ControlModifier)
@@ -312,6 +312,6 @@ def test_errors_of_the_door_never_leave_a_screen_that_reads_forever(theme: Theme
         desk.state.reset.emit()
         await seen(lambda: screen.matrix.cells.total() == 42)
         assert not screen.message.isVisible()
-        assert screen.matrix.currentIndex() != QModelIndex()
+        await seen(lambda: screen.matrix.currentIndex() != QModelIndex())
 
     play(theme, tmp_path, console, scenario)

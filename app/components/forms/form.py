@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from PySide6.QtCore import QTimer, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from app.components.forms.editor import Editor, FormOptions
 from app.components.forms.factory import editor_for
 from app.components.forms.row import ErrorLine, FieldRow
+from app.components.timers import once
 from core.schema_forms.fields import form_for
 from core.schema_forms.json_values import UNSET, Path, is_expression, value_at
 from core.schema_forms.validate import FieldError, validator_for
@@ -46,8 +47,8 @@ class SchemaForm(QWidget):
         self._lines.addWidget(self._error)
         self._lines.addStretch(1)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
-        self._check_soon = _single_shot(self, _CHECK_AFTER_MS, self._show_touched)
-        self._order_soon = _single_shot(self, 0, self._set_tab_order)
+        self._check_soon = once(self, _CHECK_AFTER_MS, self._show_touched)
+        self._order_soon = once(self, 0, self._set_tab_order)
 
     def set_schema(self, schema: Any, value: Any = None) -> None:
         """Build the form for a schema and show a value in it; None stands for no arguments."""
@@ -197,11 +198,3 @@ class SchemaForm(QWidget):
         inputs = self.inputs()
         for before, after in pairwise(inputs):
             QWidget.setTabOrder(before, after)
-
-
-def _single_shot(parent: QWidget, after: int, act: Any) -> QTimer:
-    timer = QTimer(parent)
-    timer.setSingleShot(True)
-    timer.setInterval(after)
-    timer.timeout.connect(act)
-    return timer

@@ -6,8 +6,9 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
+from app.components.timers import once
 from app.link import ConsoleLink
 from app.screens.journal.entry_model import EntryModel
 from app.screens.journal.query_text import with_moments_fixed
@@ -51,10 +52,7 @@ class EntryFeed(QObject):
         self._seen_seq = 0
         self._asks: set[asyncio.Future[Any]] = set()
         self._news_asked = False
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(NEWS_PAUSE_MS)
-        self._pause.timeout.connect(self._ask_news)
+        self._pause = once(self, NEWS_PAUSE_MS, self._ask_news)
         model.more_wanted.connect(self._ask_more)
         model.page_wanted.connect(self._ask_again)
 

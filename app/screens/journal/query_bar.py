@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from PySide6.QtCore import QPoint, QTimer, Signal
+from PySide6.QtCore import QPoint, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components.icon_mark import IconMark
 from app.components.label import Label, surface
+from app.components.timers import once
 from app.link import ConsoleLink
 from app.look.tokens import SPACE
 from app.screens.journal.query_field import QueryField
@@ -85,8 +86,8 @@ class QueryBar(QWidget):
         column.setSpacing(0)
         column.addLayout(row)
         column.addWidget(self._error_row)
-        self._apply_soon = _once(self, APPLY_PAUSE_MS, self._apply_typed)
-        self._ask_soon = _once(self, FACETS_PAUSE_MS, self._offer)
+        self._apply_soon = once(self, APPLY_PAUSE_MS, self._apply_typed)
+        self._ask_soon = once(self, FACETS_PAUSE_MS, self._offer)
         self.field.textChanged.connect(self._changed)
         self.field.completion_wanted.connect(self._ask_soon.start)
         self.field.picked.connect(self._take)
@@ -264,11 +265,3 @@ class QueryBar(QWidget):
         """The screen is left."""
         self.field.close_list()
         self._ask_soon.stop()
-
-
-def _once(parent: QWidget, pause: int, act: Any) -> QTimer:
-    timer = QTimer(parent)
-    timer.setSingleShot(True)
-    timer.setInterval(pause)
-    timer.timeout.connect(act)
-    return timer

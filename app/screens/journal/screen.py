@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QApplication, QStackedWidget, QVBoxLayout, QWidget
 
 from app.components.banner import Banner
 from app.components.label import rule, surface
 from app.components.split import Split
+from app.components.timers import once
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenEntry, OpenQuery, Screen, Shortcut, Target
 from app.screens.journal.copying import copy_rows
@@ -57,13 +58,8 @@ class JournalScreen(Screen):
         self._entered = False
         self._narrow = False
         self._choose_newest = True
-        self._choose_soon = QTimer(self)
-        self._choose_soon.setSingleShot(True)
-        self._choose_soon.setInterval(ENTRY_PAUSE_MS)
-        self._choose_soon.timeout.connect(self._show_current)
-        self._bars_soon = QTimer(self)
-        self._bars_soon.setSingleShot(True)
-        self._bars_soon.timeout.connect(self._ask_bars)
+        self._choose_soon = once(self, ENTRY_PAUSE_MS, self._show_current)
+        self._bars_soon = once(self, 0, self._ask_bars)
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build what needs the door."""

@@ -165,8 +165,8 @@ class DeviceHead(QHeaderView):
         self.setFixedWidth(self._width)
 
     def sizeHint(self) -> QSize:
-        """As wide as the names."""
-        return QSize(self._width, super().sizeHint().height())
+        """As wide as the names. Its height is the view's: Qt's own way would ask two hundred names."""
+        return QSize(self._width, 0)
 
     def paintSection(self, painter: QPainter, rect: QRect, logical: int) -> None:
         """Draw one name."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.components.banner import Banner
 from app.components.label import rule, surface
+from app.components.timers import once
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenApproval, OpenRun, Screen, Shortcut, Target
 from app.screens.runs.counts import Counts
@@ -46,18 +46,11 @@ class RunsScreen(Screen):
         self._asked_older = False
         self._narrow = False
         self._drawer_open = True
-        self._pause = self._once(READ_PAUSE_MS, self._read_run)
-        self._count_soon = self._once(0, self._say_counts)
+        self._pause = once(self, READ_PAUSE_MS, self._read_run)
+        self._count_soon = once(self, 0, self._say_counts)
         self._clock = QTimer(self)
         self._clock.setInterval(TICK_MS)
         self._clock.timeout.connect(self._tick)
-
-    def _once(self, pause_ms: int, act: Callable[[], None]) -> QTimer:
-        timer = QTimer(self)
-        timer.setSingleShot(True)
-        timer.setInterval(pause_ms)
-        timer.timeout.connect(act)
-        return timer
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build what needs the door."""
@@ -137,7 +130,7 @@ class RunsScreen(Screen):
             Shortcut("Return", "Drawer of the cell, or the request that waits"),
             Shortcut("N", "Next cell that needs a look", self._next_needing),
             Shortcut("F", "Picture over the whole window", self._open_picture),
-            Shortcut("Shift+Esc", "Cancel run…", self._ask_to_cancel),
+            Shortcut("Shift+Esc", "Cancel run…", lambda: self._wish("cancel")),
         ]
 
     def primary_filter(self) -> QWidget:
@@ -269,10 +262,19 @@ class RunsScreen(Screen):
         self._show_head()
         self.matrix.cells.show_run(run)
         if first:
+            # In a turn of its own: a thousand rows and the drawer at once would stop the window visibly.
+            QTimer.singleShot(0, self, self._settle)
+        else:
+            self._show_drawer()
+
+    def _settle(self) -> None:
+        if self._run is not None:
             self._go_to_wanted()
+            self._show_drawer()
+        self.pages.divide()
+
+    def _show_drawer(self) -> None:
         self.drawer.setVisible(self._drawer_open and self.matrix.current_cell() is not None)
-        if first:
-            QTimer.singleShot(0, self.pages, self.pages.divide)
 
     def _run_failed(self, error: QuarterdeckError) -> None:
         self._task = None
@@ -388,9 +390,6 @@ class RunsScreen(Screen):
             self.list.view.setFocus(Qt.FocusReason.OtherFocusReason)
         else:
             self._focus_matrix()
-
-    def _ask_to_cancel(self) -> None:
-        self._wish("cancel")
 
     def _wish(self, what: str) -> None:
         if what == "list":
