@@ -199,24 +199,21 @@ class LivePictures:
         return wanted
 
     def _begin(self, wanted: dict[str, list[_Wish]], now: float) -> float:
-        """Begin what may begin now; how long to wait when nothing happens meanwhile."""
-        due = [
-            (self._turn(device).ended, device, asker)
-            for device, wishes in wanted.items()
-            if device not in self._under_way
-            and self._turn(device).due <= now
-            and (asker := next((wish for wish in wishes if device not in wish.refused), None)) is not None
-            and not self._away(device)
-        ]
-        due.sort(key=lambda one: one[0])
-        if not due or len(self._under_way) >= self._pace.at_once:
+        """Begin the one that may begin now; how long to wait when nothing happens meanwhile."""
+        if len(self._under_way) >= self._pace.at_once:
             return self._pace.look
         if (early := self._next_at - now) > 0:
             return early
-        self._next_at = now + self._pace.gap
-        _, device, asker = due[0]
-        self._start(device, asker)
-        return self._pace.gap
+        resting = self._under_way.keys()
+        due = [device for device in wanted if device not in resting and self._turn(device).due <= now]
+        due.sort(key=lambda device: self._turn(device).ended)
+        for device in due:
+            asker = next((wish for wish in wanted[device] if device not in wish.refused), None)
+            if asker is not None and not self._away(device):
+                self._next_at = now + self._pace.gap
+                self._start(device, asker)
+                return self._pace.gap
+        return self._pace.look
 
     def _start(self, device: str, asker: _Wish) -> None:
         order = Order(

@@ -15,12 +15,13 @@ from PIL import Image
 
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.dispatch.channel import LocalCommandDispatcher
-from core.errors import BadInput
+from core.errors import BadInput, Refused
 from core.fleet.fleet import Arrival
 from core.fleet.models import Health
 from core.home import Home
 from core.service.door_models import LivePicture, LiveState
 from core.service.live_pictures import SMALL, LivePictures, Pace, small_parameters
+from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.rig import Rig, ScriptedTools, open_rig, tool_info
 
 PATIENCE = 20.0
@@ -34,6 +35,12 @@ def picture() -> dict[str, Any]:
     out = io.BytesIO()
     Image.new("RGB", (16, 10), "#3d6fe0").save(out, "PNG")
     return {"image": {"media_type": "image/png", "data_base64": base64.b64encode(out.getvalue()).decode()}}
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110  # devices take pictures by themselves here
+            await asyncio.sleep(0.005)
 
 
 class Bay:
@@ -82,15 +89,10 @@ class Bay:
         found = self.desk.watch(client, f"operator:{client}", list(devices), anew)
         return {one.device: one for one in found}
 
-    async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while not condition():  # noqa: ASYNC110  # devices take pictures by themselves here
-                await asyncio.sleep(0.005)
-
     async def more(self, name: str, count: int = 2) -> None:
         """Wait until so many more pictures of a device have come."""
         wanted = self.taken[name] + count
-        await self.until(lambda: self.taken[name] >= wanted)
+        await until(lambda: self.taken[name] >= wanted)
 
     async def refused(self) -> int:
         return len([one for one in await self.rig.entries() if one.kind.value == "command_refused"])
@@ -123,14 +125,14 @@ async def test_a_lease_that_nobody_renews_ends_and_so_does_one_that_is_let_go(ba
     await bay.add("a", "b")
     bay.desk = bay.open(Pace(lease=0.3, pause=0.02, look=0.02))
     bay.watch("a")
-    await bay.until(lambda: not any("live pictures" in name for name in bay.rig.tasks.names))
+    await until(lambda: not any("live pictures" in name for name in bay.rig.tasks.names))
     assert bay.taken["a"]
     bay.desk = bay.open(FAST)
     for end in (lambda: bay.watch(), lambda: bay.desk.let_go("window")):
         bay.watch("b")
         await bay.more("b")
         end()
-        await bay.until(lambda: not any("live" in name for name in bay.rig.tasks.names))
+        await until(lambda: not any("live" in name for name in bay.rig.tasks.names))
         count = bay.taken["b"]
         await asyncio.sleep(0.15)
         assert bay.taken["b"] == count
@@ -138,14 +140,16 @@ async def test_a_lease_that_nobody_renews_ends_and_so_does_one_that_is_let_go(ba
 
 async def test_at_most_four_at_once_and_everybody_has_a_turn_before_anybody_has_two_more(bay: Bay) -> None:
     names = await bay.add(*[f"d{number:02d}" for number in range(30)])
+    # Everybody is always due.
+    bay.desk = bay.open(Pace(pause=0.0, gap=0.0, look=0.02))
     bay.gate.clear()
     bay.watch(*names[:20])
     bay.watch(*names[10:], client="other")
-    await bay.until(lambda: bay.at_once == 4)
+    await until(lambda: bay.at_once == 4)
     await asyncio.sleep(0.1)
     assert bay.most_at_once == 4
     bay.gate.set()
-    await bay.until(lambda: min(bay.taken[name] for name in names) >= 3)
+    await until(lambda: len(bay.order) >= 3 * len(names))
     assert bay.most_at_once == 4
     seen: Counter[str] = Counter()
     for name in bay.order[: 3 * len(names)]:
@@ -171,7 +175,7 @@ async def test_however_many_wait_pictures_are_taken_at_one_pace(bay: Bay) -> Non
     bay.desk = bay.open(Pace(gap=0.05, pause=0.02, look=0.02))
     began = time.monotonic()
     bay.watch(*names)
-    await bay.until(lambda: len(bay.order) >= 10)
+    await until(lambda: len(bay.order) >= 10)
     assert time.monotonic() - began >= 9 * 0.05
     with pytest.raises(BadInput, match="At most 120"):
         bay.watch(*[f"d{number}" for number in range(121)])
@@ -234,10 +238,10 @@ async def test_a_device_that_is_away_is_not_asked_and_begins_by_itself_when_it_i
     await bay.connect("a")
     await bay.more("a")
     bay.gate.clear()
-    await bay.until(lambda: bay.at_once)
+    await until(lambda: bay.at_once)
     bay.rig.fleet.went_quiet("a", "2026-01-01T00:00:00Z", "No heartbeat.")
     bay.gate.set()
-    await bay.until(lambda: not bay.at_once)
+    await until(lambda: not bay.at_once)
     count = bay.taken["a"]
     await asyncio.sleep(0.15)
     assert "stale: No heartbeat" in bay.watch("a")["a"].why
@@ -266,12 +270,12 @@ async def test_stop_all_stops_it_cancels_what_is_on_a_device_and_resume_lets_it_
     await bay.add("a")
     bay.gate.clear()
     bay.watch("a")
-    await bay.until(lambda: bay.at_once)
+    await until(lambda: bay.at_once)
     bay.rig.dispatcher.stop("Everything was stopped.")
     bay.desk.cancel()
-    await bay.until(lambda: bay.tools["a"].cancelled)
+    await until(lambda: bay.tools["a"].cancelled)
     bay.gate.set()
-    await bay.until(lambda: not bay.at_once)
+    await until(lambda: not bay.at_once)
     count = bay.taken["a"]
     await asyncio.sleep(0.15)
     assert bay.taken["a"] == count
@@ -304,6 +308,40 @@ async def test_closing_ends_it_at_once(bay: Bay) -> None:
     bay.watch("a")
     await asyncio.sleep(0.1)
     assert bay.taken["a"] == count
+
+
+async def test_through_the_door_stop_all_reaches_a_picture_under_way_and_whoever_leaves_ends_the_lease(
+    home: Home,
+) -> None:
+    choose_channel(home, "in-process")
+    home.device_state.mkdir(parents=True, exist_ok=True)
+    async with open_service(home) as service:
+        tools, asked, gate = ScriptedTools(TOOLS), asyncio.Event(), asyncio.Event()
+
+        async def look(command: Command) -> Any:
+            asked.set()
+            await gate.wait()
+            return picture()
+
+        tools.answers["screenshot"] = look
+        service.fleet.add("desk", [])
+        channel = LocalCommandDispatcher("desk", tools, service.dispatcher.gate)
+        await service.fleet.arrived("desk", Arrival(channel, "in-process", "linux", "t", "t", [], None))
+        console, other = service.console("operator:anna"), service.console("operator:ben")
+        await console.watch_pictures(["desk"])
+        await other.watch_pictures(["desk"])
+        await asyncio.wait_for(asked.wait(), PATIENCE)
+        assert "1 commands were on devices" in await console.stop_all()
+        await until(lambda: tools.cancelled)
+        gate.set()
+        [stands] = await console.watch_pictures(["desk"])
+        assert "Stopped" in stands.why
+        await console.close()
+        assert any("live pictures" in name for name in service.tasks.names)
+        await other.close()
+        await until(lambda: not any("live pictures" in name for name in service.tasks.names))
+        with pytest.raises(Refused):
+            await service.console("agent:claude").watch_pictures(["desk"])
 
 
 @pytest.mark.parametrize(
