@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 _ASCII_HIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _WORD = re.compile(r"[^\W\d_]{2,}")
@@ -82,6 +83,13 @@ def shorten_middle(text: str, limit: int) -> str:
         return text
     head = limit // 2
     return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
+
+
+def some_names(names: Iterable[str], most: int = 12) -> str:
+    """The first names in order, for a sentence, and how many more there are."""
+    known = sorted(names)
+    more = f" and {len(known) - most} more" if len(known) > most else ""
+    return (", ".join(known[:most]) or "none") + more
 
 
 def _hidden_pattern(text: str) -> re.Pattern[str]:

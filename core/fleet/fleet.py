@@ -6,7 +6,7 @@ Links and processes report here; the dispatcher asks here for targets; screens h
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from core.aip.messages import ToolInfo
@@ -24,11 +24,11 @@ from core.fleet.pins import Pins
 from core.fleet.record import MOST_WORDS, Arrival, Identity, Record, Remembered
 from core.ids import now_utc
 from core.policy.policy import Policy
+from core.text import some_names
 
 # What a device brings is made where devices come in.
 __all__ = ["Arrival", "Fleet", "Recorder"]
 
-NAMES_IN_A_SENTENCE = 12
 FORGOTTEN_KEPT = 1000
 # Nothing came back from the device, so that its end says nothing of its life.
 _NOT_HEARD = frozenset({Verdict.UNKNOWN, Verdict.REFUSED})
@@ -331,7 +331,8 @@ class Fleet:
         record = self._records.get(name)
         if record is None:
             raise BadInput(
-                f"No device is called {name!r}. Devices: {_some(self._records)}.", ErrorCode.UNKNOWN_DEVICE
+                f"No device is called {name!r}. Devices: {some_names(self._records)}.",
+                ErrorCode.UNKNOWN_DEVICE,
             )
         return record
 
@@ -395,10 +396,3 @@ class Fleet:
         elif record.stale:
             record.shown, record.stale = record.moved(record.shown), False
         return record.shown
-
-
-def _some(names: Iterable[str]) -> str:
-    """Some names, for a sentence."""
-    known = sorted(names)
-    more = f" and {len(known) - NAMES_IN_A_SENTENCE} more" if len(known) > NAMES_IN_A_SENTENCE else ""
-    return (", ".join(known[:NAMES_IN_A_SENTENCE]) or "none") + more

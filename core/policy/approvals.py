@@ -117,6 +117,9 @@ class ApprovalQueue:
             approvers=decision.approvers,
             edited_from=edited_from,
         )
+        return await self._wait(approval, expiry_s, sent)
+
+    async def _wait(self, approval: Approval, expiry_s: float, sent: dict[str, Any] | None) -> Answered:
         now = self._clock()
         waiting = Waiting(
             approval,
@@ -127,15 +130,15 @@ class ApprovalQueue:
             asked_at=now,
             sent=sent,
         )
-        self._waiting[approval_id] = waiting
-        self._by_actor[actor] += 1
+        self._waiting[approval.id] = waiting
+        self._by_actor[approval.actor] += 1
         self._arm(waiting)
         self._publish(approval)
-        self._link(edited_from, approval_id)
+        self._link(approval.edited_from, approval.id)
         try:
             return await waiting.answer
         finally:
-            if approval_id in self._waiting:
+            if approval.id in self._waiting:
                 self._take_back(waiting, "Whoever asked has gone; nothing was sent.")
 
     def _check_room(self, actor: str) -> None:

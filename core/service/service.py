@@ -82,6 +82,12 @@ class Service:
         self.on_shutdown_asked = asyncio.Event()
         self._lock = lock
         self._journal_changes: Coalescer[str] = Coalescer(self._tell_journal)
+        self._put_together()
+        self._unwatch = journal.watch(self._committed)
+
+    def _put_together(self) -> None:
+        """The way of a command: what decides about it, what carries it, and the devices at its end."""
+        home, journal = self.home, self.journal
         self.approvals = ApprovalQueue(
             self.operators,
             journal,
@@ -111,6 +117,10 @@ class Service:
         self.live_pictures = LivePictures(self.dispatcher, self.fleet, self._journal_problem, self.tasks)
         self._late_answers = LateAnswers(journal, self.dispatcher, self.tasks)
         self._progress = ProgressDesk(self.runner, journal.note, self._tell_cell)
+        self._open_the_ways_to_devices()
+
+    def _open_the_ways_to_devices(self) -> None:
+        home, journal = self.home, self.journal
         self.links = DeviceLinks(
             self.fleet,
             self.registry,
@@ -132,7 +142,6 @@ class Service:
             self.links.refused,
             self._late_answers.take,
         )
-        self._unwatch = journal.watch(self._committed)
 
     @classmethod
     async def open(cls, home: Home, *, stay: bool = False) -> Service:

@@ -1,95 +1,52 @@
-"""Pictures of Settings and of a contract's review: `python -m app.shots_settings --out build/shots NAME…`.
-
-As `app.shots`, with things typed, chosen and run.
-"""
+"""Settings, and a contract's review, with things typed, chosen and run; each on a fresh story."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import gc
-import os
-import sys
-import tempfile
 from pathlib import Path
 
-from PySide6.QtCore import QSize
-from PySide6.QtWidgets import QApplication
-
-from app.event_loop import run_on_qt
-from app.look.icons import load_icons
-from app.look.theme import Theme
-from app.look.tokens import Mode
 from app.main import Desk
 from app.screens.base import OpenDevice, OpenSection
 from app.screens.fleet.screen import FleetScreen
 from app.screens.settings.screen import SettingsScreen
-from app.shell.sheet import Overlay
 from core.home import Home
 from core.policy.operator_keys import create_operator_key
-from core.service.console import Console, ControlChanged
+from core.service.console import ControlChanged
+from tests.fakes.console import FakeConsole
+from tests.fakes.story import story
+from tests.gui.shots.studio import SETTLE_S, Studio
 
-SETTLE_S = 0.7
 POLICY = ("policy", "policy-broken", "policy-examples", "policy-time", "policy-why", "policy-rule",
           "policy-compare", "policy-banner")  # fmt: skip
 SHOTS = (*POLICY, "grants", "revoke", "operators", "review")
 _TABS = {"policy-examples": "examples", "policy-time": "time", "policy-why": "why"}
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Write the pictures and say where they are."""
-    parser = argparse.ArgumentParser(prog="python -m app.shots_settings")
-    parser.add_argument("--out", type=Path, default=Path("build/shots"))
-    parser.add_argument("--size", default="1440x900")
-    parser.add_argument("--mode", action="append", default=[], choices=["dark", "light"])
-    parser.add_argument("names", nargs="*", default=[])
-    given = parser.parse_args(arguments)
-    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-    gc.disable()  # as `app.main.run` does, and for its reason
-    app = QApplication.instance() or QApplication(sys.argv[:1])
-    assert isinstance(app, QApplication)
-    load_icons()
-    given.out.mkdir(parents=True, exist_ok=True)
-    width, height = (int(part) for part in given.size.split("x"))
-    modes: list[Mode] = given.mode or ["dark", "light"]
-    for mode in modes:
-        for name in given.names or SHOTS:
-            path = given.out / f"{name}-{mode}.png"
-            run_on_qt(app, _shoot(app, mode, QSize(width, height), name, path))
-            sys.stdout.write(f"{path}\n")
-    return 0
+async def shoot(studio: Studio, names: list[str]) -> list[Path]:
+    """These pictures, or all."""
+    return [await _one(studio, name) for name in names or SHOTS]
 
 
-async def _shoot(app: QApplication, mode: Mode, size: QSize, name: str, path: Path) -> None:
-    from tests.fakes.story import story  # a source tree has it, an installed program does not
+async def _one(studio: Studio, name: str) -> Path:
+    told: list[FakeConsole] = []
+    homes: list[Home] = []
 
-    with tempfile.TemporaryDirectory() as folder:
-        home = Home(Path(folder)).create()
-        operators = [create_operator_key(home, "harbour", None).operator]
-        console = story(operators)
-        console.judge_changed_tools()
-        theme = Theme(mode, "comfortable", True, parent=app)
-        theme.apply(app)
+    def tell(home: Home) -> FakeConsole:
+        homes.append(home)
+        told.append(story([create_operator_key(home, "harbour", None).operator]))
+        told[0].judge_changed_tools()
+        return told[0]
 
-        async def opened() -> Console:
-            return console
-
-        desk = Desk(home, theme, opened)
-        desk.window.resize(size)
-        desk.begin()
-        await asyncio.sleep(SETTLE_S)
+    async with studio.desk(tell) as desk:
         if name == "operators":
-            await asyncio.to_thread(create_operator_key, home, "quay", "correct horse battery")
+            await asyncio.to_thread(create_operator_key, homes[0], "quay", "correct horse battery")
             await desk.window.keys.refresh()
-        await _show(desk, name, console)
+        await _show(desk, name, told[0])
         await asyncio.sleep(SETTLE_S)
-        desk.window.grab().save(str(path))
-        for cover in desk.window.findChildren(Overlay):
-            cover.dismiss()
-        await desk.end()
+        return studio.take(desk, name)
 
 
-async def _show(desk: Desk, name: str, console: object) -> None:
+async def _show(desk: Desk, name: str, console: FakeConsole) -> None:
     window = desk.window
     if name == "review":
         window.open("fleet", OpenDevice("build-lnx-03", "tools"))
@@ -112,10 +69,7 @@ async def _show(desk: Desk, name: str, console: object) -> None:
         await _show_policy(settings, name, console)
 
 
-async def _show_policy(settings: SettingsScreen, name: str, console: object) -> None:
-    from tests.fakes.console import FakeConsole
-
-    assert isinstance(console, FakeConsole)
+async def _show_policy(settings: SettingsScreen, name: str, console: FakeConsole) -> None:
     page, text = settings.policy, settings.policy.editor.text()
     page.show_tab(_TABS.get(name, "check"))
     match name:
@@ -152,7 +106,3 @@ async def _show_policy(settings: SettingsScreen, name: str, console: object) -> 
                     stopped=False, stopped_note="", policy=console.policy, operators=console.operators
                 )
             )
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
