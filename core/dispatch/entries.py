@@ -26,7 +26,8 @@ def entry_of(order: Order, kind: Kind, body: dict[str, Any], actor: str, **more:
         "device": order.device,
         "call_id": order.call_id,
         "tool": order.tool,
-        "body": body,
+        # So that a query can leave out what a live wall writes all the time.
+        "body": {**body, "glimpse": True} if order.glimpse else body,
         **more,
     }
     return made(NewEntry, fields)
@@ -35,7 +36,7 @@ def entry_of(order: Order, kind: Kind, body: dict[str, Any], actor: str, **more:
 def prepared_entry(prepared: Prepared) -> NewEntry:
     """That a command was bound to a contract; its secrets are masked."""
     request = prepared.shown
-    body: dict[str, Any] = {
+    body = {
         "digest": request.digest,
         "contract": request.contract,
         "tool_key": request.tool_key,
@@ -46,8 +47,6 @@ def prepared_entry(prepared: Prepared) -> NewEntry:
     }
     if prepared.order.evidence_for:
         body["evidence_for"] = prepared.order.evidence_for
-    if prepared.order.glimpse:
-        body["glimpse"] = True
     return entry_of(prepared.order, Kind.COMMAND_PREPARED, body, prepared.order.actor)
 
 
@@ -94,13 +93,10 @@ def leave_of(request: Request, approval: Approval | None) -> dict[str, Any] | No
 
 def outcome_entry(prepared: Prepared, result: CommandResult) -> NewEntry:
     """What came of a command that was let out."""
-    body: dict[str, Any] = {"result": result.model_dump(mode="json", exclude={"decision"})}
-    if prepared.order.glimpse:
-        body["glimpse"] = True
     return entry_of(
         prepared.order,
         Kind.RESULT_RECORDED,
-        body,
+        {"result": result.model_dump(mode="json", exclude={"decision"})},
         f"device:{result.device}" if result.verdict is not Verdict.UNKNOWN else "service",
         status=result.status.value,
         verdict=result.verdict.value,

@@ -124,6 +124,14 @@ async def test_a_click_cannot_be_aimed_at_a_glimpse(rig: Rig) -> None:
     assert result.error.code is ErrorCode.STALE_OBSERVATION
 
 
+async def test_a_query_can_leave_glimpses_out_with_all_their_entries(rig: Rig) -> None:
+    full = await rig.call("screenshot")
+    await glimpse(rig)
+    calls = {entry.call_id for entry in await rig.entries("tool:screenshot")}
+    assert len(calls) == 2
+    assert {entry.call_id for entry in await rig.entries("tool:screenshot !glimpse")} == {full.call_id}
+
+
 async def test_after_a_restart_the_picture_is_the_full_one_again(rig: Rig) -> None:
     full = await rig.call("screenshot")
     await glimpse(rig)

@@ -80,7 +80,8 @@ class RecentTab(QWidget):
             self.message.show()
 
         self._link.ask(
-            lambda console: console.entries(f"device:{name}", limit=ROWS),
+            # What a live wall writes would push everything else out of so few rows.
+            lambda console: console.entries(f"device:{name} !glimpse", limit=ROWS),
             came,
             failed,
             what=f"read the entries of {name}",
