@@ -29,6 +29,8 @@ SCREENSHOT = "screenshot"
 SMALL = {"max_width": 480, "format": "webp"}
 # All tiles of a large screen. How much is taken depends on the pace alone, not on how many wait for a turn.
 MOST_DEVICES = 120
+# A device that cannot send small pictures is looked at more seldom: each may be a megabyte.
+LARGE_SLOWER = 5
 PICTURE_TIMEOUT = 20.0
 
 # These end by themselves, so that the next turn may bring a picture.
@@ -269,6 +271,8 @@ class LivePictures:
                 self._idle.set()
             turn.ended = time.monotonic()
             pause = self._pace.pause * 2 ** min(turn.missed, 10)
+            if "max_width" not in order.parameters:
+                pause *= LARGE_SLOWER
             turn.due = turn.ended + min(pause, self._pace.longest_pause)
             self._changed.set()
 

@@ -310,6 +310,14 @@ async def test_closing_ends_it_at_once(bay: Bay) -> None:
     assert bay.taken["a"] == count
 
 
+async def test_a_device_that_sends_large_pictures_is_looked_at_more_seldom(bay: Bay) -> None:
+    await bay.add("small")
+    await bay.add("large", infos=[tool_info("screenshot", "data_collection", {})])
+    bay.watch("small", "large")
+    await until(lambda: bay.taken["large"] == 2)
+    assert bay.taken["small"] >= 4
+
+
 async def test_through_the_door_stop_all_reaches_a_picture_under_way_and_whoever_leaves_ends_the_lease(
     home: Home,
 ) -> None:
