@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.components.pulse import pulse_of
 from app.components.tables import Cell, Column, DataTable, Kind, Row, RowsModel
 from app.look.theme import Theme
+from tests.fakes.pace import within
 
 COLUMNS = (
     Column("name", "Device", Kind.NAME),
@@ -208,14 +209,12 @@ def test_a_reset_keeps_the_current_row(table: DataTable) -> None:
 
 
 def test_showing_two_hundred_thousand_cells_is_quick(theme: Theme, qtbot: QtBot) -> None:
-    import time
-
     table = DataTable(COLUMNS, "Devices")
     qtbot.addWidget(table)
     many = [row(f"d{number}", number) for number in range(70_000)]
     table.show_rows(many)
     table.resize(600, 400)
     table.show()
-    start = time.perf_counter()
-    table.grab()
-    assert time.perf_counter() - start < 0.5
+    for one in within(0.5):
+        with one:
+            table.grab()

@@ -18,25 +18,23 @@ from app.screens.fleet.screen import FleetScreen
 from core.service.console import DeviceChanged
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import many_devices
+from tests.fakes.pace import within
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
 COUNT = 1000
-MOST_PAINT_MS = 16.0
-MOST_APPLY_MS = 50.0
-MOST_STALL_MS = 50.0
+MOST_PAINT_S = 0.016
+MOST_APPLY_S = 0.05
+MOST_STALL_S = 0.05
 TRIES = 7
 
 
-def best_ms(work: Callable[[], object], before: Callable[[], object] = lambda: None) -> float:
-    """The shortest of some tries: what else the machine does only ever makes it longer."""
-    times = []
-    for _ in range(TRIES):
+def keeps_to(limit_s: float, work: Callable[[], object], before: Callable[[], object] = lambda: None) -> None:
+    """One of some tries has to: what else the machine does only ever makes it longer."""
+    for one in within(limit_s, tries=TRIES, clock=time.thread_time):
         before()
-        began = time.thread_time()
-        work()
-        times.append((time.thread_time() - began) * 1000)
-    return min(times)
+        with one:
+            work()
 
 
 def change_all(console: FakeConsole, fleet: FleetScreen, step: list[float]) -> None:
@@ -63,13 +61,10 @@ def test_a_thousand_changes_are_applied_and_painted_within_a_frame_or_so(
         view = fleet.listing.view
         await seen(lambda: fleet.listing.shown_count() == COUNT and view.isVisible())
         step = [0.0]
-        applied = best_ms(fleet._show_devices, lambda: change_all(console, fleet, step))
-        assert applied < MOST_APPLY_MS, f"{applied:.1f} ms"
-        painted = best_ms(view.viewport().repaint)
-        assert painted < MOST_PAINT_MS, f"{painted:.1f} ms"
+        keeps_to(MOST_APPLY_S, fleet._show_devices, lambda: change_all(console, fleet, step))
+        keeps_to(MOST_PAINT_S, view.viewport().repaint)
         bar = view.verticalScrollBar()
-        scrolled = best_ms(view.viewport().repaint, lambda: bar.setValue(bar.value() + 37))
-        assert scrolled < MOST_PAINT_MS, f"{scrolled:.1f} ms"
+        keeps_to(MOST_PAINT_S, view.viewport().repaint, lambda: bar.setValue(bar.value() + 37))
 
     play(theme, tmp_path, console, scenario)
 
@@ -89,7 +84,7 @@ def test_a_burst_of_a_thousand_events_never_holds_the_loop_for_long(
         while time.monotonic() < until:
             began = time.thread_time()
             await asyncio.sleep(0.002)
-            worst = max(worst, (time.thread_time() - began) * 1000)
+            worst = max(worst, time.thread_time() - began)
         return worst
 
     async def scenario(desk: Desk) -> None:
@@ -98,8 +93,9 @@ def test_a_burst_of_a_thousand_events_never_holds_the_loop_for_long(
         assert isinstance(fleet, FleetScreen)
         fleet.show_as(wall)
         await seen(lambda: fleet.listing.shown_count() == COUNT)
-        stalls = [await longest_stall() for _ in range(3)]
-        assert min(stalls) < MOST_STALL_MS, [round(stall, 1) for stall in stalls]
+        for one in within(MOST_STALL_S, tries=3, clock=time.thread_time):
+            with one:
+                one.seconds = await longest_stall()
 
     play(theme, tmp_path, console, scenario)
 

@@ -13,9 +13,10 @@ from PySide6.QtWidgets import QApplication
 
 from app import event_loop
 from app.event_loop import GarbageKeeper
+from tests.fakes.pace import within
 
 MANY = 350_000
-MOST_MS = 10.0
+MOST_S = 0.01
 
 
 class Knot:
@@ -51,13 +52,15 @@ def churn() -> None:
 def test_no_collection_is_longer_than_a_frame_once_the_fleet_is_loaded(keeper: GarbageKeeper) -> None:
     fleet = [[number] for number in range(MANY)]
     keeper.collect()
-    times = []
-    for _ in range(150):
-        churn()
-        began = time.thread_time()
-        keeper.collect()
-        times.append((time.thread_time() - began) * 1000)
-    assert sorted(times)[-3] < MOST_MS, [round(one, 1) for one in sorted(times)[-5:]]
+    for one in within(MOST_S, tries=3, clock=time.thread_time):
+        with one:
+            times = []
+            for _ in range(150):
+                churn()
+                began = time.thread_time()
+                keeper.collect()
+                times.append(time.thread_time() - began)
+            one.seconds = sorted(times)[-3]
     assert len(fleet) == MANY
 
 

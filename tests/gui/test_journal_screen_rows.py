@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QApplication
@@ -21,11 +21,12 @@ from app.screens.journal.entry_words import COLUMNS, DEVICE, KIND, TOOL, Present
 from app.screens.journal.screen import JournalScreen
 from core.audit.entries import Kind
 from tests.fakes.long_journal import LongConsole, made_entry
+from tests.fakes.pace import Try, within
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import PATIENCE_S, play, seen
 
 MILLION = 1_000_000
-PAGE_MS = 50.0
+PAGE_S = 0.05
 
 
 async def journal_of(desk: Desk, query: str | None = None) -> JournalScreen:
@@ -48,6 +49,30 @@ def model_of(first: int, last: int) -> EntryModel:
     model = EntryModel()
     model.show([made_entry(seq) for seq in range(last, first - 1, -1)])
     return model
+
+
+class PageSeen(QObject):
+    """Tells when Qt has painted the first page that came after it was made."""
+
+    def __init__(self, screen: JournalScreen) -> None:
+        super().__init__()
+        self.painted = asyncio.Event()
+        self._screen, self._came = screen, False
+        screen.feed.shown.connect(self._note)
+        screen.table.viewport().installEventFilter(self)
+
+    def _note(self) -> None:
+        self._came = True
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if self._came and event.type() == QEvent.Type.Paint:
+            # The filter is asked first; Qt paints before the loop's next turn.
+            asyncio.get_running_loop().call_soon(self.painted.set)
+        return False
+
+    def forget(self) -> None:
+        self._screen.feed.shown.disconnect(self._note)
+        self._screen.table.viewport().removeEventFilter(self)
 
 
 # The model
@@ -98,23 +123,17 @@ def test_a_page_of_a_million_entries_shows_in_time(theme: Theme, tmp_path: Path)
     async def scenario(desk: Desk) -> None:
         screen = await journal_of(desk)
         screen.grab()
-        took = []
+        took: list[Try] = []
         for query in ("seq:1..900000", "", "seq:..500000", "tool:screenshot", ""):
-            shown = False
-
-            def mark() -> None:
-                nonlocal shown
-                shown = True
-
-            screen.feed.shown.connect(mark)
-            began = time.perf_counter()
-            screen.bar.set_query(query)
-            await seen(lambda: shown)  # noqa: B023  # awaited within the turn
-            screen.table.viewport().grab()
-            took.append((time.perf_counter() - began) * 1000)
-            screen.feed.shown.disconnect(mark)
+            page = PageSeen(screen)
+            with Try() as one:
+                screen.bar.set_query(query)
+                async with asyncio.timeout(PATIENCE_S):
+                    await page.painted.wait()
+            took.append(one)
+            page.forget()
         # The least is what the program needs; the rest is what other programs took meanwhile.
-        assert min(took) < PAGE_MS, took
+        assert any(one.kept(PAGE_S) for one in took), took
 
     play(theme, tmp_path, console, scenario)
 
@@ -141,12 +160,12 @@ def test_scrolling_does_not_wait_for_an_answer(theme: Theme, tmp_path: Path) -> 
         screen = await journal_of(desk)
         held = console.hold_back("entries")
         bar = screen.table.verticalScrollBar()
-        began = time.perf_counter()
-        for value in range(0, bar.maximum(), 200):
-            bar.setValue(value)
-            screen.table.viewport().grab()
-        bar.setValue(bar.maximum())
-        assert time.perf_counter() - began < 2.0
+        for one in within(2.0):
+            with one:
+                for value in range(0, bar.maximum(), 200):
+                    bar.setValue(value)
+                    screen.table.viewport().grab()
+                bar.setValue(bar.maximum())
         assert screen.table.entries.rowCount() == 200
         held.set()
         await seen(lambda: screen.table.entries.rowCount() == 400)
