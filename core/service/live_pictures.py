@@ -238,7 +238,8 @@ class LivePictures:
         return self._closed or not any(device in wish.devices for wish in lasting)
 
     def _turn(self, device: str) -> _Turn:
-        return self._turns.setdefault(device, _Turn())
+        """Its turns so far; whoever never had one leaves no trace, whatever it is called."""
+        return self._turns.get(device) or _Turn()
 
     def _parameters(self, device: str) -> dict[str, Any]:
         """As small as this device's own tool can make it."""
@@ -261,7 +262,7 @@ class LivePictures:
     # One picture
 
     async def _take(self, order: Order, refused: dict[str, _Refusal]) -> None:
-        turn = self._turn(order.device)
+        turn = self._turns.setdefault(order.device, _Turn())
         try:
             result = await self._dispatcher.dispatch(order)
             self._note(order, refused, turn, result)
@@ -320,10 +321,7 @@ class LivePictures:
     def _standing(self, wish: _Wish, device: str) -> LivePicture:
         if (refusal := wish.refused.get(device)) is not None:
             return LivePicture(device=device, state=LiveState.REFUSED, why=refusal.why)
-        if device not in self._turns:
-            why = self._waits_for(device)
-            return LivePicture(device=device, state=LiveState.WAITING, why=why)
-        turn = self._turns[device]
+        turn = self._turn(device)
         why = self._waits_for(device) or turn.why
         live = not why and turn.came > time.monotonic() - self._pace.fresh
         return LivePicture(device=device, state=LiveState.LIVE if live else LiveState.WAITING, why=why)
