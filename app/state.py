@@ -28,6 +28,7 @@ from core.service.console import (
     JournalStatus,
     PolicyStatus,
     RunChanged,
+    WorkProgressed,
 )
 
 UPDATE_INTERVAL_MS = 33
@@ -66,6 +67,7 @@ class AppState(QObject):
         journal_changed: read `journal`.
         control_changed: profile, policy, operators or Stop all; read `policy`, `operators`, `stopped`.
         service_changed: read `service`.
+        work_changed: long work of the service has come further; read `work`.
         reset: everything was read anew (start, reconnect, missed events). Screens that show things read
             through the door (a run's cells, journal rows) read them again. The signals above follow it.
     """
@@ -77,6 +79,7 @@ class AppState(QObject):
     journal_changed = Signal()
     control_changed = Signal()
     service_changed = Signal()
+    work_changed = Signal()
     reset = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -95,6 +98,8 @@ class AppState(QObject):
         self.operators: list[Operator] = []
         self.stopped = False
         self.stopped_note = ""
+        # Of `verify` and `try_policy`: how many of how many entries have been looked at.
+        self.work: dict[str, tuple[int, int]] = {}
         self._dirty: set[str] = set()
         self._dirty_runs: set[str] = set()
         self._cells: dict[tuple[str, str, str], Cell] = {}
@@ -169,6 +174,9 @@ class AppState(QObject):
                 self.stopped, self.stopped_note = event.stopped, event.stopped_note
                 self.policy, self.operators = event.policy, list(event.operators)
                 self._mark("control")
+            case WorkProgressed(what=what, done=done, total=total):
+                self.work[what] = (done, total)
+                self._mark("work")
             case _:
                 pass
 
@@ -199,6 +207,7 @@ class AppState(QObject):
             ("devices", self.devices_changed),
             ("approvals", self.approvals_changed),
             ("journal", self.journal_changed),
+            ("work", self.work_changed),
         ):
             if part in dirty:
                 signal.emit()

@@ -41,6 +41,7 @@ from core.service.door_events import (
     JournalChanged,
     Missed,
     RunChanged,
+    WorkProgressed,
 )
 from core.service.door_models import (
     Bucket,
@@ -86,6 +87,7 @@ __all__ = [
     "Proof",
     "RunChanged",
     "VerifyReport",
+    "WorkProgressed",
 ]
 
 

@@ -70,6 +70,15 @@ class ControlChanged(Plain):
     operators: list[Operator]
 
 
+class WorkProgressed(Plain):
+    """How far long work of the service has come: `done` of `total` journal entries are looked at."""
+
+    event: Literal["work"] = "work"
+    what: Literal["verify", "try_policy"]
+    done: int
+    total: int
+
+
 class Missed(Plain):
     """This client was too slow: `count` events were dropped. Ask for `state` again."""
 
@@ -85,6 +94,7 @@ Event = Annotated[
     | CellChanged
     | JournalChanged
     | ControlChanged
+    | WorkProgressed
     | Missed,
     Field(discriminator="event"),
 ]

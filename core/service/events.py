@@ -21,6 +21,7 @@ from core.service.console import (
     JournalChanged,
     Missed,
     RunChanged,
+    WorkProgressed,
 )
 
 MAX_PENDING = 4096
@@ -41,6 +42,8 @@ def key_of(event: Event) -> Key:
             return ("approval", approval.id)
         case RunChanged(run=run):
             return ("run", run.id)
+        case WorkProgressed(what=what):
+            return ("work", what)
         case JournalChanged() | ControlChanged() | Missed():
             return (event.event,)
 

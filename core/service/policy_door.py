@@ -49,7 +49,12 @@ class PolicyDoor(DeviceDoor):
         file = parse_policy(text)
         await self._service.journal.settle()
         rows = max(0, min(limit, MOST_TRIAL_ROWS))
-        return await try_over_journal(self._service.journal, file, self._device_now, rows)
+        service, total = self._service, self._service.journal.state.entries
+
+        def progress(seq: int) -> None:
+            service.tell_work("try_policy", min(seq, total), total)
+
+        return await try_over_journal(service.journal, file, self._device_now, rows, progress)
 
     async def save_policy(self, text: str, digest: str) -> PolicyStatus:
         self._only_people("change the policy")

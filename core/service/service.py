@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from typing import Literal
 
 import structlog
 
@@ -47,6 +48,7 @@ from core.service.console import (
     PolicyStatus,
     RunChanged,
     VerifyReport,
+    WorkProgressed,
 )
 from core.service.events import EventHub
 from core.service.live_pictures import LivePictures
@@ -250,10 +252,19 @@ class Service:
 
     async def verify(self) -> VerifyReport:
         """Recompute the whole journal and remember what came of it."""
-        found = await self.journal.verify()
+        loop = asyncio.get_running_loop()
+
+        def progress(done: int, total: int) -> None:
+            loop.call_soon_threadsafe(self.tell_work, "verify", done, total)
+
+        found = await self.journal.verify(progress)
         self.verified = VerifyReport(**{**found.model_dump(), "problem": found.problem or ""})
         self._journal_changes.mark("journal")
         return self.verified
+
+    def tell_work(self, what: Literal["verify", "try_policy"], done: int, total: int) -> None:
+        """Tell every client how far long work has come, in entries."""
+        self.hub.publish(WorkProgressed(what=what, done=done, total=total))
 
     def verify_in_background(self) -> None:
         """Verify once, so that a window can say how the journal is without anybody asking."""

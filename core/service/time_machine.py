@@ -64,11 +64,16 @@ class _Tally:
 
 
 async def try_over_journal(
-    journal: Searchable, file: PolicyFile, device_of: Callable[[str], Device | None], limit: int
+    journal: Searchable,
+    file: PolicyFile,
+    device_of: Callable[[str], Device | None],
+    limit: int,
+    progress: Callable[[int], None] = lambda seq: None,
 ) -> Trial:
     """What `file` would have said of every command of the journal. It reads in pages and may be cancelled.
 
-    `device_of` gives the tags of devices whose old entries do not name them.
+    `device_of` gives the tags of devices whose old entries do not name them. `progress` is told after each
+    page up to which entry it has looked.
     """
     started = time.perf_counter()
     policy = _Edited(file)
@@ -82,6 +87,8 @@ async def try_over_journal(
                 # Whoever waits for the service meanwhile waits for a few milliseconds at most.
                 await asyncio.sleep(0)
         after = page.next_after
+        if page.entries:
+            progress(page.entries[-1].seq)
     for row in tally.changed_rows.values():
         tally.rows.append(row)
     return Trial(

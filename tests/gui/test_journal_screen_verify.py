@@ -13,7 +13,7 @@ from app.look.theme import Theme
 from app.main import Desk
 from app.screens.journal.screen import JournalScreen
 from core.errors import ServiceError
-from core.service.console import JournalChanged, VerifyReport
+from core.service.console import JournalChanged, VerifyReport, WorkProgressed
 from tests.fakes.console import FakeConsole
 from tests.fakes.journal import stamp
 from tests.fakes.story import story
@@ -47,6 +47,12 @@ def test_v_verifies_in_the_background_and_says_what_was_checked(theme: Theme, tm
         banner = screen.verify_banner
         assert banner.progress.isVisible()
         assert banner.progress.bar.share() is None
+        console.emit(WorkProgressed(what="verify", done=4_551, total=18_204))
+        await seen(lambda: banner.progress.bar.share() == 0.25)
+        assert banner.progress.words.text() == "Checked 4,551 of 18,204 entries…"
+        # What comes after the entries has no length that is known.
+        console.emit(WorkProgressed(what="verify", done=18_204, total=18_204))
+        await seen(lambda: banner.progress.bar.share() is None)
         held.set()
         await seen(lambda: not banner.running)
         await seen(lambda: banner.banner.kind == "ok" and " blob" in banner.banner.words())

@@ -17,6 +17,7 @@ from app.screens.settings.screen import SettingsScreen
 from app.screens.settings.time_machine_tab import against_words, trial_words
 from core.errors import BadInput
 from core.policy.checking import Trial
+from core.service.console import WorkProgressed
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -86,6 +87,10 @@ def test_a_run_over_the_journal_can_be_cancelled(theme: Theme, tmp_path: Path) -
         machine.run.click()
         assert machine.progress.isVisible()
         assert "18,204 entries" in machine.progress.words.text()
+        assert machine.progress.bar.share() is None
+        console.emit(WorkProgressed(what="try_policy", done=9_102, total=18_204))
+        await seen(lambda: machine.progress.bar.share() == 0.5)
+        assert machine.progress.words.text() == "Judged the commands of 9,102 of 18,204 entries"
         machine.progress.cancel.click()
         assert machine.against.text() == "The run was cancelled."
         assert machine.run.isVisible()

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 
 import psutil
@@ -14,6 +15,7 @@ import pytest
 
 from core.errors import BadInput, ErrorCode, JournalCorrupt, ServiceError
 from core.home import Home, HomeLock
+from core.service.console import WorkProgressed
 from core.service.remote import RemoteConsole
 from core.service.start import ensure_service, lock_owner, service_status, stop_service
 
@@ -35,6 +37,25 @@ async def test_it_is_started_when_there_is_none_and_found_when_there_is(home):
     assert (await second.state()).service_pid == first.welcome.pid
     await first.close()
     await second.close()
+
+
+async def test_long_work_tells_other_clients_too_how_far_it_has_come(home):
+    asks = await ensure_service(home, "window", ACTOR)
+    watches = await ensure_service(home, "window", ACTOR)
+    wanted = {"verify", "try_policy"}
+    async with asyncio.timeout(30), aclosing(watches.events()) as events:
+        assert (await asks.verify()).ok
+        run = await asks.call("this-computer", "get_system_info", {"info_type": "memory"})
+        await asks.wait_run(run.summary.id, 30)
+        assert (await asks.try_policy('profile = "observe"')).commands == 1
+        async for event in events:
+            if isinstance(event, WorkProgressed):
+                assert 0 < event.done <= event.total
+                wanted.discard(event.what)
+            if not wanted:
+                break
+    await asks.close()
+    await watches.close()
 
 
 async def test_several_that_start_at_once_end_with_one_service(home):

@@ -214,6 +214,15 @@ def a_large_policy() -> PolicyFile:
     return parse_policy("\n".join(rules) + ALLOW_SHELL)
 
 
+async def test_it_says_how_far_it_has_come_after_every_page():
+    commands = [command(number, tags=[]) for number in range(PAGE)]
+    entries = [one for each in commands for one in each]
+    told: list[int] = []
+    await try_over_journal(Pages(entries), parse_policy(ALLOW_SHELL), nobody, 0, told.append)
+    assert told == sorted(told)
+    assert told[0] < told[-1] == entries[-1].seq
+
+
 async def test_a_hundred_thousand_commands_are_tried_within_reason(hundred_thousand: list[Entry]):
     started = time.perf_counter()
     trial = await try_over_journal(Pages(hundred_thousand), a_large_policy(), nobody, 50)

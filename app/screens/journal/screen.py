@@ -100,6 +100,7 @@ class JournalScreen(Screen):
 
     def _connect(self, state: AppState) -> None:
         state.journal_changed.connect(self._journal_changed)
+        state.work_changed.connect(lambda: self.verify_banner.show_work(*state.work.get("verify", (0, 0))))
         state.devices_changed.connect(self._show_present)
         state.approvals_changed.connect(self._show_present)
         state.reset.connect(self._reread)

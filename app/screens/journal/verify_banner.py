@@ -82,6 +82,16 @@ class VerifyBanner(QWidget):
         self.banner.hide()
         self._advice_row.hide()
 
+    def show_work(self, done: int, total: int) -> None:
+        """It has come so far."""
+        if not self.running or total <= 0:
+            return
+        if done < total:
+            words = f"Checked {count_words(done)} of {count_words(total)} entries…"
+            self.progress.show_progress(done / total, words)
+        else:
+            self.progress.show_progress(None, "Checking that every query finds what is there, and the blobs…")
+
     def end(self, report: VerifyReport) -> None:
         """It ended."""
         self._report = report

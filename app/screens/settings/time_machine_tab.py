@@ -95,6 +95,7 @@ class TimeMachineTab(QWidget):
         self.details.rule_wanted.connect(self.rule_wanted)
         self.table.current_changed.connect(lambda key: self.details.show_row(self._rows.get(key)))
         self.table.opened.connect(self._open)
+        state.work_changed.connect(self._show_work)
         self._build()
         self._show()
 
@@ -167,6 +168,12 @@ class TimeMachineTab(QWidget):
             self._asked = None
             self._problem = "The run was cancelled."
             self._show()
+
+    def _show_work(self) -> None:
+        done, total = self._state.work.get("try_policy", (0, 0))
+        if self.running and total:
+            words = f"Judged the commands of {count_words(done)} of {plural(total, 'entry', 'entries')}"
+            self.progress.show_progress(done / total, words)
 
     def shown_keys(self) -> list[str]:
         """The rows as they are listed."""
