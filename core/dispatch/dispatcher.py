@@ -287,8 +287,7 @@ class Dispatcher:
         if channel is None:
             self._mint.revoke(permit)
             return not_sent(request, decision, gone_offline(request.device), 0.0)
-        glimpse = prepared.order.glimpse
-        if not glimpse:
+        if not prepared.order.glimpse:
             # A device that is merely looked at is not busy, nor shown as such every other second.
             self._devices.began(request.device, request.call_id, request.tool_name)
         self._running[request.call_id] = channel
@@ -307,7 +306,7 @@ class Dispatcher:
             self._mint.revoke(permit)
             self._running.pop(request.call_id, None)
             if result is not None:
-                self._devices.ended(request.device, request.call_id, result, glimpse)
+                self._devices.ended(request.device, request.call_id, result, prepared.order.glimpse)
         return result
 
     async def _observe(
