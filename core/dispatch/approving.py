@@ -10,13 +10,14 @@ from typing import Any, Protocol
 
 from core.audit.entries import Kind
 from core.dispatch.entries import entry_of
-from core.dispatch.order import OnStage, Prepared, Recorder, Stage
+from core.dispatch.order import OnStage, Order, Prepared, Recorder, Stage
 from core.errors import ErrorCode, QuarterdeckError, Refused
 from core.ids import new_id
 from core.policy.approvals import ApprovalQueue
 from core.policy.grants import GrantBook
-from core.policy.models import Answer, Approval, ApprovalState, Decision, Profile
+from core.policy.models import Answer, Approval, ApprovalState, Decision, Profile, Reason
 from core.policy.waiting import Answered
+from core.quick import changed
 from core.statements import check_time
 
 MOST_EDITS = 50
@@ -124,6 +125,23 @@ class Approving:
             raise Refused(f"Grant {decision.grant} does not hold any more.", ErrorCode.APPROVAL_INVALID)
         body = {"grant": decision.grant, "digest": prepared.request.digest}
         prepared.held.append(entry_of(prepared.order, Kind.GRANT_USED, body, "policy"))
+
+
+def as_ordered(order: Order, tool_type: str, decision: Decision) -> Decision:
+    """The decision as it holds for this order, of which the policy does not know everything."""
+    if order.evidence_for and decision.answer is Answer.ASK and tool_type != "action":
+        # The command that it is for was allowed, and with it what its rules want to be seen.
+        reason = Reason(text="A picture for a command that was allowed", origin=order.evidence_for)
+        return changed(decision, answer=Answer.ALLOW, reasons=[reason, *decision.reasons])
+    if order.edited_from and decision.answer is Answer.ALLOW:
+        # Whoever edits a request means to approve what came of it, not to let it go by itself.
+        reason = Reason(text="An operator changed the arguments", origin=order.edited_from)
+        return changed(decision, answer=Answer.ASK, reasons=[reason, *decision.reasons], grant="")
+    if order.glimpse and decision.grant:
+        # Twenty a minute would use it up, and nobody granted it for that.
+        reason = Reason(text="A live picture uses up no grant", origin=decision.grant)
+        return changed(decision, answer=Answer.ASK, reasons=[reason, *decision.reasons], grant="")
+    return decision
 
 
 def check_still_allowed(now: Decision, then: Decision, approval: Approval | None, problem: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from core.aip.extras import FEATURE_BINARY
 from core.aip.messages import Result
 from core.audit.entries import Kind, NewEntry
-from core.dispatch.approving import MOST_EDITS, Approving, Edited, check_still_allowed
+from core.dispatch.approving import MOST_EDITS, Approving, Edited, as_ordered, check_still_allowed
 from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.entries import (
     decided_entry,
@@ -39,7 +39,7 @@ from core.dispatch.preparing import bind, check_bound, gone_offline
 from core.dispatch.secrets import Masker, fault_words
 from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.policy.approvals import ApprovalQueue
-from core.policy.models import Answer, Approval, Decision, Reason
+from core.policy.models import Approval, Decision
 from core.policy.policy import Asked, Explanation, Policy
 from core.schema_forms.validate import validate_arguments
 from core.tasks import TaskGroupOwner
@@ -210,18 +210,7 @@ class Dispatcher:
     # Stage 4
     def _decide(self, prepared: Prepared) -> Decision:
         decision = self._policy.decide(self._asked(prepared), refreshed=True)
-        order = prepared.order
-        if order.evidence_for and decision.answer is Answer.ASK and prepared.tool.tool_type != "action":
-            # The command that it is for was allowed, and with it what its rules want to be seen.
-            reason = Reason(text="A picture for a command that was allowed", origin=order.evidence_for)
-            told = {"answer": Answer.ALLOW, "reasons": [reason, *decision.reasons]}
-            return decision.model_copy(update=told)
-        if prepared.order.edited_from and decision.answer is Answer.ALLOW:
-            # Whoever edits a request means to approve what came of it, not to let it go by itself.
-            reason = Reason(text="An operator changed the arguments", origin=prepared.order.edited_from)
-            told = {"answer": Answer.ASK, "reasons": [reason, *decision.reasons], "grant": ""}
-            return decision.model_copy(update=told)
-        return decision
+        return as_ordered(prepared.order, prepared.tool.tool_type, decision)
 
     def _asked(self, prepared: Prepared) -> Asked:
         return Asked(

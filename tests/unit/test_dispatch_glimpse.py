@@ -6,6 +6,7 @@ import asyncio
 import base64
 import io
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from core.aip.messages import Command
 from core.dispatch.models import CommandResult
 from core.dispatch.order import Order
 from core.errors import ErrorCode
-from core.fleet.models import Health
+from core.fleet.models import Health, Risk
 from core.home import Home
+from core.policy.grants import GrantTerms, exact_arguments
 from core.policy.operator_keys import statement_for
 from core.service.remembering import remembered_devices
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
@@ -155,3 +157,30 @@ async def test_a_device_that_is_looked_at_is_not_called_busy(rig: Rig, screen: S
     seen.set()
     await looking
     assert (device.health, device.doing) == (Health.ONLINE, "")
+
+
+async def test_a_live_wall_uses_up_no_grant_that_was_given_for_pictures(rig: Rig) -> None:
+    rig.home.policy.write_text(
+        '[[contract]]\ntool = "screenshot"\nrisk = "medium"\nwhy = "Screens here show what is private."\n'
+    )
+    tool = next(one for one in rig.fleet.tools(DEVICE) if one.tool_name == "screenshot")
+    terms = GrantTerms(
+        id="g-pictures",
+        approval="a-1",
+        author="anna",
+        devices=[DEVICE],
+        tool_key=tool.tool_key,
+        contract=tool.contract.digest,
+        actors=["operator:anna"],
+        arguments=exact_arguments({"max_width": 80}),
+        risk=Risk.MEDIUM,
+        uses=1,
+        expires=(datetime.now(UTC) + timedelta(hours=1)).isoformat(),
+    )
+    rig.policy.grants.add(terms)
+    refused = await glimpse(rig)
+    assert refused.error is not None
+    assert rig.policy.grants.get("g-pictures").used == 0
+    # What it was given for still goes.
+    assert (await rig.call("screenshot", max_width=80)).error is None
+    assert rig.policy.grants.get("g-pictures").used == 1
