@@ -4,9 +4,10 @@
         with one:
             table.grab()
 
-takes one to five tries and fails when none of them kept to half a second of the reference machine. Right
-before and right after what is measured, on the same clock and about as long, a fixed piece of work runs, the
-yardstick: as many times longer as it takes than on the reference machine, so much longer may the rest take.
+takes one to five tries and fails when none of them kept to half a second of the reference machine. A try that
+took longer is held against the pace of this machine: right beside what was measured, on the same clock and
+about as long, a fixed piece of work runs, the yardstick. As many times longer as that takes than on the
+reference machine, so much longer may the rest take.
 
 The reference, `REFERENCE_S`, is the least the yardstick was ever seen to take on the machine these bounds
 were set on (two virtual processors of an AMD EPYC server, CPython 3.11) in a quiet moment. A quicker machine
@@ -73,19 +74,21 @@ def _ratio(spent: float, times: int) -> float:
 
 
 class Try:
-    """One measurement, between two walks along the yardstick.
+    """One measurement against a bound of `limit_s` seconds of the reference machine.
 
-    `seconds` and `slowness` hold after the `with` block. A block that measures by itself, such as the worst
-    of many steps, sets `seconds` in it.
+    `seconds` and `kept` hold after the `with` block. A block that measures by itself, such as the worst of
+    many steps, sets `seconds` in it. What keeps to the bound as it stands needs no yardstick, and walks none.
     """
 
-    def __init__(self, clock: Clock = time.perf_counter) -> None:
+    def __init__(self, limit_s: float, clock: Clock = time.perf_counter, again: bool = False) -> None:
         self.seconds: float | None = None
         self.slowness = 1.0
+        self._limit_s = limit_s
         self._clock = clock
+        self._again = again
 
     def __enter__(self) -> Self:
-        self._before = _walk(self._clock, _SHORTEST_S)
+        self._before = _walk(self._clock, _SHORTEST_S) if self._again else (0.0, 0)
         self._began = self._clock()
         return self
 
@@ -95,14 +98,16 @@ class Try:
         took = self._clock() - self._began
         if error is not None:
             return
-        spent, times = _walk(self._clock, min(_LONGEST_S, max(_SHORTEST_S, took)))
         self.seconds = took if self.seconds is None else self.seconds
-        self.slowness = _ratio(self._before[0] + spent, self._before[1] + times)
+        if not self.kept:
+            spent, times = _walk(self._clock, min(_LONGEST_S, max(_SHORTEST_S, took)))
+            self.slowness = _ratio(self._before[0] + spent, self._before[1] + times)
 
-    def kept(self, limit_s: float) -> bool:
-        """Whether it took less than `limit_s` seconds of the reference machine."""
+    @property
+    def kept(self) -> bool:
+        """Whether it took less than the bound, at the pace of this machine."""
         assert self.seconds is not None, "nothing was measured: `with` was not entered"
-        return self.seconds < limit_s * self.slowness
+        return self.seconds < self._limit_s * self.slowness
 
     def __repr__(self) -> str:
         return f"{(self.seconds or 0) * 1000:.1f} ms on a machine {self.slowness:.2f} times as slow"
@@ -116,9 +121,9 @@ def within(limit_s: float, *, tries: int = TRIES, clock: Clock = time.perf_count
     """
     seen: list[Try] = []
     while len(seen) < tries:
-        one = Try(clock)
+        one = Try(limit_s, clock, again=bool(seen))
         yield one
-        if one.kept(limit_s):
+        if one.kept:
             return
         seen.append(one)
     raise AssertionError(f"more than {limit_s * 1000:.0f} ms: {seen}")

@@ -197,7 +197,7 @@ def test_a_running_cell_turns_while_it_is_in_sight(theme: Theme, qtbot: QtBot) -
     pulse = pulse_of(table)
     qtbot.waitUntil(lambda: pulse.running)
     table.show_rows([Row("1", ("confirmed",))])
-    qtbot.waitUntil(lambda: not pulse.running, timeout=2000)
+    qtbot.waitUntil(lambda: not pulse.running, timeout=20_000)
 
 
 def test_a_reset_keeps_the_current_row(table: DataTable) -> None:

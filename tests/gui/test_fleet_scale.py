@@ -114,14 +114,14 @@ def test_a_large_fleet_is_shown_at_most_four_times_a_second_and_the_wall_twice(
         for wall, most in ((False, 4), (True, 2)):
             fleet.show_as(wall)
             shown: list[float] = []
-            fleet.listing.due.connect(lambda shown=shown: shown.append(time.monotonic()))
-            began = time.monotonic()
+            # Its own note of when: by the time a slot runs, a neighbour may have had the processor.
+            fleet.listing.filled.connect(lambda shown=shown: shown.append(fleet.listing._shown_at))
             number = 0
-            while len(shown) < 3:
-                number += 1
-                console.change_device(name, round_trip_ms=float(number))
-                await asyncio.sleep(0.01)
-                assert time.monotonic() - began < 5
+            async with asyncio.timeout(20):
+                while len(shown) < 3:
+                    number += 1
+                    console.change_device(name, round_trip_ms=float(number))
+                    await asyncio.sleep(0.01)
             assert shown[2] - shown[0] >= 2 / most - 0.05
 
     play(theme, tmp_path, console, scenario)

@@ -306,7 +306,7 @@ def test_going_through_rows_quickly_asks_for_the_last_proof_only(theme: Theme, t
             QTest.keyClick(screen.table, Qt.Key.Key_Down)
         await seen(lambda: screen.pane.entry.seq == 18_192)
         await seen(lambda: console.asked.count("proof") > before)
-        await asyncio.wait_for(asyncio.shield(screen.pane.proof._ask), 5)
+        await asyncio.wait_for(asyncio.shield(screen.pane.proof._ask), 20)
         assert console.asked.count("proof") == before + 1
 
     play(theme, tmp_path, console, scenario)

@@ -84,7 +84,7 @@ def test_an_error_in_main_still_ends_the_loop_and_its_tasks(theme: Theme, qapp: 
             cancelled.append(True)
 
     async def main() -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             child = asyncio.get_running_loop().create_task(forever())
             await asyncio.sleep(0)
             assert not child.done()

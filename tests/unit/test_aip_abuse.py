@@ -92,7 +92,7 @@ async def still_works_as(name: str, house: House, socket: ClientConnection, link
 
 
 async def refused(house: House, said: str) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while True:
             reason, peer = await house.refused.get()
             if said in reason:

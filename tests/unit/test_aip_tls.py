@@ -89,5 +89,5 @@ async def test_the_pin_is_checked_within_the_handshake(right: bool, tmp_path: Pa
         _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=pinned_client_context(pin))
         writer.write(b"token")
         writer.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             assert await received.get() == b"token"

@@ -70,7 +70,7 @@ async def test_a_noted_entry_is_in_the_spool_before_note_returns_and_in_the_jour
     journal.subscribe(lambda entries: committed.set())
     journal.note(new("seen at once"))
     assert b"seen at once" in (journal.folder / "journal.spool").read_bytes()
-    await asyncio.wait_for(committed.wait(), 5)
+    await asyncio.wait_for(committed.wait(), 20)
     assert texts(await everything(journal)) == ["seen at once"]
 
 

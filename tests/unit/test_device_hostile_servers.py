@@ -21,7 +21,9 @@ from core.device.mcp.server import Bounds, HostedServer
 from core.device.mcp.state import State, Timing
 from core.device.tool import OBSERVES, Tool, ToolCall, Unavailable
 from core.errors import BadInput, DeviceError
+from core.schema_forms.patterns import safe_pattern
 from core.tasks import TaskGroupOwner
+from tests.fakes.pace import within
 
 _SOON_S = 5.0
 _COSTLY = {"type": "string", "pattern": "^(a|a|aa)+$"}
@@ -102,15 +104,16 @@ def test_no_schema_of_a_server_keeps_this_device_busy_for_ever(schema: dict[str,
     async def run(call: ToolCall) -> None:
         return
 
-    began = time.monotonic()
-    guard = Guard(DeviceConfig())
-    tool = Tool("search", "Search", "action", "", schema, {}, OBSERVES, run, namespace="web")
-    with contextlib.suppress(BadInput):
-        guard.check(tool, value)
-    definition = _listing("search", outputSchema=schema).tools[0]
-    with contextlib.suppress(DeviceError):
-        definition.check_result({"structuredContent": value})
-    assert time.monotonic() - began < _SOON_S
+    for one in within(_SOON_S, tries=3):
+        safe_pattern.cache_clear()
+        with one:
+            guard = Guard(DeviceConfig())
+            tool = Tool("search", "Search", "action", "", schema, {}, OBSERVES, run, namespace="web")
+            with contextlib.suppress(BadInput):
+                guard.check(tool, value)
+            definition = _listing("search", outputSchema=schema).tools[0]
+            with contextlib.suppress(DeviceError):
+                definition.check_result({"structuredContent": value})
 
 
 def test_a_hosted_tools_arguments_are_still_held_against_its_schema(tmp_path: Path):

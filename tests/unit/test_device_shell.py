@@ -26,6 +26,7 @@ from core.device.guard import Guard
 from core.device.warden_process import Warden
 from core.errors import BadInput
 from core.tasks import TaskGroupOwner
+from tests.fakes.pace import slowness
 
 
 @pytest.fixture
@@ -51,9 +52,9 @@ async def line_of(fifo: Path) -> str:
 
 
 async def is_gone(pid: int) -> None:
-    """Wait until a process has ended; fails after five seconds."""
+    """Wait until a process has ended; fails after twenty seconds."""
     try:
-        await asyncio.to_thread(psutil.Process(pid).wait, 5)
+        await asyncio.to_thread(psutil.Process(pid).wait, 20)
     except psutil.NoSuchProcess:
         return
 
@@ -92,7 +93,7 @@ async def test_a_time_out_kills_the_whole_process_group(router: Router, tmp_path
     pids = tmp_path / "pids"
     # One child of the shell, and one that ignores the polite signal.
     line = f"sleep 60 & echo $! >> {pids}; (trap '' TERM; echo $BASHPID >> {pids}; sleep 60) & wait"
-    result = await router.run(command(tool, f"echo begun; {line}", timeout=0.5), 30)
+    result = await router.run(command(tool, f"echo begun; {line}", timeout=0.5 * slowness()), 30)
     assert result.result["exit_code"] == 124
     assert result.result["stdout"] == "begun\n"
     if tool == "EXEC_CLI":
@@ -288,7 +289,7 @@ async def test_who_left_the_group_and_the_session_is_killed_with_the_rest(
     escape = (
         f"setsid sh -c 'echo $$ >> {pids}; (setsid sh -c \"echo \\$\\$ >> {pids}; sleep 61\" &) ; sleep 61' &"
     )
-    result = await shell(router, f"{escape} sleep 61", timeout=1)
+    result = await shell(router, f"{escape} sleep 61", timeout=1 * slowness())
     assert (result.error or "").startswith("timeout: ")
     left = pids.read_text().split()
     assert len(left) == 2

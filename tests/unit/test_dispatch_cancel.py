@@ -32,7 +32,7 @@ class Wish:
 
 
 async def approve_next(rig: Rig) -> None:
-    approval = await asyncio.wait_for(rig.asked.get(), 5)
+    approval = await asyncio.wait_for(rig.asked.get(), 20)
     await rig.approvals.decide(rig.key.sign(statement_for(approval, "approve", rig.key.name, "")))
 
 

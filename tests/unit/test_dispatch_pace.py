@@ -54,7 +54,7 @@ async def test_what_changes_while_a_slice_is_reported_is_reported_again():
 
     coalescer: Coalescer[str] = Coalescer(report)
     coalescer.mark("a")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await again.wait()
     assert told == ["a", "a"]
     coalescer.close()

@@ -22,6 +22,7 @@ from core.fleet.models import Health
 from core.home import Home
 from core.policy.models import Profile
 from core.policy.operator_keys import statement_for
+from tests.fakes.pace import slowness
 from tests.fakes.rig import DEVICE, TEXT, USUAL_TOOLS, Rig, open_rig, tool_info
 
 SMALL_PNG = base64.b64encode(
@@ -334,7 +335,7 @@ async def test_only_listed_pairs_of_verdict_and_basis_can_be_made(home: Home):
 
 async def _prepared(rig: Rig):
     task = rig.start("shell_execute", command="true")
-    approval = await asyncio.wait_for(rig.asked.get(), 5)
+    approval = await asyncio.wait_for(rig.asked.get(), 20)
     rig.approvals.withdraw("enough")
     await task
     return approval
@@ -400,7 +401,7 @@ async def test_secrets_reach_neither_the_card_nor_any_file_of_the_home(home: Hom
     )
     async with open_rig(home, [login]) as rig:
         task = rig.start("login", user="anna", word=secret, more={"x": secret}, api_key=secret)
-        approval = await asyncio.wait_for(rig.asked.get(), 5)
+        approval = await asyncio.wait_for(rig.asked.get(), 20)
         assert secret not in approval.model_dump_json()
         assert approval.request.parameters["user"] == "anna"
         await rig.approvals.decide(_signed(rig, approval))
@@ -423,7 +424,7 @@ def _signed(rig: Rig, approval):
 async def test_stopping_withdraws_what_waits_and_lets_nothing_leave_until_resumed(home: Home):
     async with open_rig(home) as rig:
         waiting = rig.start("shell_execute", command="true")
-        await asyncio.wait_for(rig.asked.get(), 5)
+        await asyncio.wait_for(rig.asked.get(), 20)
         rig.dispatcher.stop("Stopped by anna.")
         rig.approvals.withdraw("Stopped by anna.")
         assert (await waiting).error.code is ErrorCode.STOPPED
@@ -473,7 +474,7 @@ async def test_a_signature_that_ran_out_before_the_last_approver_came_sends_noth
         order = Order(DEVICE, "write_file", {"file_path": "/tmp/x", "content": "y"}, "agent:claude")
         call = rig.tasks.spawn("call write_file", rig.dispatcher.dispatch(order))
         waiting = await asyncio.wait_for(rig.asked.get(), 10)
-        short = statement_for(waiting, "approve", "anna", valid_s=0.3)
+        short = statement_for(waiting, "approve", "anna", valid_s=0.5 * slowness())
         await rig.approvals.decide(rig.key.sign(short))
         # Nothing but the time itself is waited for.
         await asyncio.sleep(

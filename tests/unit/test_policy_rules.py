@@ -20,6 +20,7 @@ from core.policy.policy import Policy, checked_policy
 from core.policy.policy_file import parse_policy
 from core.policy.rule_book import RuleBook
 from core.policy.rules import Rule, TimeWindow
+from tests.fakes.pace import within
 from tests.fakes.policy_calls import MONDAY_NOON, a_device, a_question, a_tool, judged
 
 NO_ETC = """
@@ -278,10 +279,10 @@ def test_a_policy_that_was_taken_away_denies_nothing_any_more(tmp_path: Path):
 def test_a_catastrophic_pattern_is_decided_in_bounded_time_and_in_doubt_against_the_call():
     held = Constraint(pattern="^(a+)+$")
     text = "a" * 20_000 + "b"
-    started = time.perf_counter()
-    assert held.permits(text) is False
-    held.forbids(text)
-    assert time.perf_counter() - started < 2.0
+    for one in within(2.0):
+        with one:
+            assert held.permits(text) is False
+            held.forbids(text)
 
 
 def test_near_misses_name_the_one_thing_that_did_not_hold():
@@ -318,8 +319,9 @@ def test_ten_thousand_rules_are_asked_in_less_than_a_millisecond():
         ),
     ):
         book.speaking(question)
-        best = min(_timed(lambda question=question: book.speaking(question)) for _ in range(20))
-        assert best < 0.001
+        for one in within(0.001):
+            with one:
+                one.seconds = min(_timed(lambda asked=question: book.speaking(asked)) for _ in range(20))
 
 
 def _timed(work: Any) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from core.policy.shell_words import system_folder
 from core.policy.summaries import size_words
 from core.policy.words import findings_of, summary_of, undo_words
 from core.text import escape_hidden, hidden_characters, shorten_middle
+from tests.fakes.pace import within
 
 
 def a_tool(name: str = "shell_execute", effect: Effect = Effect.CHANGE, reversible: bool = False) -> Tool:
@@ -257,17 +257,17 @@ def test_a_missing_or_wrong_shell_line_is_a_finding() -> None:
     ["a " * 524_288, "!`>" * 349_525, "((" * 524_288, "\u200b" * 1_048_576, "a|" * 5_000, "x" * 1_048_576],
 )
 def test_a_hostile_megabyte_is_judged_high_in_bounded_time(line: str) -> None:
-    before = time.perf_counter()
-    found = findings_of(a_tool(), {"command": line})
-    assert time.perf_counter() - before < 3
+    for one in within(3):
+        with one:
+            found = findings_of(a_tool(), {"command": line})
     assert max(one.risk.rank for one in found) == Risk.HIGH.rank
 
 
 def test_tangled_lines_within_the_limits_stay_quick() -> None:
     for piece in ("!`>", "`>~", "*))|", "|1))", ">fi `", "<<A ", "$(", "a|"):
-        before = time.perf_counter()
-        judge_line(piece * (1000 // len(piece)), "command")
-        assert time.perf_counter() - before < 2, piece
+        for one in within(2):
+            with one:
+                judge_line(piece * (1000 // len(piece)), "command")
 
 
 def test_characters_outside_ascii_do_not_crash_the_parser() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, SafePattern, safe_pattern
 from core.schema_forms.validate import errors_for, validate_arguments, validator_for
+from tests.fakes.pace import within
 
 SHELL: dict[str, Any] = {
     "type": "object",
@@ -87,32 +88,34 @@ def test_a_remote_reference_is_never_fetched(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_a_catastrophic_pattern_ends_in_time(pattern: str, text: str) -> None:
-    started = time.perf_counter()
-    errors = errors_for({"properties": {"v": {"pattern": pattern}}}, {"v": text})
-    assert time.perf_counter() - started < 2.0
+    for one in within(2.0):
+        safe_pattern.cache_clear()
+        with one:
+            errors = errors_for({"properties": {"v": {"pattern": pattern}}}, {"v": text})
     assert len(errors) == 1
 
 
 def test_a_catastrophic_property_name_pattern_ends_in_time() -> None:
-    started = time.perf_counter()
     schema = {"patternProperties": {"^(a+)+$": {"type": "string"}}, "additionalProperties": False}
-    assert errors_for(schema, {"a" * 20_000 + "!": 1})
-    assert time.perf_counter() - started < 2.0
+    for one in within(2.0):
+        safe_pattern.cache_clear()
+        with one:
+            assert errors_for(schema, {"a" * 20_000 + "!": 1})
 
 
 def test_references_that_double_end_in_time() -> None:
     doubling = {f"a{at}": {"allOf": [{"$ref": f"#/$defs/a{at + 1}"}] * 2} for at in range(40)}
-    started = time.perf_counter()
-    (error,) = errors_for({"$defs": {**doubling, "a40": {}}, "$ref": "#/$defs/a0"}, {})
-    assert "nested too deeply" in error.message
-    assert time.perf_counter() - started < 3.0
+    for one in within(3.0):
+        with one:
+            (error,) = errors_for({"$defs": {**doubling, "a40": {}}, "$ref": "#/$defs/a0"}, {})
+        assert "nested too deeply" in error.message
 
 
 def test_unique_items_of_a_long_list_of_objects_are_checked_in_time() -> None:
-    started = time.perf_counter()
     schema = {"properties": {"l": {"uniqueItems": True}}}
-    assert not errors_for(schema, {"l": [{"i": at} for at in range(20_000)]})
-    assert time.perf_counter() - started < 2.0
+    for one in within(2.0):
+        with one:
+            assert not errors_for(schema, {"l": [{"i": at} for at in range(20_000)]})
     assert errors_for(schema, {"l": [{"i": 1}, {"i": 1.0}]})
     assert not errors_for(schema, {"l": [1, True, "1", None]})
 
@@ -189,9 +192,10 @@ def test_a_deeply_nested_argument_is_an_error_not_a_crash() -> None:
 
 def test_one_small_object_is_checked_in_fifty_microseconds() -> None:
     value = {"command": "ls", "timeout": 30, "mode": "append"}
-    best = min(_once(value) for _ in range(2_000))
-    # The best of many: the machine may be shared with other work.
-    assert best < 50e-6
+    for one in within(50e-6):
+        with one:
+            # The best of many: the machine may be shared with other work.
+            one.seconds = min(_once(value) for _ in range(2_000))
 
 
 def _once(value: Any) -> float:

@@ -44,7 +44,7 @@ async def server(home: Home, host: MemoryHost) -> AsyncIterator[ControlServer]:
 
 
 async def test_nobody_attached_and_nothing_running_ends_it_after_the_grace(host, server):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await until_not_needed(host, server, GRACE)
 
 
@@ -71,7 +71,7 @@ async def test_it_stays_while_something_runs_and_notices_the_end_of_it(host, ser
 @pytest.mark.parametrize("stay", [True, False])
 async def test_it_ends_when_it_is_told_to(host, server, stay):
     signalled = asyncio.Event()
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         ending = group.create_task(until_told_or_not_needed(host, server, signalled, stay, grace=60))
         host.on_shutdown_asked.set()
     assert ending.result() == "a client asked for it"

@@ -109,7 +109,7 @@ class TestCalls:
         assert await console.state() == await local.state()
         run = await console.start_run(BATCH, expected_devices=["this-computer"])
         assert run == host.all_runs[run.summary.id]
-        assert await console.wait_run(run.summary.id, timeout=1) == run
+        assert await console.wait_run(run.summary.id, timeout=20) == run
         assert await console.proof(7) == await local.proof(7)
         assert await console.resume() is None
         await console.save_batch("mine", BATCH)
@@ -442,7 +442,7 @@ class TestEvents:
         console = await attach()
         stream = console.events()
         run = await console.call("this-computer", "echo", {})
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             event = await anext(stream)
         assert isinstance(event, RunChanged)
         assert event.run.id == run.summary.id
@@ -465,7 +465,7 @@ class TestEvents:
         await console.state()
         del stream
         await console.call("this-computer", "echo", {})
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while len(host.hub):
                 await console.state()
 
@@ -505,7 +505,7 @@ class TestEvents:
         missed = Missed.model_validate(next(event for event in seen if event["event"] == "missed"))
         assert missed.count > 190_000
         await stuck.send('{"id": 8, "method": "state"}')
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while from_json(await stuck.recv()).get("id") != 8:
                 pass
         await stuck.close()

@@ -140,7 +140,7 @@ async def test_told_to_stop_it_stops_and_nothing_is_left_to_stop(home):
     assert await stop_service(home, cancel_work=False) == "The service has ended."
     # Whoever started it has collected its end too: it is not even a zombie.
     assert not psutil.pid_exists(console.welcome.pid)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await console.closed.wait()
     assert not (await service_status(home)).running
     assert await stop_service(home, cancel_work=False) == "No service was running."
