@@ -51,7 +51,7 @@ class Offers:
         Raises:
             QuarterdeckError: they cannot be listed or are nonsense, or cannot be recorded.
         """
-        infos = await self._listed(name, channel)
+        infos = await self._listed(name, channel, ours)
         digests = {key: digest_of(definition_of(info)) for key, info in infos.items()}
         pinned = {key: self._pins.get(name, key) for key in infos}
         fresh = {key: digest for key, digest in digests.items() if pinned[key] is None}
@@ -119,7 +119,7 @@ class Offers:
         override = self._overrides().of(name, info.tool_name, info.namespace)
         return tool_of(name, info, changed=changed, definition=digest, ours=ours, override=override)
 
-    async def _listed(self, name: str, channel: BasicCommandDispatcher) -> dict[str, ToolInfo]:
+    async def _listed(self, name: str, channel: BasicCommandDispatcher, ours: bool) -> dict[str, ToolInfo]:
         call_id = new_id()
         # The listing reaches the device too, so the journal has it, although no contract can exist yet.
         self._journal.note(_listing(Kind.COMMAND_SENT, name, call_id, {}))
@@ -135,14 +135,30 @@ class Offers:
                 update={"status": "success", "verdict": "confirmed", "duration_ms": round(took, 3)}
             )
         )
-        by_key: dict[str, ToolInfo] = {}
-        names: set[str] = set()
-        for info in infos:
-            if info.tool_key in by_key or info.tool_name in names:
-                raise DeviceError(f"{name} lists the tool {info.tool_name} twice.", ErrorCode.PROTOCOL_ERROR)
-            by_key[info.tool_key] = info
-            names.add(info.tool_name)
-        return by_key
+        return _distinct(name, infos, ours)
+
+
+def _distinct(device: str, infos: list[ToolInfo], ours: bool) -> dict[str, ToolInfo]:
+    """The tools by key, each name once.
+
+    A stock client whose configuration has one MCP server collect data and act (as its HardwareAgent's has)
+    lists each tool under both types. It is one tool, and one that acts may not pass for one that reads.
+    """
+    by_key: dict[str, ToolInfo] = {}
+    names: dict[str, ToolInfo] = {}
+    for info in infos:
+        twin = names.get(info.tool_name)
+        if twin is not None and (ours or twin.tool_type == info.tool_type):
+            raise DeviceError(f"{device} lists the tool {info.tool_name} twice.", ErrorCode.PROTOCOL_ERROR)
+        if info.tool_key in by_key:
+            raise DeviceError(f"{device} lists the key {info.tool_key} twice.", ErrorCode.PROTOCOL_ERROR)
+        if twin is not None:
+            if twin.tool_type == "action":
+                continue
+            del by_key[twin.tool_key]
+        by_key[info.tool_key] = info
+        names[info.tool_name] = info
+    return by_key
 
 
 def _pinned(kind: Kind, device: str, digests: dict[str, str]) -> NewEntry:

@@ -188,6 +188,29 @@ class TestStockClients:
         async with scripted(url, token, "lab-1", ["LinuxAgent"]):
             assert (await device_when(console, "device.agent")).agent == "LinuxAgent"
 
+    @pytest.mark.parametrize("listed_first", ["action", "data_collection"])
+    async def test_a_tool_that_it_lists_under_both_types_is_one_that_acts(self, console, listed_first):
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1") as device:
+            types = sorted(["action", "data_collection"], reverse=listed_first != "action")
+            device.tools = [tool("poke", tool_type=one) for one in types]
+            await stands(console, "lab-1", Health.ONLINE)
+            [found] = await console.tools("lab-1")
+            assert (found.tool_key, found.tool_type) == ("action::poke", "action")
+
+    @pytest.mark.parametrize("metadata", [{}, {"features": FEATURES}])
+    async def test_the_same_tool_twice_under_one_type_is_nonsense(self, console, metadata):
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1", **metadata) as device:
+            device.tools = [tool("poke"), {**tool("poke"), "tool_key": "action::other"}]
+            await stands(console, "lab-1", Health.OFFLINE, reason="lists the tool poke twice")
+
+    async def test_our_own_client_lists_no_tool_under_two_types(self, console):
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1", features=FEATURES) as device:
+            device.tools = [tool("poke"), tool("poke", tool_type="data_collection")]
+            await stands(console, "lab-1", Health.OFFLINE, reason="lists the tool poke twice")
+
     async def test_another_agent_is_addressed_as_soon_as_it_is_set(self, console):
         url, token = await pair(console)
         async with scripted(url, token, "lab-1", ["LinuxAgent", "MobileAgent"]) as device:
