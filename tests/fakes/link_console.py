@@ -15,11 +15,12 @@ from websockets.asyncio.connection import Connection
 from websockets.asyncio.server import ServerConnection, serve
 
 from core.aip.extras import FEATURES, Terms, Welcome
-from core.aip.messages import FrameStatus, ServerMessage, now_stamp
+from core.aip.messages import FrameStatus, ServerMessage
 from core.device.client import DeviceClient, Timing
 from core.device.config import DeviceConfig
 from core.device.router import Router
 from core.device.tool import Contract, Tool, ToolCall, object_schema
+from core.ids import now_stamp
 from core.tasks import TaskGroupOwner
 
 QUICK = Timing(register=5.0, heartbeat=30.0, ping=5.0, probe=0.3, back_off=(0.01, 0.05))

@@ -194,6 +194,14 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
     ).stdout.split()
     wire = ("core.aip", "core.device")
     # What both ends share: small, without a window, a policy or a journal in it.
-    shared = {"core.canonical", "core.errors", "core.machine", "core.quick", "core.statements", "core.tasks"}
+    shared = {
+        "core.canonical",
+        "core.errors",
+        "core.ids",
+        "core.machine",
+        "core.quick",
+        "core.statements",
+        "core.tasks",
+    }
     assert [name for name in loaded if not name.startswith(wire) and name not in shared] == []
     assert "core.aip.console_end" not in loaded
