@@ -16,12 +16,18 @@ from core.fleet.models import Health
 from core.home import Home
 from core.service.console import CellChanged, Console, DeviceChanged, Missed, RunChanged
 from core.service.service import Service
+from tests.fakes.pace import slowness
 from tests.fakes.swarm import ACTION, OBSERVATION, SwarmProcess, name_of, pair_swarm, swarm_process
 
 COUNT = 200
 PATIENCE = 60.0
 LOOK = Step(id="look", tool=OBSERVATION, parameters={"info_type": "memory"})
-WRITE = Step(id="write", tool=ACTION, parameters={"file_path": "/tmp/nothing", "content": "x"}, timeout=1.0)
+
+
+def a_write(timeout_s: float) -> Step:
+    return Step(
+        id="write", tool=ACTION, parameters={"file_path": "/tmp/nothing", "content": "x"}, timeout=timeout_s
+    )
 
 
 @asynccontextmanager
@@ -84,7 +90,9 @@ async def test_silent_and_vanishing_devices_are_unknown_and_keep_nobody_else_wai
 ):
     async with swarm(home, tmp_path, "--features", "cancel", "--silent", "5", "--drop", "5") as (service, _):
         console = service.console("operator:anna")
-        run = await run_over_all(console, WRITE)
+        # The silent ones let it pass; those that answer need to be within it, on a busy machine too.
+        timeout_s = slowness(for_s=0.05)
+        run = await run_over_all(console, a_write(timeout_s))
         assert states(run) == {CellState.DONE: COUNT - 10, CellState.UNKNOWN: 10}
         unknown = {cell.device: cell for cell in run.cells if cell.state is CellState.UNKNOWN}
         assert set(unknown) == {name_of(number) for number in range(COUNT - 9, COUNT + 1)}
@@ -93,8 +101,8 @@ async def test_silent_and_vanishing_devices_are_unknown_and_keep_nobody_else_wai
             kinds = [entry.kind for entry in (await console.command(cell.call_id or "")).entries]
             assert kinds.count(Kind.COMMAND_SENT) == 1
         took = [cell.result.duration_ms for cell in run.cells if cell.result and cell.state is CellState.DONE]
-        # Those that answer do so long before the silent ones' second is over.
-        assert sorted(took)[len(took) // 2] < 1000
+        # Those that answer do so long before the silent ones' time is over.
+        assert sorted(took)[len(took) // 2] < 1000 * timeout_s
 
 
 async def test_stock_devices_in_hundreds_are_asked_one_frame_at_a_time(home: Home, tmp_path: Path):

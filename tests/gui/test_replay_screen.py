@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenReplay
 from app.screens.replay.screen import ReplayScreen
+from app.screens.replay.source import RELOAD_MS
 from core.audit.entries import Entry, Kind
 from core.errors import ErrorCode, QuarterdeckError, ServiceError
 from core.service.console import RunChanged
@@ -423,12 +425,15 @@ def test_many_changes_of_a_run_are_read_once(theme: Theme, tmp_path: Path) -> No
     async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
         assert screen.reel is not None
         count, before = len(screen.reel), console.asked.count("timeline")
+        began = time.monotonic()
         for _ in range(50):
             add_entry(console)
             console.emit(RunChanged(run=console.work.find(RUN).summary))
             await asyncio.sleep(0)
         await seen(lambda: screen.reel is not None and len(screen.reel) == count + 50)
-        assert console.asked.count("timeline") - before <= 2
+        # One pause gathers them; on a slow machine they may come in during several.
+        pauses = int((time.monotonic() - began) * 1000) // RELOAD_MS
+        assert console.asked.count("timeline") - before <= max(2, pauses + 1)
 
     replay(theme, tmp_path, scenario)
 
