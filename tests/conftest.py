@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,11 @@ import structlog
 from core.home import Home
 from core.policy.operator_keys import OperatorKey, create_operator_key
 from tests.fakes.desk import Whistle
+
+# A shell starts what runs in its background deaf to Ctrl-C, and every process it starts inherits that;
+# tests that press Ctrl-C in another process are the same there.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine makes an example slow, not wrong; what has to be quick is measured where that is said.
 hypothesis.settings.register_profile("any machine", deadline=None)

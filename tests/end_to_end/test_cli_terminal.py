@@ -70,12 +70,12 @@ class TestTerminal:
         attack = "\x1b[2J\x1b[1;1Hecho safe\r\u202egnissap \x9b31m"
         terminal = on_terminal("call", "this-computer", "shell_execute", f"command={attack}")
         try:
-            terminal.sees('Type "approve"', timeout=10)
+            terminal.sees('Type "approve"')
             assert "\\u001b[2J" in terminal.seen
             assert "\\u202e" in terminal.seen
         except AssertionError:
             # Refused before it was asked is as good, as long as it is not obeyed.
-            assert terminal.process.wait(timeout=10) in (2, 3)
+            assert terminal.process.wait(timeout=30) in (2, 3)
         terminal.process.send_signal(signal.SIGINT)
         terminal.ends()
         for obeyed in ("\x1b[2J", "\x1b[1;1H", "\u202e", "\x9b"):

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
 
-REFERENCE_S = 0.00112
+REFERENCE_S = 0.00117
 MOST = 6.0
 TRIES = 5
 
