@@ -50,7 +50,7 @@ def display() -> Iterator[str]:
         yield f":{number}"
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(30)
 
 
 @pytest.fixture

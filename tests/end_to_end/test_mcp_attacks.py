@@ -97,6 +97,6 @@ async def test_at_the_end_every_process_of_a_server_is_gone_however_stubborn(tmp
         numbers = [family["pid"], family["own"], deaf["own"]]
         assert all(psutil.pid_exists(number) for number in numbers)
     _, alive = psutil.wait_procs(
-        [psutil.Process(number) for number in numbers if psutil.pid_exists(number)], timeout=5
+        [psutil.Process(number) for number in numbers if psutil.pid_exists(number)], timeout=20
     )
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []

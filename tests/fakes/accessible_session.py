@@ -72,7 +72,7 @@ def _x_server(size: str) -> Iterator[str]:
         yield f":{number}"
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(30)
 
 
 @contextlib.contextmanager
@@ -100,7 +100,7 @@ def _session_bus(folder: Path, environment: dict[str, str]) -> Iterator[str]:
         # The accessibility bus' own programs were started by this one, and share its group.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(bus.pid, signal.SIGTERM)
-        bus.wait(10)
+        bus.wait(30)
 
 
 class App:

@@ -85,7 +85,7 @@ def test_it_ends_with_its_parent_even_when_somebody_else_holds_its_input(tmp_pat
     parent.stderr.readline()
     parent.kill()
     parent.wait()
-    child.wait(10)
+    child.wait(30)
     for end in (reading, writing):
         os.close(end)
     parent.stdout.close()

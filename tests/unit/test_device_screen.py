@@ -37,7 +37,7 @@ def display() -> Iterator[str]:
         number = told.readline().strip()
     yield f":{number}"
     server.terminate()
-    server.wait(10)
+    server.wait(30)
 
 
 @pytest.fixture

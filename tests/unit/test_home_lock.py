@@ -58,7 +58,7 @@ def holder(home: Home) -> Iterator[subprocess.Popen[str]]:
     yield process
     process.stdin.close()
     process.stdout.close()
-    process.wait(10)
+    process.wait(30)
 
 
 class TestLock:
@@ -70,7 +70,7 @@ class TestLock:
 
     def test_the_lock_goes_with_its_owner_however_that_ends(self, home, holder):
         holder.kill()
-        holder.wait(10)
+        holder.wait(30)
         assert HomeLock(home).probe() is None
         with HomeLock(home):
             assert (home.path / "lock").read_text() == str(os.getpid())
