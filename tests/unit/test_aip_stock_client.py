@@ -70,7 +70,7 @@ async def test_it_registers_by_the_token_in_its_address_and_is_sent_plain_aip(ho
 
 async def test_its_agent_is_found_by_asking_each_likely_one(house: House) -> None:
     async with stock(house, agents={"HardwareAgent": hardware_agent()}) as (client, link):
-        agent, tools = await probe_agents(link, timeout_each=0.1)
+        agent, tools = await probe_agents(link, timeout_each=0.3)
         assert agent == link.agent_name == "HardwareAgent"
         assert {tool.tool_key for tool in tools} == {
             "data_collection::read_sensor",
@@ -82,13 +82,13 @@ async def test_its_agent_is_found_by_asking_each_likely_one(house: House) -> Non
 async def test_an_agent_that_has_data_collection_only_is_found_too(house: House) -> None:
     reads = Server("Only", {"read_sensor": StockTool(read_sensor, {})})
     async with stock(house, agents={"LinuxAgent": {"data_collection": reads}}) as (_, link):
-        agent, tools = await probe_agents(link, ["LinuxAgent"], 0.1)
+        agent, tools = await probe_agents(link, ["LinuxAgent"], 0.3)
         assert (agent, [tool.tool_name for tool in tools]) == ("LinuxAgent", ["read_sensor"])
 
 
 async def test_an_agent_without_tools_is_found_and_its_null_is_an_empty_list(house: House) -> None:
     async with stock(house, agents={"LinuxAgent": {"action": Server("Empty", {})}}) as (_, link):
-        assert await probe_agents(link, timeout_each=0.2) == ("LinuxAgent", [])
+        assert await probe_agents(link, timeout_each=0.5) == ("LinuxAgent", [])
 
 
 async def test_a_device_with_no_known_agent_says_so_and_keeps_its_link(house: House) -> None:
