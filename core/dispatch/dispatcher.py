@@ -37,6 +37,7 @@ from core.dispatch.own_screen import check_own_screen
 from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
 from core.dispatch.preparing import bind, check_bound, gone_offline
 from core.dispatch.secrets import Masker, fault_words
+from core.dispatch.turn import Turn
 from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.policy.approvals import ApprovalQueue
 from core.policy.models import Approval, Decision
@@ -166,6 +167,7 @@ class Dispatcher:
         decision: Decision | None = None
         try:
             self._check_wanted(order)
+            turn = Turn()
             prepared = self._prepare(order)
             self._validate(prepared)
             self._harden(prepared)
@@ -176,8 +178,7 @@ class Dispatcher:
             approval = await self._approving.approve(prepared, decision, on_stage)
             await self._evidence.before(prepared, decision, approval, card)
             self._check_still_allowed(prepared, decision, approval)
-            waited = approval is not None or bool(prepared.before)
-            permit = await self._record_intent(prepared, decision, waited)
+            permit = await self._record_intent(prepared, decision, turn)
         except QuarterdeckError as error:
             return self._refuse(order, prepared, decision, error, started)
         on_stage(Stage.RUNNING, "")
@@ -229,10 +230,10 @@ class Dispatcher:
             check_still_allowed(now, decision, approval, self._policy.problem)
 
     # Stage 6
-    async def _record_intent(self, prepared: Prepared, decision: Decision, waited: bool) -> Permit:
-        """`waited`: the loop was given up since the command was bound, so that its device may be another."""
+    async def _record_intent(self, prepared: Prepared, decision: Decision, turn: Turn) -> Permit:
+        """`turn` began before the command was bound: once it is over, its device may be another."""
         self._check_wanted(prepared.order)
-        if waited or prepared.target.channel is None:
+        if turn.over or prepared.target.channel is None:
             self._check_still_bound(prepared)
         body = {"digest": prepared.request.digest, "contract": prepared.request.contract}
         self._hold(prepared, Kind.INTENT_RECORDED, body, "service")
@@ -244,7 +245,8 @@ class Dispatcher:
 
         def leaves() -> None:
             self._check_wanted(prepared.order)
-            self._check_still_bound(prepared)
+            if turn.over:
+                self._check_still_bound(prepared)
             self._approving.check_still_granted(decision)
             self._hold(prepared, Kind.COMMAND_SENT, body, "service")
             try:
