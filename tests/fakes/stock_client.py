@@ -23,7 +23,8 @@ from websockets.exceptions import ConnectionClosed
 from core.tasks import TaskGroupOwner
 
 API_KEY = "the-key-of-the-tools"
-ALLOWED = {"echo", "cat", "ls", "uname", "false", "sleep"}
+ALLOWED = {"echo", "cat", "ls", "tail", "test", "uname"}
+LONGEST_S = 120
 STATUSES = {"continue", "completed", "failed", "ok", "error"}
 TYPES = {"action", "data_collection"}
 KNOWN_FRAMES = {
@@ -37,7 +38,7 @@ class Silent(Exception):
 
 
 class ToolError(Exception):
-    """An MCP call that failed: the one thing that becomes `failure`."""
+    """An MCP call that failed: the one thing that becomes `failure`. One without words raises `Silent`."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,16 @@ async def execute_command(command: str, api_key: str, timeout: int = 30, cwd: st
         return {"success": False, "error": "Authentication failed. Invalid or missing API key."}
     words = shlex.split(command)
     if not words or words[0] not in ALLOWED:
-        return {"success": False, "error": "Command blocked by security policy."}
+        why = "Command blocked by security policy. Only allow-listed commands may be executed."
+        return {"success": False, "error": why}
+    timeout = min(max(timeout, 1), LONGEST_S)
     process = await asyncio.create_subprocess_exec(
         *words, cwd=cwd, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     try:
         out, err = await asyncio.wait_for(process.communicate(), timeout)
+    except TimeoutError:
+        return {"success": False, "error": f"Timeout after {timeout}s."}
     finally:
         if process.returncode is None:
             process.kill()
@@ -82,7 +87,7 @@ async def execute_command(command: str, api_key: str, timeout: int = 30, cwd: st
 
 async def get_system_info(api_key: str) -> Any:
     if api_key != API_KEY:
-        return {"success": False, "error": "Authentication failed. Invalid or missing API key."}
+        return {"error": "Authentication failed. Invalid or missing API key."}
     return {"uname": "Linux bench", "uptime": "up 8 min", "memory": "Mem: 23Gi", "disk": "/ 28%"}
 
 
@@ -111,12 +116,14 @@ def linux_agent() -> dict[str, Server]:
 
 
 def hardware_agent() -> dict[str, Server]:
-    """HardwareAgent has a server of each type."""
-    sensor = StockTool(read_sensor, {"name": TEXT})
-    button = StockTool(press_button, {"seconds": {"type": "number"}})
+    """HardwareAgent has one server, configured for both types: each of its tools is listed twice."""
+    tools = {
+        "read_sensor": StockTool(read_sensor, {"name": TEXT}),
+        "press_button": StockTool(press_button, {"seconds": {"type": "number"}}),
+    }
     return {
-        "data_collection": Server("HardwareCollector", {"read_sensor": sensor}),
-        "action": Server("HardwareExecutor", {"press_button": button}),
+        "data_collection": Server("HardwareCollector", tools),
+        "action": Server("HardwareExecutor", tools),
     }
 
 
@@ -143,10 +150,10 @@ class StockClient:
         async with connect(self.url, proxy=None, max_size=100 * 2**20, close_timeout=1) as socket:
             self.socket = socket
             await self._say("register", "ok", metadata=self._metadata())
-            # One frame, whatever it is: it counts when its status is ok.
+            # One frame, of whatever known type: it counts when its status is ok.
             first = json.loads(await socket.recv())
             self.heard.append(first)
-            if first.get("status") != "ok":
+            if first.get("type") not in KNOWN_FRAMES or first.get("status") != "ok":
                 return
             self.registered.set()
             tasks.spawn("heartbeat", self._beat())
@@ -207,6 +214,9 @@ class StockClient:
         known = isinstance(frame, dict) and frame.get("type") in KNOWN_FRAMES
         if not known or frame.get("status") not in STATUSES:
             self.dropped.append("not a frame")
+        elif not all(map(_is_action, frame.get("actions") or [])):
+            # Read as a whole: one bad action, and those before it do not run either.
+            self.dropped.append("bad action")
         elif frame["type"] == "command":
             await self._command(frame)
 
@@ -228,22 +238,16 @@ class StockClient:
             self.lost.append(answer)
 
     async def _batch(self, frame: dict[str, Any]) -> list[dict[str, Any]]:
-        agent = self.agents.get(frame.get("agent_name") or "")
         results: list[dict[str, Any]] = []
+        if not frame.get("actions"):
+            return results
+        agent = self._agent(frame.get("agent_name") or "")
         failed = False
-        for action in frame.get("actions") or []:
-            if (
-                not isinstance(action, dict)
-                or "tool_name" not in action
-                or action.get("tool_type") not in TYPES
-            ):
-                raise Silent("bad action")
+        for action in frame["actions"]:
             call_id = action.get("call_id")
             if action["tool_name"] == "":
                 results.append(_result("success", "", "No action taken.", None, call_id))
                 continue
-            if agent is None:
-                raise Silent("unknown agent")
             if failed:
                 why = "Skipped due to previous failure (early_exit=True)."
                 results.append(_result("skipped", why, None, None, call_id))
@@ -253,6 +257,15 @@ class StockClient:
             results.append(result)
             await asyncio.sleep(self.pause_s)
         return results
+
+    def _agent(self, name: str) -> dict[str, Server]:
+        """The agent, whose tools are all taken in before its first command, whatever that is."""
+        agent = self.agents.get(name)
+        if agent is None:
+            raise Silent("unknown agent")
+        if any(tool.description is None for server in agent.values() for tool in server.tools.values()):
+            raise Silent("a tool without a description")
+        return agent
 
     async def _action(self, agent: dict[str, Server], action: dict[str, Any]) -> dict[str, Any]:
         parameters, call_id = action.get("parameters") or {}, action.get("call_id")
@@ -286,10 +299,20 @@ async def _call(tool: StockTool, parameters: dict[str, Any]) -> Any:
     return await tool.run(**parameters)
 
 
+def _is_action(action: Any) -> bool:
+    return (
+        isinstance(action, dict)
+        and isinstance(action.get("tool_name"), str)
+        and action.get("tool_type") in TYPES
+        and isinstance(action.get("parameters"), (dict, type(None)))
+        and isinstance(action.get("call_id"), (str, type(None)))
+    )
+
+
 def _listing(agent: dict[str, Server], parameters: dict[str, Any]) -> list[dict[str, Any]]:
     if not set(parameters) <= {"tool_type", "namespace", "remove_meta"}:
         raise Silent("list_tools with a parameter it does not have")
-    if parameters.get("remove_meta") is False:
+    if not parameters.get("remove_meta", True):
         raise Silent("meta tools do not encode")
     listed = []
     for tool_type, server in agent.items():
@@ -298,8 +321,6 @@ def _listing(agent: dict[str, Server], parameters: dict[str, Any]) -> list[dict[
         if parameters.get("namespace") not in {None, server.namespace}:
             continue
         for name, tool in server.tools.items():
-            if tool.description is None:
-                raise Silent("a tool without a description")
             schema = {"properties": tool.properties, "required": list(tool.required), "type": "object"}
             listed.append(
                 {
