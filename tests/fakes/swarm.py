@@ -28,10 +28,10 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from core.ids import now_stamp
 from core.canonical import sha256_hex
 from core.fleet.registry import Known, Registry, new_token
 from core.home import Home
+from core.ids import now_stamp
 from core.tasks import TaskGroupOwner
 
 ROOT = Path(__file__).parents[2]
