@@ -28,11 +28,11 @@ REGISTER: dict[str, Any] = {"type": "register", "client_type": "device", "client
 class Desk:
     """A doctor with one device."""
 
-    def __init__(self, folder: Path, listening: Listening | None = None) -> None:
+    def __init__(self, folder: Path, listening: Listening | None = None, within_s: float = 20) -> None:
         self.registry = Registry(folder / "devices.json", folder / "dial").load()
         self.refusals = Refusals(lambda entry: None, lambda name: True, lambda name, count: None)
         heard_at = listening or Listening(address="127.0.0.1:5000", url="ws://127.0.0.1:5000/ws")
-        self.doctor = Doctor(self.registry, self.refusals, lambda: heard_at, within_s=0.5)
+        self.doctor = Doctor(self.registry, self.refusals, lambda: heard_at, within_s)
 
     async def dialled(self, url: str, fingerprint: str = "") -> list[Check]:
         self.registry.pair_listening(Known(name="lab-1"), url, "token", fingerprint)
@@ -40,13 +40,19 @@ class Desk:
 
     async def examined(self, **known: Any) -> list[Check]:
         device = Device(name="lab-1", health=Health.OFFLINE, since="2026-01-01T00:00:00Z", **known)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return await self.doctor.examine(device, None)
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
+
+
+@pytest.fixture
+def hasty(tmp_path: Path) -> Desk:
+    """One for a far end whose silence the test waits out."""
+    return Desk(tmp_path, within_s=0.5)
 
 
 def fails_at(checks: list[Check], name: str, words: str) -> Check:
@@ -114,13 +120,13 @@ async def test_a_port_where_nothing_listens(desk):
     fails_at(await desk.dialled(f"ws://127.0.0.1:{port}/ws"), "reach", "nothing listens")
 
 
-async def test_a_host_that_swallows_connections(desk, monkeypatch):
+async def test_a_host_that_swallows_connections(hasty, monkeypatch):
     async def never(*args: Any, **options: Any) -> None:
         await asyncio.Event().wait()
 
     # No address of a test machine can be counted on to swallow connections; this is the machine's edge.
     monkeypatch.setattr("core.fleet.dial_checks.asyncio.open_connection", never)
-    check = fails_at(await desk.dialled("ws://127.0.0.1:5001/ws"), "reach", "Nothing answered within 0.5 s")
+    check = fails_at(await hasty.dialled("ws://127.0.0.1:5001/ws"), "reach", "Nothing answered within 0.5 s")
     assert "firewall" in check.next
 
 
@@ -151,9 +157,9 @@ async def test_a_far_end_that_answers_without_tls(desk):
         fails_at(await desk.dialled(f"wss://127.0.0.1:{port}/ws", "ab" * 32), "tls", "speaks no TLS")
 
 
-async def test_a_far_end_that_never_ends_the_handshake(desk):
+async def test_a_far_end_that_never_ends_the_handshake(hasty):
     async with silent_socket() as port:
-        fails_at(await desk.dialled(f"wss://127.0.0.1:{port}/ws", "ab" * 32), "tls", "within 0.5 s")
+        fails_at(await hasty.dialled(f"wss://127.0.0.1:{port}/ws", "ab" * 32), "tls", "within 0.5 s")
 
 
 async def test_another_certificate_is_told_with_both_fingerprints_and_gets_no_token(desk, tmp_path):
@@ -180,9 +186,9 @@ async def test_an_upgrade_that_is_refused(desk, status, words):
         fails_at(await desk.dialled(f"ws://127.0.0.1:{port}/ws"), "token", words)
 
 
-async def test_a_port_that_takes_the_connection_and_says_nothing(desk):
+async def test_a_port_that_takes_the_connection_and_says_nothing(hasty):
     async with silent_socket() as port:
-        fails_at(await desk.dialled(f"ws://127.0.0.1:{port}/ws"), "token", "within 0.5 s")
+        fails_at(await hasty.dialled(f"ws://127.0.0.1:{port}/ws"), "token", "within 0.5 s")
 
 
 @pytest.mark.parametrize(
@@ -202,12 +208,12 @@ async def test_a_first_frame_that_is_not_this_devices_registration(desk, first, 
         fails_at(await desk.dialled(f"ws://127.0.0.1:{port}/ws"), "protocol", words)
 
 
-async def test_a_device_that_never_says_who_it_is(desk):
+async def test_a_device_that_never_says_who_it_is(hasty):
     async def waits(connection: ServerConnection) -> None:
         await connection.wait_closed()
 
     async with far_end(waits) as port:
-        fails_at(await desk.dialled(f"ws://127.0.0.1:{port}/ws"), "protocol", "within 0.5 s")
+        fails_at(await hasty.dialled(f"ws://127.0.0.1:{port}/ws"), "protocol", "within 0.5 s")
 
 
 async def test_a_device_that_hangs_up_first(desk):
