@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -22,7 +22,9 @@ from core.aip.tls import Identity
 from core.errors import DeviceError, ErrorCode
 from core.tasks import TaskGroupOwner
 
-QUICK = LinkLimits(register_s=0.3, close_s=0.5, max_incoming_bytes=1024 * 1024, max_outgoing_bytes=200_000)
+QUICK = LinkLimits(register_s=20, close_s=0.5, max_incoming_bytes=1024 * 1024, max_outgoing_bytes=200_000)
+# For a peer whose silence a test waits out; any other may need its time on a busy machine.
+HASTY = replace(QUICK, register_s=0.3)
 TOKENS = {"d1": "token-one", "d2": "token-two"}
 
 

@@ -93,7 +93,8 @@ def test_a_burst_of_a_thousand_events_never_holds_the_loop_for_long(
         assert isinstance(fleet, FleetScreen)
         fleet.show_as(wall)
         await seen(lambda: fleet.listing.shown_count() == COUNT)
-        for one in within(MOST_STALL_S, tries=3, clock=time.thread_time):
+        # On the wall clock: what comes due while a neighbour has the processor is done in one turn after it.
+        for one in within(MOST_STALL_S):
             with one:
                 one.seconds = await longest_stall()
 

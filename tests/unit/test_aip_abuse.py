@@ -20,14 +20,21 @@ from core.aip.door import TokenRefused
 from core.aip.events import LinkEvents, RefusedAttempt
 from core.aip.link import DeviceLink
 from core.aip.tls import Identity, load_or_make_identity, pinned_client_context
-from tests.fakes.aip_house import QUICK, House, hear, look, running_house, say, soon, still_works
+from tests.fakes.aip_house import HASTY, QUICK, House, hear, look, running_house, say, soon, still_works
 
 TIGHT = replace(QUICK, door_most=4, takeover_s=0.2)
+HASTY_TOO = replace(TIGHT, register_s=HASTY.register_s)
 
 
 @pytest.fixture
 async def house() -> AsyncIterator[House]:
     async with running_house(TIGHT) as built:
+        yield built
+
+
+@pytest.fixture
+async def hasty() -> AsyncIterator[House]:
+    async with running_house(HASTY_TOO) as built:
         yield built
 
 
@@ -61,6 +68,12 @@ def identity(tmp_path: Path) -> Identity:
 @pytest.fixture
 async def secure(identity: Identity) -> AsyncIterator[House]:
     async with running_house(TIGHT, identity=identity) as built:
+        yield built
+
+
+@pytest.fixture
+async def hasty_secure(identity: Identity) -> AsyncIterator[House]:
+    async with running_house(HASTY_TOO, identity=identity) as built:
         yield built
 
 
@@ -214,16 +227,16 @@ async def test_a_flood_ends_its_own_link_only_and_is_reported(house: House) -> N
         b"GET /ws HTTP/1.1\r\nAuthorization: Bearer token-one\r\nX: ",
     ],
 )
-async def test_a_slow_upgrade_is_ended_and_reported(house: House, data: bytes) -> None:
-    async with neighbour(house):
-        assert await raw(house, data) == b""
-        await refused(house, "did not finish its upgrade in time")
+async def test_a_slow_upgrade_is_ended_and_reported(hasty: House, data: bytes) -> None:
+    async with neighbour(hasty):
+        assert await raw(hasty, data) == b""
+        await refused(hasty, "did not finish its upgrade in time")
 
 
-async def test_an_upgrade_in_drops_is_ended_all_the_same(house: House) -> None:
+async def test_an_upgrade_in_drops_is_ended_all_the_same(hasty: House) -> None:
     """Each byte comes in time, all of them together do not."""
-    async with neighbour(house):
-        reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port)
+    async with neighbour(hasty):
+        reader, writer = await asyncio.open_connection("127.0.0.1", hasty.server.port)
         with contextlib.suppress(OSError):
             for byte in b"GET /ws HTTP/1.1\r\n" + b"X-Header: y\r\n" * 100:
                 writer.write(bytes([byte]))
@@ -236,7 +249,7 @@ async def test_an_upgrade_in_drops_is_ended_all_the_same(house: House) -> None:
         with contextlib.suppress(OSError):
             await soon(reader.read())
         writer.close()
-        await refused(house, "did not finish its upgrade in time")
+        await refused(hasty, "did not finish its upgrade in time")
 
 
 @pytest.mark.parametrize(
@@ -322,19 +335,19 @@ async def test_plain_ws_on_a_tls_port_is_told_so_and_reported(secure: House, ide
     ],
 )
 async def test_a_slow_or_broken_tls_handshake_is_ended_and_reported(
-    secure: House, identity: Identity, data: bytes, said: str
+    hasty_secure: House, identity: Identity, data: bytes, said: str
 ) -> None:
-    async with neighbour(secure, ssl=pinned_client_context(identity.fingerprint)):
-        await raw(secure, data)
-        await refused(secure, said)
-    assert secure.server.unregistered == 0
+    async with neighbour(hasty_secure, ssl=pinned_client_context(identity.fingerprint)):
+        await raw(hasty_secure, data)
+        await refused(hasty_secure, said)
+    assert hasty_secure.server.unregistered == 0
 
 
-async def test_a_slow_upgrade_inside_tls_is_ended_too(secure: House, identity: Identity) -> None:
+async def test_a_slow_upgrade_inside_tls_is_ended_too(hasty_secure: House, identity: Identity) -> None:
     context = pinned_client_context(identity.fingerprint)
-    async with neighbour(secure, ssl=context):
-        assert await raw(secure, b"GET /ws", context) == b""
-        await refused(secure, "did not finish its upgrade in time")
+    async with neighbour(hasty_secure, ssl=context):
+        assert await raw(hasty_secure, b"GET /ws", context) == b""
+        await refused(hasty_secure, "did not finish its upgrade in time")
 
 
 async def test_an_upgrade_that_comes_with_the_end_of_the_tls_handshake_is_not_lost(

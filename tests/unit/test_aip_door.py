@@ -13,6 +13,7 @@ from core.aip.console_end import DeviceLinkServer, LinkEvents, token_table
 from core.aip.link import DeviceLink, LinkLimits
 from core.errors import ErrorCode
 from tests.fakes.aip_house import (
+    HASTY,
     QUICK,
     TOKENS,
     House,
@@ -29,6 +30,12 @@ from tests.fakes.aip_house import (
 @pytest.fixture
 async def house() -> AsyncIterator[House]:
     async with running_house() as built:
+        yield built
+
+
+@pytest.fixture
+async def hasty() -> AsyncIterator[House]:
+    async with running_house(HASTY) as built:
         yield built
 
 
@@ -136,14 +143,14 @@ async def test_a_name_is_free_again_when_its_link_has_ended(house: House) -> Non
     await still_works(house, again, link)
 
 
-async def test_a_device_that_never_registers_is_put_out(house: House) -> None:
-    socket = await house.dial()
+async def test_a_device_that_never_registers_is_put_out(hasty: House) -> None:
+    socket = await hasty.dial()
     assert (await hear(socket))["error"].startswith("timeout: ")
-    assert "No registration" in (await soon(house.refused.get()))[0]
+    assert "No registration" in (await soon(hasty.refused.get()))[0]
 
 
-async def test_a_socket_that_never_finishes_its_upgrade_is_closed(house: House) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port)
+async def test_a_socket_that_never_finishes_its_upgrade_is_closed(hasty: House) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", hasty.server.port)
     writer.write(b"GET /ws HTTP/1.1\r\n")
     await soon(reader.read())
     writer.close()
