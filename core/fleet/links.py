@@ -365,8 +365,9 @@ class DeviceLinks:
 
     def _heartbeat(self, link: DeviceLink, beat: Heartbeat) -> None:
         metrics = beat.metrics
-        latency = link.latency_s * 1000
-        self._fleet.heard(link.name, latency if latency > 0 else None)
+        self._fleet.heard(link.name, link.latency_s * 1000 or None)
+        if is_stock(link) and self._fleet.channel(link.name) is None:
+            self._introduce_soon(link.name)  # What it lacked when it came may be there by now.
         self._fleet.measured(
             link.name,
             metrics.cpu_percent if metrics else None,

@@ -205,6 +205,19 @@ class TestStockClients:
             device.tools = [tool("poke"), {**tool("poke"), "tool_key": "action::other"}]
             await stands(console, "lab-1", Health.OFFLINE, reason="lists the tool poke twice")
 
+    async def test_one_whose_tools_could_not_be_listed_is_asked_again_at_its_next_heartbeat(self, console):
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1") as device:
+            device.tools = [tool("poke"), {**tool("poke"), "tool_key": "action::other"}]
+            await stands(console, "lab-1", Health.OFFLINE, reason="of no use yet")
+            device.tools = [tool("poke")]
+            await device.beat()
+            heard = (await stands(console, "lab-1", Health.ONLINE)).last_heard
+            asked = device.listed
+            await device.beat()
+            await device_when(console, f"device.last_heard > {heard!r}")
+            assert device.listed == asked
+
     async def test_our_own_client_lists_no_tool_under_two_types(self, console):
         url, token = await pair(console)
         async with scripted(url, token, "lab-1", features=FEATURES) as device:
