@@ -116,7 +116,9 @@ def stock_ufo(folder: Path) -> StockUfo:
         shutil.copy(path, config / path.name)
     mcp = config / "mcp.yaml"
     text = mcp.read_text()
-    mcp.write_text(re.sub(r"\bport: (\d+)", lambda found: f"port: {ports[int(found[1])]}", text))
+    mcp.write_text(
+        re.sub(r"\bport: (\d+)", lambda found: f"port: {ports.get(int(found[1]), found[1])}", text)
+    )
     return StockUfo(folder, ports)
 
 
