@@ -76,7 +76,8 @@ def conclude(
     """Judge a device's answer. A read that answers is confirmed; an action is what the device claims.
 
     `success` with a failure inside the payload (`core.dispatch.payload`) is a failure. `stock`: the device
-    has none of our extensions, so what is falsy may have become null on its way.
+    has none of our extensions, so what is falsy may have become null on its way, and of an action too: stock
+    agents list most of what they can do as actions.
     """
     if answer.status is ResultStatus.NONE:
         said = f": {answer.error}" if answer.error else "."
@@ -108,7 +109,7 @@ def conclude(
         result=clean,
         evidence=evidence,
         namespace=answer.namespace,
-        note=_note(stock) if reads and clean is None and error is None else "",
+        note=_note(stock) if (reads or stock) and clean is None and error is None else "",
     )
 
 

@@ -105,6 +105,7 @@ async def test_a_read_that_brings_null_says_that_no_value_came_back(home: Home):
 
 
 async def test_of_a_stock_client_it_is_said_that_null_may_have_been_something_falsy(home: Home):
+    home.policy.write_text('profile = "trusted"\n')
     async with open_rig(home) as rig:
         target = rig.fleet.target
         stock = target(DEVICE).device.model_copy(update={"direction": "in", "features": []})
@@ -115,6 +116,10 @@ async def test_of_a_stock_client_it_is_said_that_null_may_have_been_something_fa
 
         rig.fleet.target = stock_target  # type: ignore[method-assign]
         assert (await _answered(rig, None)).note == f"{NO_VALUE} {STOCK_NULLS}"
+        # Stock agents list nearly all their tools as actions, those that count and ask among them.
+        rig.tools.answers["write_file"] = lambda command: Result(status=ResultStatus.SUCCESS)
+        acted = await rig.call("write_file", file_path="/tmp/x", content="")
+        assert (acted.verdict, acted.note) == (Verdict.UNVERIFIED, f"{NO_VALUE} {STOCK_NULLS}")
 
 
 async def test_an_action_that_brings_nothing_is_not_remarked_upon(home: Home):
