@@ -11,9 +11,9 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from core.audit.store import sync_folder
 from core.canonical import sha256_hex
 from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable
+from core.files import sync_folder
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 

@@ -23,12 +23,16 @@ from core.audit.encode import Parts
 from core.audit.header import APPLICATION_ID, FORMAT, check_header, not_a_journal
 from core.audit.merkle import SUBTREE_LEAVES, Frontier, leaf_hash
 from core.errors import JournalCorrupt, JournalError, JournalUnavailable
+from core.files import sync_folder
 
 DATABASE = "journal.db"
 CHECKPOINT_EVERY = 1000
 BUSY_SECONDS = 2.0
 # 16 MiB of log between checkpoints: fewer, longer pauses, and still quick to recover.
 _WAL_PAGES = 4096
+
+# Few sizes, so that SQLite's compiled statements are found again.
+_ROWS_AT_ONCE = (256, 64, 16, 4, 1)
 
 # The members that queries filter by, each indexed, and whether every entry has one.
 COLUMNS: dict[str, bool] = {
@@ -317,7 +321,7 @@ class Store:
         self._attempted = note
         try:
             connection.execute("BEGIN IMMEDIATE")
-            connection.executemany("INSERT INTO entries (seq, entry, leaf) VALUES (?, ?, ?)", rows)
+            _insert(connection, rows)
             connection.executemany("INSERT INTO subtrees (number, root) VALUES (?, ?)", subtrees)
             connection.executemany(
                 "INSERT OR IGNORE INTO checkpoints (size, note) VALUES (?, ?)", checkpoints
@@ -351,6 +355,16 @@ class Store:
         return str(row[0]) if row is not None and row[0] is not None else ""
 
 
+def _insert(connection: sqlite3.Connection, rows: list[tuple[int, bytes, bytes]]) -> None:
+    # Python's lock changes hands at each statement, and the loop's thread pays for it: so many rows with one.
+    at = 0
+    for size in _ROWS_AT_ONCE:
+        statement = f"INSERT INTO entries (seq, entry, leaf) VALUES {', '.join(['(?, ?, ?)'] * size)}"
+        while len(rows) - at >= size:
+            connection.execute(statement, [value for row in rows[at : at + size] for value in row])
+            at += size
+
+
 def _create(path: Path, signer: Signer) -> None:
     """Make an empty journal so that it is there whole or not at all."""
     fresh = path.with_name(f"{path.name}.new")
@@ -377,14 +391,3 @@ def _create(path: Path, signer: Signer) -> None:
         sync_folder(path.parent)
     except (sqlite3.Error, OSError) as error:
         raise journal_error(error, path) from error
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` survive a power cut, where the system can."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -53,6 +53,17 @@ async def test_an_appended_entry_has_a_number_and_a_time_and_is_on_disk(journal)
     assert await journal.entry(2) == second
 
 
+async def test_groups_of_every_size_are_written_whole_and_in_order(journal):
+    wanted: list[str] = []
+    for size in (1, 2, 3, 4, 5, 15, 17, 63, 65, 255, 256, 257, 341, 600):
+        group = [new(f"{size}, {number}") for number in range(size)]
+        wanted += [entry.body["text"] for entry in group]
+        written = await journal.append_many(group)
+        assert [entry.seq for entry in written] == list(range(len(wanted) - size + 1, len(wanted) + 1))
+    assert texts(await everything(journal)) == wanted
+    assert (await journal.verify()).ok
+
+
 async def test_notes_and_appends_keep_the_order_of_the_calls(journal):
     for number in range(50):
         journal.note(new(f"note {number}"))
