@@ -11,6 +11,7 @@ from typing import Protocol
 from PySide6.QtCore import QEvent, QObject, QTimer, Signal
 from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
+from app.components.timers import once
 from app.link import ConsoleLink
 from app.screens.base import Navigator
 from core.errors import ErrorCode, QuarterdeckError
@@ -56,9 +57,7 @@ class LiveWall(QObject):
         self._standing: dict[str, LivePicture] = {}
         self._renew = QTimer(self)
         self._renew.timeout.connect(self._wish)
-        self._settle = QTimer(self)
-        self._settle.setSingleShot(True)
-        self._settle.timeout.connect(self._look)
+        self._settle = once(self, SETTLE_MS, self._look)
         wall.installEventFilter(self)
         wall.viewport().installEventFilter(self)
 
