@@ -2,7 +2,8 @@
 
 State comes down from the service through `ConsoleLink`, which is the only writer. Screens read the plain
 attributes and connect to signals; they never change anything here. Signals are coalesced: however many events
-arrive, each signal is emitted at most 30 times a second, and always after the data is complete.
+arrive, each signal is emitted at most 30 times a second, and always after the data is complete. A burst of
+cells goes out in slices, so that no turn of the loop is long.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
@@ -32,6 +34,10 @@ from core.service.console import (
 )
 
 UPDATE_INTERVAL_MS = 33
+# A thousand cells at once would hold the window for longer than a frame: so many go out in one turn of its
+# loop.
+CELLS_A_TURN = 150
+NEXT_CELLS_MS = 1
 
 
 class Link(StrEnum):
@@ -64,6 +70,7 @@ class AppState(QObject):
         approvals_changed: the queue is different; read `approvals`.
         runs_changed(run): this run's summary is different; an empty name means that any may be.
         cell_changed(cell): one cell of a run, as a `Cell`; the newest of each cell since the last signal.
+            Many come over several turns of the loop; `runs_changed` waits until all of them are out.
         journal_changed: read `journal`.
         control_changed: profile, policy, operators or Stop all; read `policy`, `operators`, `stopped`.
         service_changed: read `service`.
@@ -107,6 +114,10 @@ class AppState(QObject):
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self.flush)
+        self._rest = QTimer(self)
+        self._rest.setSingleShot(True)
+        self._rest.setInterval(NEXT_CELLS_MS)
+        self._rest.timeout.connect(self._emit_cells)
 
     def health_counts(self) -> dict[Health, int]:
         """How many devices are in each health, zero included."""
@@ -193,12 +204,14 @@ class AppState(QObject):
             self._timer.start(max(0, round(UPDATE_INTERVAL_MS - since)))
 
     def flush(self) -> None:
-        """Emit what is due now; the timer calls this."""
+        """Emit what is due now; of many cells only the first, the rest follows in turns of its own."""
         self._timer.stop()
         self._last_flush = time.monotonic()
+        self._emit_parts()
+        self._emit_cells()
+
+    def _emit_parts(self) -> None:
         dirty, self._dirty = self._dirty, set()
-        runs, self._dirty_runs = self._dirty_runs, set()
-        cells, self._cells = self._cells, {}
         if "reset" in dirty:
             self.reset.emit()
         for part, signal in (
@@ -211,7 +224,16 @@ class AppState(QObject):
         ):
             if part in dirty:
                 signal.emit()
+
+    def _emit_cells(self) -> None:
+        for place in list(islice(self._cells, CELLS_A_TURN)):
+            # A slot may have the state read anew.
+            if (cell := self._cells.pop(place, None)) is not None:
+                self.cell_changed.emit(cell)
+        if self._cells:
+            self._rest.start()
+            return
+        # After the cells: the end of a run makes `interrupted` of every cell that is not known to have ended.
+        runs, self._dirty_runs = self._dirty_runs, set()
         for run in [""] if "" in runs else sorted(runs):
             self.runs_changed.emit(run)
-        for cell in cells.values():
-            self.cell_changed.emit(cell)

@@ -68,6 +68,7 @@ class MainWindow(QMainWindow):
         self._made: dict[str, Screen] = {}
         self._current = ""
         self._may_close = False
+        self._was_active = False
         self._compact: tuple[bool, bool] | None = None
         self._nav_wanted: bool | None = None
         self.setWindowTitle("Quarterdeck")
@@ -200,6 +201,16 @@ class MainWindow(QMainWindow):
                 # Not as by Tab: no ring is drawn for a place that nobody walked to.
                 inner.setFocus(Qt.FocusReason.OtherFocusReason)
                 return
+        # It is still being read: the keyboard waits with it, and not in the field for searching.
+        shown.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """The first time that the window is active, its screen gets the keyboard: it was opened before."""
+        super().changeEvent(event)
+        first = event.type() == QEvent.Type.ActivationChange and not self._was_active
+        if first and self.isActiveWindow() and self._current:
+            self._was_active = True
+            self._take_keyboard(self.current)
 
     def toast(self, text: str) -> None:
         """Say that something is done."""

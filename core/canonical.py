@@ -10,6 +10,9 @@ import rfc8785
 
 from core.errors import BadInput
 
+# Arguments larger than this are rarely sent twice, and a key is kept in memory.
+_LONGEST_KEY = 4096
+
 # SQLite refuses JSON nested deeper than 2,000; one such entry would stop the journal for all others.
 MAX_DEPTH = 200
 _MAX_INTEGER = 2**53 - 1
@@ -76,6 +79,25 @@ def is_plain(value: Any, depth: int = 0) -> bool:
         if not is_plain(item, depth + 1):
             plain = False
     return plain
+
+
+def flat_key(value: dict[str, Any]) -> bytes | None:
+    """What equal objects share and different ones do not: the canonical bytes of a small, flat, plain one.
+
+    None where it is not worth the while: something is nested, long, or written in an unusual way.
+    """
+    size = 0
+    for key, one in value.items():
+        kind = type(one)
+        if kind is dict or kind is list or type(key) is not str:
+            return None
+        size += len(key) + (len(one) if kind is str else 0)
+    if size > _LONGEST_KEY or not is_plain(value):
+        return None
+    try:
+        return plain_bytes(value)
+    except BadInput:
+        return None
 
 
 def float_prints_alike(value: Any) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` survive a power cut, where the system can."""
+    """Make new and changed names in `folder` survive a power cut, where the system can."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

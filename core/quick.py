@@ -12,6 +12,13 @@ Model = TypeVar("Model", bound=BaseModel)
 _ALL_FIELDS: dict[type[BaseModel], set[str]] = {}
 
 
+# Setting through these leaves a frozen model's own `__setattr__` aside, and costs half of `object`'s.
+_set_values = BaseModel.__dict__["__dict__"].__set__
+_set_given = BaseModel.__dict__["__pydantic_fields_set__"].__set__
+_set_extra = BaseModel.__dict__["__pydantic_extra__"].__set__
+_set_private = BaseModel.__dict__["__pydantic_private__"].__set__
+
+
 def changed(model: Model, **changes: Any) -> Model:
     """A copy in which some fields are different: `model_copy(update=…)` at a tenth of its cost.
 
@@ -27,11 +34,10 @@ def changed(model: Model, **changes: Any) -> Model:
 def made(kind: type[Model], fields: dict[str, Any], given: set[str] | None = None) -> Model:
     """A model of exactly these fields, all of them, unchecked: for what was checked already."""
     model = kind.__new__(kind)
-    set_quietly = object.__setattr__
-    set_quietly(model, "__dict__", fields)
+    _set_values(model, fields)
     if given is None:
         given = _ALL_FIELDS.get(kind) or _ALL_FIELDS.setdefault(kind, set(fields))
-    set_quietly(model, "__pydantic_fields_set__", given)
-    set_quietly(model, "__pydantic_extra__", None)
-    set_quietly(model, "__pydantic_private__", None)
+    _set_given(model, given)
+    _set_extra(model, None)
+    _set_private(model, None)
     return model

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-_ASCII_HIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
+_HIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _CONTROL_NAMES = {
     0x00: "NULL",
@@ -41,7 +41,7 @@ def hidden_characters(text: str) -> list[tuple[int, str]]:
     spaces other than the plain one, and letters of another script inside a Latin word. A name is such as
     `U+202E RIGHT-TO-LEFT OVERRIDE`. The time is proportional to the text.
     """
-    found = [(match.start(), name_of(match.group())) for match in _hidden_pattern(text).finditer(text)]
+    found = [(match.start(), name_of(text[match.start()])) for match in _HIDDEN.finditer(_folded(text))]
     if not text.isascii():
         found.extend(_lookalikes(text))
         found.sort()
@@ -54,7 +54,7 @@ def escape_hidden(text: str, keep_lines: bool = True) -> str:
     With `keep_lines` off, tabs and line ends are written so too and the answer is one line. Letters of
     another script stay as they are: they are seen, and `hidden_characters` names them.
     """
-    shown = _hidden_pattern(text).sub(lambda match: f"[{code_of(match.group())}]", text)
+    shown = _HIDDEN.sub(lambda match: f"[{code_of(text[match.start()])}]", _folded(text))
     if keep_lines:
         return shown
     return re.sub(r"[\t\r\n]", lambda match: f"[{code_of(match.group())}]", shown)
@@ -92,16 +92,20 @@ def some_names(names: Iterable[str], most: int = 12) -> str:
     return (", ".join(known[:most]) or "none") + more
 
 
-def _hidden_pattern(text: str) -> re.Pattern[str]:
+def _folded(text: str) -> str:
+    """The text with a NUL in the place of everything hidden beyond ASCII, one for one.
+
+    Not one pattern with all of them: a class of many characters is searched one by one, for each character.
+    """
     if text.isascii():
-        return _ASCII_HIDDEN
+        return text
     # Few different characters stand in even a long text, so each is judged once.
-    odd = "".join(
-        re.escape(sign)
+    odd = {
+        ord(sign): "\0"
         for sign in set(text)
         if sign > "\x7f" and (not sign.isprintable() or sign in _DRAWN_EMPTY)
-    )
-    return re.compile(f"{_ASCII_HIDDEN.pattern}|[{odd}]") if odd else _ASCII_HIDDEN
+    }
+    return text.translate(odd) if odd else text
 
 
 def _lookalikes(text: str) -> list[tuple[int, str]]:

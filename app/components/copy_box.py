@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QTimer, Signal
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QGuiApplication, QResizeEvent, QTextOption
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app.components.buttons import Button
@@ -11,6 +11,34 @@ from app.components.label import Label
 from app.look.theme import theme_of
 
 COPIED_MS = 2000
+_EDGES = 14  # the border, the margin above, and below what the text edit counts before it scrolls
+
+
+class _WholeText(QPlainTextEdit):
+    """As high as its text is at its width; it never scrolls."""
+
+    def __init__(self, least_lines: int) -> None:
+        super().__init__()
+        self._least_lines = least_lines
+        self.setReadOnly(True)
+        self.setProperty("code", "true")
+        self.setFont(theme_of(self).font("mono_small"))
+        self.setTabChangesFocus(True)
+        self.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.textChanged.connect(self._fit)
+        self._fit()
+
+    def _fit(self) -> None:
+        # The layout of plain text counts its height in lines.
+        lines = max(self._least_lines, round(self.document().size().height()))
+        self.setFixedHeight(self.fontMetrics().lineSpacing() * lines + _EDGES)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Another width makes another number of lines."""
+        super().resizeEvent(event)
+        self._fit()
 
 
 class CopyBox(QWidget):
@@ -28,13 +56,8 @@ class CopyBox(QWidget):
         super().__init__(parent)
         self._label = label
         self._text = ""
-        self.box = QPlainTextEdit()
-        self.box.setReadOnly(True)
+        self.box = _WholeText(lines)
         self.box.setAccessibleName(label)
-        self.box.setFont(theme_of(self).font("mono_small"))
-        self.box.setTabChangesFocus(True)
-        self.box.setWordWrapMode(self.box.wordWrapMode().WrapAnywhere)
-        self.box.setFixedHeight(self.box.fontMetrics().lineSpacing() * lines + 16)
         self.button = Button("Copy", icon="copy")
         self.button.setAccessibleName(f"Copy: {label}")
         self.button.clicked.connect(self._copy)
@@ -45,7 +68,7 @@ class CopyBox(QWidget):
         row = QHBoxLayout()
         row.setSpacing(8)
         row.addWidget(self.box, 1)
-        row.addWidget(self.button, 0)
+        row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignTop)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(4)

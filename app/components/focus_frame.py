@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, QRect
+import shiboken6
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect
 from PySide6.QtGui import QPainter, QPaintEvent, Qt
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -52,8 +53,40 @@ class _RingStyle(QProxyStyle):
         return super().styleHint(hint, option, widget, returnData)
 
 
-class FocusFrame(QFocusFrame):
-    """Follows the focus in one window. Made once by the window, which keeps it.
+class _Ring(QFocusFrame):
+    """The ring itself. Qt puts it into whatever scrolls the widget, so that it is cut off with it."""
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self._window = window
+        self._style = _RingStyle()
+        self.setStyle(self._style)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.hide()  # else the window shows it with its other children, around nothing
+
+    def leave(self) -> None:
+        """Surround nothing, and stand in the window again: what it stood in may be deleted next."""
+        self.setWidget(None)  # type: ignore[arg-type]  # the stubs do not know that no widget is allowed
+        if shiboken6.isValid(self._window):
+            self.setParent(self._window)
+        self.hide()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Take the ring away from a control that the pointer uses."""
+        if event.type() == QEvent.Type.MouseButtonPress and not isinstance(watched, _TEXT_INPUTS):
+            self.leave()
+            return False
+        return super().eventFilter(watched, event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the ring."""
+        painter = QPainter(self)
+        paint.ring(painter, self.rect().toRectF(), RADIUS.control + 3, theme_of(self).color("accent"))
+        painter.end()
+
+
+class FocusFrame(QObject):
+    """Follows the focus in one window, which keeps it, and draws the ring there.
 
     The ring is for the keyboard: a press of the pointer moves the focus without it, except into text inputs.
     Lists and tables mark their current row within themselves.
@@ -62,24 +95,20 @@ class FocusFrame(QFocusFrame):
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
-        self._style = _RingStyle()
-        self.setStyle(self._style)
-        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self._ring = _Ring(window)
         app = QApplication.instance()
         if isinstance(app, QApplication):
             app.focusChanged.connect(self._moved)
-        self.hide()  # else the window shows it with its other children, around nothing
-
-    def _leave(self) -> None:
-        self.setWidget(None)  # type: ignore[arg-type]  # the stubs do not know that no widget is allowed
-        self.hide()
 
     def _moved(self, before: QWidget | None, now: QWidget | None) -> None:
         del before
+        if not shiboken6.isValid(self._ring):
+            # It was deleted with a sheet or a list in which it stood.
+            self._ring = _Ring(self._window)
         if now is None or now.window() is not self._window or not self._wants_ring(now):
-            self._leave()
+            self._ring.leave()
             return
-        self.setWidget(now)
+        self._ring.setWidget(now)
 
     def _wants_ring(self, widget: QWidget) -> bool:
         if isinstance(widget, _TEXT_INPUTS):
@@ -92,19 +121,12 @@ class FocusFrame(QFocusFrame):
     def _pressed(self) -> bool:
         return QApplication.mouseButtons() != Qt.MouseButton.NoButton
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Take the ring away from a control that the pointer uses."""
-        if event.type() == QEvent.Type.MouseButtonPress and not isinstance(watched, _TEXT_INPUTS):
-            self._leave()
-            return False
-        return super().eventFilter(watched, event)
+    def widget(self) -> QWidget | None:
+        """What the ring is around."""
+        return self._ring.widget() if shiboken6.isValid(self._ring) else None
 
     def ring_rect(self) -> QRect:
         """Where the ring is, in the window's coordinates; empty when there is none."""
-        return self.geometry() if self.widget() is not None and self.isVisible() else QRect()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the ring."""
-        painter = QPainter(self)
-        paint.ring(painter, self.rect().toRectF(), RADIUS.control + 3, theme_of(self).color("accent"))
-        painter.end()
+        if self.widget() is None or not self._ring.isVisible():
+            return QRect()
+        return QRect(self._ring.mapTo(self._window, QPoint()), self._ring.size())

@@ -25,13 +25,14 @@ from app.components.buttons import Button, IconButton, Segmented
 from app.components.code_box import CodeBox, Highlight
 from app.components.empty_state import EmptyState
 from app.components.facts import Fact, Facts, short_digest
+from app.components.gallery_rows import COLUMNS, sample_rows
 from app.components.inputs import CheckBox, DropDown, Field, SearchField, TextField
 from app.components.key_hint import KeyHint
 from app.components.label import Label, Link, rule, surface
 from app.components.picture import PictureView
 from app.components.progress import Progress, Spinner
 from app.components.section import Card, ScreenHead, Section
-from app.components.tables import Cell, Column, DataTable, Kind, Row
+from app.components.tables import DataTable
 from app.look.icons import ICONS
 from app.look.states import CELLS, HEALTHS, PLANS, RISKS
 from app.look.tokens import TYPE
@@ -145,28 +146,39 @@ def inputs() -> QWidget:
     page, column = _page()
     sides = QHBoxLayout()
     sides.setSpacing(24)
-    left, right = QVBoxLayout(), QVBoxLayout()
-    for side in (left, right):
+    for side in (_fields(), _facts_and_progress()):
         side.setSpacing(14)
+        side.addStretch(1)
         sides.addLayout(side, 1)
+    column.addLayout(sides)
+    return page
+
+
+def _fields() -> QVBoxLayout:
+    column = QVBoxLayout()
     command = TextField("command", mono=True)
     command.setText("rm -rf /srv/artifacts/cache/build-old")
-    left.addWidget(SearchField("Search", "Find devices, tools, batches, runs, entries", keys="Ctrl+K"))
-    left.addWidget(Field("command", command, True, "Deletes recursively below /srv/artifacts/cache."))
+    column.addWidget(SearchField("Search", "Find devices, tools, batches, runs, entries", keys="Ctrl+K"))
+    column.addWidget(Field("command", command, True, "Deletes recursively below /srv/artifacts/cache."))
     wrong = Field("timeout", TextField("timeout"), help_text="default 30")
     wrong.set_error("This is not a number. Write whole seconds, such as 30.")
-    left.addWidget(wrong)
+    column.addWidget(wrong)
     retry = DropDown("Retry")
     retry.addItems(["never", "twice, with pauses"])
-    left.addWidget(Field("Retry", retry))
+    column.addWidget(Field("Retry", retry))
     off = TextField("off", "set by the policy")
     off.setEnabled(False)
-    left.addWidget(Field("profile", off, help_text="Only an operator with a key can change this."))
+    column.addWidget(Field("profile", off, help_text="Only an operator with a key can change this."))
     ticked, half = CheckBox("Follow the end"), CheckBox("Some of them")
     ticked.setChecked(True)
     half.setTristate(True)
     half.setCheckState(Qt.CheckState.PartiallyChecked)
-    left.addLayout(_row(ticked, CheckBox("Show heartbeats"), half))
+    column.addLayout(_row(ticked, CheckBox("Show heartbeats"), half))
+    return column
+
+
+def _facts_and_progress() -> QVBoxLayout:
+    column = QVBoxLayout()
     facts = Facts()
     facts.show_facts(
         [
@@ -180,68 +192,19 @@ def inputs() -> QWidget:
     )
     request = Section("Request", "asked 10:36:12")
     request.add(facts)
-    right.addWidget(request)
+    column.addWidget(request)
     progress, unknown = Progress(cancellable=True), Progress()
     progress.show_progress(13 / 21, "13 of 21 folders, as the device reports")
     unknown.show_progress(None, "checking the journal")
-    right.addWidget(progress)
-    right.addWidget(unknown)
-    right.addLayout(_row(Spinner(), Label("running 1:32", "body", "text2")))
+    column.addWidget(progress)
+    column.addWidget(unknown)
+    column.addLayout(_row(Spinner(), Label("running 1:32", "body", "text2")))
     tabs = QTabWidget()
     for title in ("Overview", "Tools 23", "Recent"):
         tabs.addTab(QWidget(), title)
     tabs.setFixedHeight(60)
-    right.addWidget(tabs)
-    left.addStretch(1)
-    right.addStretch(1)
-    column.addLayout(sides)
-    return page
-
-
-COLUMNS = (
-    Column("device", "Device", Kind.NAME, 165),
-    Column("health", "Health", Kind.HEALTH, 125),
-    Column("tags", "Tags", width=115),
-    Column("tools", "Tools", Kind.NUMBER, 60),
-    Column("trip", "Round trip, ms", Kind.SPARK, 115),
-    Column("doing", "Doing now", stretch=True),
-    Column("tool", "Tool", Kind.MONO, 130),
-    Column("risk", "Risk", Kind.RISK, 95),
-    Column("outcome", "Outcome", Kind.VERDICT, 120),
-)
-
-
-def sample_rows() -> list[Row]:
-    """Rows that show each kind of cell."""
-    made = []
-    for number, (name, icon, health, risk, outcome) in enumerate(
-        [
-            ("build-lnx-03", "linux", "busy", "high", "running"),
-            ("db-primary", "linux", "online", "low", "confirmed"),
-            ("label-win-02", "windows", "busy", "medium", "unverified"),
-            ("kiosk-hall-2", "windows", "stale", "critical", "unknown"),
-            ("kiosk-yard", "linux", "offline", "low", "refused"),
-            ("lab-mac-01", "macos", "reconnecting", "medium", "no_effect"),
-            ("lab-lnx-01", "linux", "online", "low", "waiting"),
-            ("lab-lnx-02", "linux", "online", "low", "failed"),
-            ("this-computer", "linux", "online", "low", "queued"),
-        ]
-    ):
-        production = number < 3
-        line = tuple(float((number * 7 + step * step * 3) % 11) for step in range(8))
-        cells: tuple[str | Cell, ...] = (
-            Cell(name, icon=icon),
-            health,
-            Cell("build,", bold="prod") if production else "lab",
-            str(17 + number),
-            Cell("—") if health in ("stale", "offline") else Cell(str(9 + number), spark=line),
-            Cell("approval waits", glyph="sand", tone="waiting") if number == 0 else "",
-            "shell_execute",
-            risk,
-            outcome,
-        )
-        made.append(Row(name, cells, production=production, muted=health == "offline"))
-    return made
+    column.addWidget(tabs)
+    return column
 
 
 def table() -> QWidget:

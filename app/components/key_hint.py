@@ -14,11 +14,11 @@ _GAP = 4
 
 
 class KeyHint(QWidget):
-    """Caps such as Ctrl K, and what they do: `KeyHint("Ctrl+Enter", "approve")`."""
+    """Caps such as Ctrl K, and what they do: `KeyHint("Ctrl+Enter", "approve")`, `KeyHint("J K", "move")`."""
 
     def __init__(self, keys: str, words: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._keys = [key for key in keys.split("+") if key] or [keys]
+        self._keys = [key for key in keys.replace(" ", "+").split("+") if key] or [keys]
         self._words = words
         self.setAccessibleName(f"{keys} {words}".strip())
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import (
+    QAccessible,
     QFocusEvent,
     QGuiApplication,
     QKeyEvent,
@@ -18,7 +19,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from app.components.pulse import pulse_of
-from app.components.rows import Cell, Column, Kind, Row, RowsModel, cell_text, spoken
+from app.components.rows import Cell, Column, Index, Kind, Row, RowsModel, cell_text, spoken
 from app.components.table_paint import CellDelegate, TableHead, row_rect_in
 from app.look.states import cell_look
 from app.look.theme import theme_of
@@ -164,15 +165,19 @@ class DataTable(QTableView):
         states = [n for n, column in enumerate(self.rows_model.columns) if column.kind is Kind.VERDICT]
         if not states:
             return False
-        top, bottom = self.rowAt(0), self.rowAt(self.viewport().height() - 1)
-        last = bottom if bottom >= 0 else self.rows_model.rowCount() - 1
-        for place in range(max(0, top), last + 1):
+        for place in self.places_in_sight():
             row = self.rows_model.row_at(place)
             if row and any(cell_look(cell_text(row.cells[n])).turning for n in states):
                 return True
         return False
 
     # what screens ask
+
+    def places_in_sight(self) -> range:
+        """Where the rows are that can be seen, the ones cut at the edges included."""
+        top, bottom = self.rowAt(0), self.rowAt(self.viewport().height() - 1)
+        last = bottom if bottom >= 0 else self.rows_model.rowCount() - 1
+        return range(max(0, top), last + 1)
 
     def show_rows(self, rows: Sequence[Row]) -> None:
         """Show these rows; the current row, the chosen ones and the scroll position stay."""
@@ -273,6 +278,20 @@ class DataTable(QTableView):
         if event.type() == QEvent.Type.StyleChange and hasattr(self, "_row_kind"):
             # The header is polished after its view; measuring now would be undone.
             QTimer.singleShot(0, self, self._measure)
+
+    def dataChanged(self, top: Index, bottom: Index, roles: Sequence[int] = ()) -> None:
+        """Paint what can be seen of the cells that changed.
+
+        For more than one column of rows out of sight Qt (6.11) paints everything that is in sight.
+        """
+        # Whoever listens to a table hears of cells out of sight too.
+        if not QAccessible.isActive():
+            sight = self.places_in_sight()
+            first, last = max(top.row(), sight.start), min(bottom.row(), sight.stop - 1)
+            if first > last:
+                return
+            top, bottom = top.sibling(first, top.column()), bottom.sibling(last, bottom.column())
+        super().dataChanged(top, bottom, list(roles))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the rows; keep running rings turning while one is in sight."""

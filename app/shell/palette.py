@@ -36,6 +36,7 @@ WIDTH, NARROW_WIDTH = 640, 600
 TOP = 48
 ROW, HEAD, LINE = 36, 27, 46
 MOST_HEIGHT = 420
+BESIDE_RISK = 76  # the widest of what stands right of a risk: an answer of the policy, or the time left
 PAUSE_MS = 25
 Line = str | Found
 Index = QModelIndex | QPersistentModelIndex
@@ -137,7 +138,8 @@ class ResultsDelegate(QStyledItemDelegate):
             paint_state(painter, QRectF(x, rect.y(), rect.right() - x, rect.height()), look, theme)
             x -= 12
         if hit.risk:
-            x -= 76
+            # One column, also where the answer is not known (yet): else the lines jump when it comes.
+            x = min(x, rect.right() - BESIDE_RISK) - 76
             paint_risk(painter, QRectF(x, rect.y(), 80, rect.height()), hit.risk, theme, boxed=False)
             x -= 10
         if hit.production:

@@ -1,14 +1,23 @@
 """A question inside the window: it covers everything but the top bar, so that Stop all stays in reach.
 
 A modal QDialog would block the whole window, Stop all with it. A sheet is a child of the window below the top
-bar, with `open` and `finished` as a dialog has them; the keyboard stays inside it.
+bar, with `open` and `finished` as a dialog has them; the keyboard stays inside it. In a window too low for it
+what is asked scrolls; what is wrong and the answers stay.
 """
 
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.components import paint
 from app.components.buttons import Button, Kind
@@ -17,6 +26,8 @@ from app.look.theme import theme_of
 from app.look.tokens import FRAME, RADIUS, SCRIM_OPACITY
 
 CANCELLED = ""
+EDGE = 20
+FOCUS_ROOM = 4  # how far a focus ring stands out
 
 
 class SheetCard(QFrame):
@@ -86,9 +97,13 @@ class Overlay(QWidget):
             if reachable and widget.isVisible() and self.isAncestorOf(widget):
                 reason = Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason
                 widget.setFocus(reason)
+                self._focus_walked(widget)
                 return True
             widget = step(widget)
         return True
+
+    def _focus_walked(self, widget: QWidget) -> None:
+        """The Tab key came to this widget."""
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """A click beside the card dismisses."""
@@ -111,6 +126,38 @@ class Overlay(QWidget):
         painter.end()
 
 
+class _Inside(QWidget):
+    """What a sheet asks. Signals: resized: it wants another height than before."""
+
+    resized = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("clear", "true")
+        self.body = QGridLayout(self)
+        self.body.setContentsMargins(EDGE - FOCUS_ROOM, 18, EDGE, 0)
+        self.body.setHorizontalSpacing(0)
+        self.body.setVerticalSpacing(8)
+        self.body.setColumnMinimumWidth(0, FOCUS_ROOM)
+        self.body.setColumnStretch(1, 1)
+
+    def add(self, widget: QWidget, focus_room: bool = False) -> None:
+        """Put something below the rest."""
+        row = self.body.rowCount()
+        self.body.addWidget(widget, row, 0 if focus_room else 1, 1, 2 if focus_room else 1)
+
+    def event(self, event: QEvent) -> bool:
+        """Tell when something in here was shown, hidden or given other words."""
+        done = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.resized.emit()
+        return done
+
+    def wanted(self, width: int) -> int:
+        """The height for a width. A plain size hint does not know how words wrap there."""
+        return self.body.totalHeightForWidth(width)
+
+
 class Sheet(Overlay):
     """A question with a title, words, optional fields and some answers.
 
@@ -130,26 +177,45 @@ class Sheet(Overlay):
         self.card = SheetCard(self)
         self.card.setFixedWidth(width)
         self.card.mousePressEvent = lambda event: event.accept()  # type: ignore[method-assign]
-        self.body = QVBoxLayout(self.card)
-        self.body.setContentsMargins(20, 18, 20, 16)
-        self.body.setSpacing(8)
-        self.body.addWidget(Label(title, "title", wrap=True))
+        self._inside = _Inside()
+        self._scroller = QScrollArea()
+        self._scroller.setWidgetResizable(True)
+        self._scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._scroller.setAccessibleName(title)
+        self._scroller.setWidget(self._inside)
+        self._inside.resized.connect(self._fit)
+        self._inside.add(Label(title, "title", wrap=True))
         if words:
-            self.body.addWidget(Label(words, tone="text2", wrap=True))
+            self._inside.add(Label(words, tone="text2", wrap=True))
         self._problem = Label("", "meta", "fail", wrap=True)
         self._problem.hide()
         self._buttons: dict[str, Button] = {}
         self._row = QHBoxLayout()
         self._row.setSpacing(8)
         self._row.addStretch(1)
+        self._foot = QVBoxLayout()
+        self._foot.setContentsMargins(EDGE, 8, EDGE, 16)
+        self._foot.setSpacing(16)
+        self._foot.addWidget(self._problem)
+        self._foot.addLayout(self._row)
+        column = QVBoxLayout(self.card)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self._scroller, 1)
+        column.addLayout(self._foot)
         whole = QVBoxLayout(self)
         whole.setContentsMargins(24, 48, 24, 24)
         whole.addWidget(self.card, 0, Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)
         whole.addStretch(1)
 
-    def add(self, widget: QWidget) -> None:
-        """Put a field or a picture between the words and the answers."""
-        self.body.addWidget(widget)
+    def add(self, widget: QWidget, focus_room: bool = False) -> None:
+        """Put a field or a picture between the words and the answers.
+
+        With `focus_room` it begins `FOCUS_ROOM` further left: for what scrolls by itself, and would cut the
+        focus ring off that stands outside its fields.
+        """
+        self._inside.add(widget, focus_room)
 
     def add_answer(self, key: str, words: str, kind: Kind = "normal", closes: bool = True) -> Button:
         """A button; with `closes` off its `clicked` is the caller's, who ends with `finish`."""
@@ -173,20 +239,28 @@ class Sheet(Overlay):
 
     def _fit(self) -> None:
         super()._fit()
-        # Wrapped words need more height the narrower they are; a plain size hint does not know the width.
-        wanted = self.body.totalHeightForWidth(self.card.width())
-        self.card.setFixedHeight(min(max(wanted, 80), max(80, self.height() - 72)))
+        width, most = self.card.width(), max(80, self.height() - 72)
+        inside, foot = self._inside.wanted(width), self._foot.totalHeightForWidth(width)
+        if foot < 0:  # nothing in it wraps
+            foot = self._foot.totalSizeHint().height()
+        # Where it scrolls, the scroll area itself gives what is inside the height that it wants.
+        too_high = inside + foot > most
+        # A way for the arrow keys to what no field of the sheet leads to.
+        self._scroller.setFocusPolicy(Qt.FocusPolicy.TabFocus if too_high else Qt.FocusPolicy.NoFocus)
+        self.card.setFixedHeight(min(max(inside + foot, 80), most))
+
+    def _focus_walked(self, widget: QWidget) -> None:
+        if self._inside.isAncestorOf(widget):
+            self._scroller.ensureWidgetVisible(widget)
 
     def open(self, focus: QWidget | None = None) -> None:
         """Come up and return at once; `finished` brings the answer."""
-        self.body.addWidget(self._problem)
-        self.body.addSpacing(8)
-        self.body.addLayout(self._row)
         self.cover()
         self._fit()
         first = focus or next(iter(self._buttons.values()), None)
         if first is not None:
             first.setFocus(Qt.FocusReason.TabFocusReason)
+            self._focus_walked(first)
 
     def dismiss(self) -> None:
         """Another screen was opened: no answer."""

@@ -221,7 +221,9 @@ class StatusBar(QWidget):
         if service.link is Link.LOST:
             soon = f"in {service.next_try_s:.0f} s" if service.next_try_s >= 1 else "now"
             pause = f"Trying again {soon}, try {service.attempt}."
-            words = f"The service is lost. {service.problem} {pause} What it was doing is unknown until then."
+            # Most problems say why; one that says only that something was lost says the same once more.
+            fact = "" if "lost" in service.problem else "The service is lost."
+            words = f"{fact} {service.problem} {pause} What it was doing is unknown until then."
             self._lost.show_words(" ".join(words.split()), "cross_octagon", "fail", "fail", True, "Try now")
             self._service.show_words("")
         elif service.link is Link.CONNECTING:

@@ -66,7 +66,7 @@ async def policy(stage: Stage) -> None:
     stage.desk.theme.set_mode("light")
     await _section(hand, "Policy")
     editor = await hand.find(QPlainTextEdit, "policy.toml")
-    await hand.until("the policy is read", lambda: says(hand, "Saved; this is in force"))
+    await hand.until("the policy is read", lambda: says(hand, "Empty: the built-in default is in force"))
     editor.setFocus(Qt.FocusReason.TabFocusReason)
     await _paste(editor, TOO_WIDE + RULES)
     await hand.until("it is edited and without a fault", lambda: says(hand, "Edited, not in force"))

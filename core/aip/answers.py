@@ -7,6 +7,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
@@ -16,10 +17,16 @@ from core.aip.events import LateAnswer
 from core.aip.extras import BLOB_KEY
 from core.aip.messages import ClientMessage, Result
 from core.errors import DeviceError, ErrorCode
+from core.text import shorten_middle
 
 log = structlog.get_logger(__name__)
 
 _FORGOTTEN_KEPT = 1024
+# Of one result, but for its long texts and bytes, which are kept apart: it has to fit into one entry of the
+# journal, and whoever reads it looks at each value, one after the other.
+MOST_BYTES = 7 * 1024 * 1024
+_LONG_TEXT, _REST_OF_LONG_TEXT = 64 * 1024, 16_384
+MOST_ERROR = 16_384
 # Also where a tool's own key was escaped.
 _BLOB_WORD = f'{BLOB_KEY}"'.encode()
 
@@ -91,22 +98,26 @@ class PendingAnswers:
         response_id = message.prev_response_id or ""
         results = message.action_results or []
         pending = self._pending.pop(response_id, None)
+        if pending is None and response_id not in self._given_up:
+            return False
         names_blobs = self._blobs is not None and _BLOB_WORD in data
+        too_much = _bound(results)
         if pending is None:
-            return self._take_late(response_id, results, names_blobs)
-        wrong = _mismatch(pending.call_ids, results) or (self._fill(results) if names_blobs else None)
+            return self._take_late(response_id, results, names_blobs, too_much)
+        wrong = _mismatch(pending.call_ids, results) or too_much
+        if names_blobs:
+            wrong = wrong or self._fill(results)
         if wrong is not None:
             self._fail(pending, DeviceError(f"{self._name} answered wrongly: {wrong}", ErrorCode.BAD_RESULT))
         elif not pending.answer.done():
             pending.answer.set_result(results)
         return True
 
-    def _take_late(self, response_id: str, results: list[Result], names_blobs: bool) -> bool:
-        """Pass on what nobody waits for any more; false when nobody ever asked."""
-        call_ids = self._given_up.get(response_id)
-        if call_ids is None:
-            return False
-        wrong = _mismatch(call_ids, results)
+    def _take_late(
+        self, response_id: str, results: list[Result], names_blobs: bool, too_much: str | None
+    ) -> bool:
+        """Pass on what nobody waits for any more."""
+        wrong = _mismatch(self._given_up[response_id], results) or too_much
         if names_blobs:
             wrong = wrong or self._fill(results)
         self._late(response_id, results, wrong or "")
@@ -138,13 +149,15 @@ class PendingAnswers:
         """End the wait for the frame that a device says it could not serve."""
         pending = self._pending.get(message.prev_response_id or "")
         if pending is not None:
-            told = read_error_text(message.error or "no reason given", ErrorCode.PROTOCOL_ERROR)
+            said = shorten_middle(message.error or "no reason given", MOST_ERROR)
+            told = read_error_text(said, ErrorCode.PROTOCOL_ERROR)
             self._fail(
                 pending,
                 DeviceError(f"{self._name} could not serve the frame: {told.message}", ErrorCode.BAD_RESULT),
             )
         else:
-            told_late = f"it could not serve the frame: {message.error or 'no reason given'}"
+            said = shorten_middle(message.error or "no reason given", MOST_ERROR)
+            told_late = f"it could not serve the frame: {said}"
             self._late(message.prev_response_id or "", [], told_late)
 
     def fail_malformed(self, data: bytes, fault: DeviceError) -> None:
@@ -170,6 +183,49 @@ class PendingAnswers:
     def _fail(self, pending: Pending, error: DeviceError) -> None:
         if not pending.answer.done():
             pending.answer.set_exception(error)
+
+
+def _bound(results: list[Result]) -> str | None:
+    """Shorten errors that no one would read; say what is wrong where a result is more than can be kept."""
+    for result in results:
+        if result.error and len(result.error) > MOST_ERROR:
+            result.error = shorten_middle(result.error, MOST_ERROR)
+    for result in results:
+        left = MOST_BYTES
+        stack: list[Any] = [[result.result]]
+        while stack and left >= 0:
+            value = stack.pop()
+            parts = value
+            if isinstance(value, dict):
+                left -= sum(map(_bytes_of_text, value))
+                parts = value.values()
+            for part in parts:
+                left -= _bytes_of(part)
+                if isinstance(part, dict | list):
+                    stack.append(part)
+                if left < 0:
+                    break
+        if left < 0:
+            for one in results:
+                # Nobody needs to walk through it again.
+                one.result = None
+            return f"a result of more than {MOST_BYTES:,} bytes, its long texts not counted"
+    return None
+
+
+def _bytes_of(value: Any) -> int:
+    """About how many bytes a value takes as JSON at most, without what is in it."""
+    if isinstance(value, str):
+        if len(value) > _LONG_TEXT:
+            return _REST_OF_LONG_TEXT
+        return _bytes_of_text(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return 8 + value.bit_length() // 3
+    return 24 if isinstance(value, float) else 6
+
+
+def _bytes_of_text(text: str) -> int:
+    return 4 + len(text) * (1 if text.isascii() and text.isprintable() else 6)
 
 
 def _mismatch(call_ids: list[str | None], results: list[Result]) -> str | None:

@@ -30,6 +30,7 @@ class HeldBlobs:
         self._limits = limits
         self._held: dict[str, _Held] = {}
         self._arrivals = 0
+        self._named_bytes = 0
         self.bytes_held = 0
 
     def __len__(self) -> int:
@@ -62,9 +63,11 @@ class HeldBlobs:
         named it, or in the one that had the reference where its base64 text would be.
 
         Raises:
-            DeviceError: a result names a blob that never came (code `bad_result`).
+            DeviceError: a result names a blob that never came, or names some so often that they would be more
+                bytes than are held (code `bad_result`).
         """
         used: set[str] = set()
+        self._named_bytes = 0
         try:
             for result in results:
                 result.result = self._filled(result.result, used, 0)
@@ -110,4 +113,8 @@ class HeldBlobs:
         if held is None:
             raise DeviceError("a result names bytes that never came", ErrorCode.BAD_RESULT)
         used.add(sha256)
+        # A reference has some eighty bytes: without a bound, one frame of them could stand for terabytes.
+        self._named_bytes += len(held.data)
+        if self._named_bytes > self._limits.held_bytes:
+            raise DeviceError("a result names the same bytes too often", ErrorCode.BAD_RESULT)
         return held

@@ -1,4 +1,4 @@
-"""The door of the listening console: who may begin to speak, how slowly, and how many at once.
+"""The door of whoever listens, console or device: who may begin to speak, how slowly, and how many at once.
 
 TCP ─► doorstep (how many?) ─► TLS, if it is spoken here ─► upgrade (token, no Origin) ─► registration
 
@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import socket
 import ssl
+import sys
 from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
@@ -42,6 +43,7 @@ _PLAIN_ANSWER = (
     b"This port speaks TLS: use wss://.\n"
 )
 _LAST_WORDS_S = 1.0
+_SMALLEST_ROOM = 16
 _LINES_AT_ONCE, _LINES_PER_S = 20.0, 1.0
 
 
@@ -73,6 +75,7 @@ class Door:
         self._on_refused = on_refused
         self._here: dict[Doorstep, str] = {}
         self._per_host: Counter[str] = Counter()
+        self._most = min(limits.door_most, _room())
         self._told = Allowance(_LINES_AT_ONCE, _LINES_PER_S)
 
     @property
@@ -97,7 +100,7 @@ class Door:
         if self._per_host[step.host] >= limits.door_most_of_one and not is_loopback(step.host):
             oldest = next(one for one, host in self._here.items() if host == step.host)
             self._turn_out(oldest, f"too many connections from {step.host} that have not registered yet")
-        elif len(self._here) >= limits.door_most:
+        elif len(self._here) >= self._most:
             self._turn_out(next(iter(self._here)), "too many connections that have not registered yet")
         self._here[step] = step.host
         self._per_host[step.host] += 1
@@ -128,12 +131,12 @@ class Door:
         try:
             asked = urlsplit(request.path)
         except ValueError:
-            return self._turn_away(connection, HTTPStatus.NOT_FOUND, "there is nothing at this path")
+            return self.turn_away(connection, HTTPStatus.NOT_FOUND, "there is nothing at this path")
         if asked.path != self._path:
-            return self._turn_away(connection, HTTPStatus.NOT_FOUND, "there is nothing at this path")
+            return self.turn_away(connection, HTTPStatus.NOT_FOUND, "there is nothing at this path")
         if request.headers.get_all("Origin"):
             # Only browsers send it, and a page must never reach a device link on loopback.
-            return self._turn_away(connection, HTTPStatus.FORBIDDEN, "a browser's Origin is not accepted")
+            return self.turn_away(connection, HTTPStatus.FORBIDDEN, "a browser's Origin is not accepted")
         reason, whose = "the token is not accepted", ""
         try:
             token = _token(request, asked.query)
@@ -141,14 +144,26 @@ class Door:
         except TokenRefused as error:
             name, reason, whose = None, error.message, error.name
         if name is None:
-            return self._turn_away(connection, HTTPStatus.FORBIDDEN, reason, whose)
+            return self.turn_away(connection, HTTPStatus.FORBIDDEN, reason, whose)
         connection.owner, connection.token_sha256 = name, hashlib.sha256((token or "").encode()).hexdigest()
         return None
 
-    def _turn_away(self, connection: Visitor, status: HTTPStatus, reason: str, name: str = "") -> Response:
+    def turn_away(self, connection: Visitor, status: HTTPStatus, reason: str, name: str = "") -> Response:
+        """Answer an upgrade with a refusal, and report it. `name` is whose token it showed."""
         connection.reported = True
         self.refused(reason, connection.step.peer, name)
         return connection.respond(status, reason + "\n")
+
+
+def _room() -> int:
+    """How many may wait at the door without taking the files away that everything else needs."""
+    if sys.platform == "win32":
+        return sys.maxsize
+    import resource
+
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Before its first byte, a connection that is to speak TLS takes two of them.
+    return sys.maxsize if most == resource.RLIM_INFINITY else max(_SMALLEST_ROOM, most // 4)
 
 
 def _token(request: Request, query: str) -> str | None:

@@ -22,7 +22,7 @@ from core.aip.extras import (
 from core.aip.messages import ClientMessage, Command, FrameStatus, ServerMessage
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 from core.ids import new_uuid, now_stamp
-from core.quick import changed
+from core.quick import changed, made
 
 _LONGEST_DEADLINE = 86_400.0
 _SNIFFED = 4096
@@ -60,19 +60,23 @@ def complaint(error: QuarterdeckError) -> str:
 
 def command_frame(commands: Sequence[Command], agent_name: str, session_id: str, response_id: str) -> bytes:
     """The frame that carries commands, as a stock server would write it."""
-    message = ServerMessage(
-        type="command",
-        status=FrameStatus.CONTINUE,
-        agent_name=agent_name,
-        process_name="",
-        root_name="",
-        actions=list(commands),
-        session_id=session_id,
-        task_name=session_id,
-        timestamp=now_stamp(),
-        response_id=response_id,
-    )
-    return message.model_dump_json().encode()
+    fields = {
+        "type": "command",
+        "status": FrameStatus.CONTINUE,
+        "user_request": None,
+        "agent_name": agent_name,
+        "process_name": "",
+        "root_name": "",
+        "actions": list(commands),
+        "messages": None,
+        "error": None,
+        "session_id": session_id,
+        "task_name": session_id,
+        "timestamp": now_stamp(),
+        "response_id": response_id,
+        "result": None,
+    }
+    return made(ServerMessage, fields).model_dump_json().encode()
 
 
 def with_terms(commands: Sequence[Command], grounds: Sequence[Grounds], timeout: float) -> list[Command]:

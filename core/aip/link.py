@@ -53,11 +53,11 @@ from core.aip.progress import ProgressGate
 from core.aip.turns import Turns
 from core.errors import BadInput, DeviceError, ErrorCode
 from core.ids import new_uuid
+from core.text import shorten_middle
 
 __all__ = ["DeviceLink", "LinkLimits"]
 
 log = structlog.get_logger(__name__)
-
 _CHECKED_HERE = 1024 * 1024
 # A blob's head is shorter than 2^16 bytes, so its frame begins with a zero; JSON never does.
 _BLOB_START = b"\0"
@@ -364,7 +364,9 @@ class DeviceLink:
             self._events.on_heartbeat(self, self._heartbeat(message))
             return None
         if message.type == "error":
-            log.warning("device reports an error", device=self.name, error=message.error)
+            log.warning(
+                "device reports an error", device=self.name, error=shorten_middle(message.error or "", 500)
+            )
             self._answers.take_error(message)
             return None
         if message.type == "command_results":

@@ -1,11 +1,14 @@
 """What a device offers: `list_tools`, and finding out which agent of a stock device to ask.
 
 No wire call lists a device's agents, and a stock device answers a question to an agent it does not have with
-silence. So each likely agent is asked, and silence is the answer no.
+silence. So each likely agent is asked, and silence is the answer no. Silence is told from slowness by a frame
+without commands: a device answers that one whatever agents it has, and a stock one reads it only when it is
+done with the frame before. So this answer ends every question asked earlier: nobody needs to wait any longer.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,7 +25,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 STOCK_AGENTS = ("LinuxAgent", "HardwareAgent", "MobileAgent", "HostAgent", "AppAgent")
-PROBE_TIMEOUT = 3.0
+# What a stock device takes for a listing, with some room; whether a slower one is at work is asked then.
+QUESTION_S = 0.5
+SEARCH_S = 8.0
 _MOST_TOOLS = 2_000
 _TYPES: tuple[ToolType, ...] = ("action", "data_collection")
 
@@ -61,43 +66,105 @@ async def list_tools(link: Sends, timeout: float, tool_type: ToolType = "action"
 
 
 async def probe_agents(
-    link: DeviceLink, candidates: Sequence[str] = STOCK_AGENTS, timeout_each: float = PROBE_TIMEOUT
+    link: DeviceLink,
+    candidates: Sequence[str] = STOCK_AGENTS,
+    question_s: float = QUESTION_S,
+    search_s: float = SEARCH_S,
 ) -> tuple[str, list[ToolInfo]]:
     """Find the first agent that answers, and its tools of both types; the link addresses it from then on.
 
-    Each candidate costs at most twice `timeout_each` seconds, and leaves at most two questions without an
-    answer, which is all that silence can be told by.
+    The device has one question at a time. A candidate that it does not have costs twice `question_s` seconds,
+    and one that is slow to answer is waited for; all silences together last at most `search_s`.
 
     Raises:
-        DeviceError: no candidate answered (code `protocol_error`), or the link ended.
+        DeviceError: no candidate answered (code `protocol_error`), the device is still at work on what it was
+            asked (`timeout`), or the link ended.
     """
-    before = link.agent_name
-    for agent in candidates:
-        link.agent_name = agent
-        found = await _tools_of(link, timeout_each)
-        if found is not None:
-            log.info("agent found", device=link.name, agent=agent, tools=len(found))
-            return agent, found
-    link.agent_name = before
+    addressed, search = link.agent_name, _Search(link, question_s, search_s)
+    try:
+        for agent in candidates:
+            link.agent_name = agent
+            found = await search.tools()
+            if found is not None:
+                log.info("agent found", device=link.name, agent=agent, tools=len(found))
+                addressed = agent
+                return agent, found
+    finally:
+        link.agent_name = addressed
     raise DeviceError(f"{link.name} has none of the agents {', '.join(candidates)}", ErrorCode.PROTOCOL_ERROR)
 
 
-async def _tools_of(link: DeviceLink, timeout: float) -> list[ToolInfo] | None:
-    """The tools of the link's agent; None when it stays silent under either type."""
-    merged: dict[str, ToolInfo] = {}
-    answered = False
-    for tool_type in _TYPES:
+class _Search:
+    """The questions to one device, and how long it may still be waited for: `search_s` seconds in all."""
+
+    def __init__(self, link: DeviceLink, question_s: float, search_s: float) -> None:
+        self._link = link
+        self._question_s = question_s
+        self._search_s = self._left = search_s
+
+    async def tools(self) -> list[ToolInfo] | None:
+        """The tools of the link's agent; None when it stays silent under either type."""
+        merged: dict[str, ToolInfo] = {}
+        answered = False
+        for tool_type in _TYPES:
+            try:
+                tools = await self._hear(tool_type)
+            except DeviceError as error:
+                if not self._link.is_open or error.code is ErrorCode.TIMEOUT:
+                    raise
+                self._say_none(tool_type, error.message)
+                continue
+            if tools is None:
+                self._say_none(tool_type, "silence")
+                continue
+            answered = True
+            for tool in tools:
+                merged.setdefault(tool.tool_key, tool)
+            if merged:
+                # Asked without a filter, one answer names the tools of both types.
+                break
+        return list(merged.values()) if answered else None
+
+    def _say_none(self, tool_type: ToolType, why: str) -> None:
+        log.info("no tools", device=self._link.name, agent=self._link.agent_name, type=tool_type, why=why)
+
+    async def _hear(self, tool_type: ToolType) -> list[ToolInfo] | None:
+        """What the device answers to one question; None when it says nothing to it."""
+        if self._left <= 0:
+            raise self._still_at_work()
+        owed = self._link.held["given_up"]
         try:
-            tools = await list_tools(link, timeout, tool_type)
+            return await list_tools(self._link, self._question_s, tool_type)
         except DeviceError as error:
-            if not link.is_open:
+            if not self._is_silence(error):
                 raise
-            log.info("no tools", device=link.name, agent=link.agent_name, type=tool_type, why=error.message)
-            continue
-        answered = True
-        for tool in tools:
-            merged.setdefault(tool.tool_key, tool)
-        if merged:
-            # Asked without a filter, one answer names the tools of both types.
-            break
-    return list(merged.values()) if answered else None
+        self._left -= self._question_s
+        try:
+            await self._wait_until_idle()
+            if self._link.held["given_up"] > owed:
+                return None
+            # It did answer, but too late to be heard; what kept it (an agent to start, say) is done by now.
+            return await list_tools(self._link, max(self._left, self._question_s), tool_type)
+        except DeviceError as error:
+            if self._is_silence(error):
+                raise self._still_at_work() from None
+            raise
+
+    async def _wait_until_idle(self) -> None:
+        """Wait for the device to be done with all it was asked."""
+        others = self._link.waiting
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await self._link.send_commands([], max(self._left, self._question_s))
+        if not others:
+            # Waiting for others' turns is no silence of the device.
+            self._left -= loop.time() - began
+
+    def _is_silence(self, error: DeviceError) -> bool:
+        return error.code is ErrorCode.OUTCOME_UNKNOWN and self._link.is_open
+
+    def _still_at_work(self) -> DeviceError:
+        return DeviceError(
+            f"{self._link.name} is silent for {self._search_s:g} s: it is still at work, or it hangs",
+            ErrorCode.TIMEOUT,
+        )

@@ -68,6 +68,8 @@ def decode_pairing(text: str) -> Pairing:
         raise BadInput("The pairing string is empty")
     if len(packed) > _LONGEST:
         raise BadInput(f"A pairing string has at most {_LONGEST} characters")
+    if not packed.isascii():
+        raise BadInput("The pairing string has characters that do not belong in it")
     parts = packed.split(".")
     if parts[0] != _MARK:
         raise BadInput(f"A pairing string begins with {_MARK}. (is the whole line there?)")

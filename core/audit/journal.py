@@ -39,7 +39,6 @@ BLOBS = "blobs"
 MAX_PAGE = 5000
 
 Answer = TypeVar("Answer")
-Subscriber = Callable[[list[Entry]], None]
 
 
 class Journal:
@@ -54,10 +53,8 @@ class Journal:
         self._store = store
         self._recovered = recovered
         self._loop = asyncio.get_running_loop()
-        self._subscribers: list[Subscriber] = []
         self._watchers: list[Callable[[], None]] = []
         self._noted = self._delivered = 0
-        self._was_writable = True
         self._stops: set[threading.Event] = set()
         self._blobs = Blobs(folder / BLOBS)
         self._readers = Readers(folder / DATABASE)
@@ -159,23 +156,10 @@ class Journal:
             with contextlib.suppress(JournalUnavailable):
                 await self._submit([])
 
-    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
-        """Call `callback` on the event loop with the entries of each commit; gives what ends that.
-
-        It is called with none when the journal cannot be written any more, or can be again.
-        """
-        self._subscribers.append(callback)
-
-        def unsubscribe() -> None:
-            if callback in self._subscribers:
-                self._subscribers.remove(callback)
-
-        return unsubscribe
-
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` on the event loop after each commit, and after a failure; gives what ends that.
+        """Call `callback` on the event loop after each commit, and when writing fails or works again.
 
-        Unlike `subscribe` it costs nothing for the entries: thousands a second are of no concern to it.
+        Gives what ends that. It is told nothing of the entries, thousands a second: whoever wants them asks.
         """
         self._watchers.append(callback)
 
@@ -304,16 +288,8 @@ class Journal:
             if group.done is not None:
                 group.done(group)
         self._delivered += sum(1 for group in groups if group.spool and group.error is None)
-        writable = self._writer.failure is None
-        changed, self._was_writable = writable is not self._was_writable, writable
         for watcher in list(self._watchers):
             watcher()
-        if not self._subscribers:
-            return
-        entries = [entry for group in groups if group.error is None for entry in written(group)]
-        if entries or changed:
-            for callback in list(self._subscribers):
-                callback(entries)
 
 
 def written(group: Group) -> list[Entry]:

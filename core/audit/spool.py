@@ -19,6 +19,7 @@ from core.errors import JournalUnavailable
 
 # CRC of all that follows it, length of head, length of tail, number.
 _HEADER = struct.Struct("<IIIQ")
+_CRC, _COVERED = struct.Struct("<I"), struct.Struct("<IIQ")
 _EMPTY_ABOVE_BYTES = 256 * 1024
 _BINARY: int = getattr(os, "O_BINARY", 0)
 
@@ -79,7 +80,7 @@ class Spool:
         if self._broken is not None:
             raise JournalUnavailable(self._broken)
         number = self._written + len(parts)
-        data = b"".join(pack(one, part) for one, part in enumerate(parts, self._written + 1))
+        data = b"".join([pack(one, part) for one, part in enumerate(parts, self._written + 1)])
         try:
             done = os.write(self._handle, data)
         except OSError as error:
@@ -140,8 +141,10 @@ def _lock(handle: int) -> None:
 
 def pack(number: int, parts: Parts) -> bytes:
     """A record's bytes."""
-    rest = b"%b%b%b" % (_HEADER.pack(0, len(parts.head), len(parts.tail), number)[4:], parts.head, parts.tail)
-    return struct.pack("<I", zlib.crc32(rest)) + rest
+    head, tail = parts
+    covered = _COVERED.pack(len(head), len(tail), number)
+    crc = zlib.crc32(tail, zlib.crc32(head, zlib.crc32(covered)))
+    return b"%b%b%b%b" % (_CRC.pack(crc), covered, head, tail)
 
 
 def read_records(data: bytes) -> tuple[list[Record], int]:

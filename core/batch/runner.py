@@ -228,7 +228,10 @@ class Runner:
 
     def _set(self, run: Live, device: str, step: str, **changes: Any) -> None:
         known = run.cells[device, step]
-        if all(getattr(known, name) == value for name, value in changes.items()):
+        for name, value in changes.items():
+            if getattr(known, name) != value:
+                break
+        else:
             return
         cell = changed(known, **changes)
         run.put(cell)

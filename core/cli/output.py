@@ -11,9 +11,11 @@ from typing import Any
 
 from core.dispatch.models import CommandResult
 from core.errors import ErrorInfo
-from core.text import escape_hidden
+from core.text import escape_hidden, shorten_middle
 
 GAP = "  "
+# As long as what most clients of language models take for a tool's name.
+_LONGEST_TOOL = 64
 
 
 class ReaderGone(Exception):
@@ -103,6 +105,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         return GAP.join(padded).rstrip()
 
     return "\n".join([styled(line(head), "bold"), *map(line, shown)])
+
+
+def tool_cell(name: str | None) -> str:
+    """A tool's name for a table, where an endless one would pad every other row; `--json` has it whole."""
+    return shorten_middle(one_line(name or ""), _LONGEST_TOOL)
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> str:

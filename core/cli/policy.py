@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from core.cli.base import EVERYWHERE, in_session
-from core.cli.output import as_json, facts, lines, note, one_line, print_error, say, styled, table
+from core.cli.output import as_json, facts, lines, note, one_line, print_error, say, styled, table, tool_cell
 from core.cli.session import Session
 from core.cli.values import parse_arguments
 from core.errors import BadInput, ErrorCode, ErrorInfo
@@ -128,13 +128,15 @@ def trial_text(trial: Trial) -> str:
         parts.append(
             f"{trial.skipped:,} of {trial.commands:,} could not be judged from what the journal has."
         )
+    if trial.glimpses:
+        parts.append(_glimpses_text(trial))
     if trial.rows:
         rows = [
             (
                 one.seq,
                 one.time[:19].replace("T", " "),
                 one.device,
-                one.tool,
+                tool_cell(one.tool),
                 f"{one.was.value} -> {one.now.value}",
                 one.human,
                 one.rule,
@@ -146,6 +148,13 @@ def trial_text(trial: Trial) -> str:
         if len(trial.rows) < trial.changed:
             parts.append(f"The newest {len(trial.rows):,} of {trial.changed:,} are listed.")
     return "\n".join(parts)
+
+
+def _glimpses_text(trial: Trial) -> str:
+    pictures = f"{trial.glimpses:,} live pictures not counted"
+    if not trial.glimpses_refused:
+        return pictures + "."
+    return styled(f"{pictures}; {trial.glimpses_refused:,} of them would be refused.", "yellow")
 
 
 def _head(decision: Decision) -> list[tuple[str, object]]:

@@ -9,7 +9,18 @@ from pydantic import BaseModel
 from core.audit.entries import Entry, Kind
 from core.batch.models import Run
 from core.cli.call import card
-from core.cli.output import as_json, facts, note, one_line, result_json, result_text, say, shown_json, table
+from core.cli.output import (
+    as_json,
+    facts,
+    note,
+    one_line,
+    result_json,
+    result_text,
+    say,
+    shown_json,
+    table,
+    tool_cell,
+)
 from core.cli.session import Session
 from core.errors import DeviceError
 from core.fleet.models import Tool
@@ -64,7 +75,7 @@ async def tools(session: Session, device: str | None, json_wanted: bool) -> None
     rows = [
         (
             one.device,
-            one.tool_name,
+            tool_cell(one.tool_name),
             one.contract.risk.value,
             one.contract.effect.value,
             "review" if one.changed else "",
@@ -89,7 +100,7 @@ async def approvals(session: Session, json_wanted: bool) -> None:
             one.id,
             one.decision.risk.value,
             one.request.device,
-            one.request.tool_name,
+            tool_cell(one.request.tool_name),
             one.actor,
             f"{one.remaining_s:.0f} s",
             one.decision.summary,
@@ -139,7 +150,14 @@ async def run(session: Session, wanted: str, json_wanted: bool) -> None:
     if page.entries:
         say("\nAnswers that came too late to count (`find seq:NUMBER` shows one):")
         rows = [
-            (one.seq, _time(one.time), one.device or "", one.step or "", one.tool or "", one.status or "")
+            (
+                one.seq,
+                _time(one.time),
+                one.device or "",
+                one.step or "",
+                tool_cell(one.tool),
+                one.status or "",
+            )
             for one in page.entries
         ]
         say(table(("SEQ", "TIME (UTC)", "DEVICE", "STEP", "TOOL", "SAYS"), rows))
@@ -158,7 +176,9 @@ def _run_text(found: Run) -> str:
             ("Note", summary.note),
         ]
     )
-    rows = [(cell.device, cell.step, cell.tool, cell.state.value, cell.note) for cell in found.cells]
+    rows = [
+        (cell.device, cell.step, tool_cell(cell.tool), cell.state.value, cell.note) for cell in found.cells
+    ]
     return f"{head}\n\n{table(('DEVICE', 'STEP', 'TOOL', 'STATE', 'NOTE'), rows)}"
 
 
@@ -169,7 +189,15 @@ async def find(session: Session, query: str, limit: int, before: int | None, jso
         say(as_json(_dump(page)))
         return
     rows = [
-        (one.seq, _time(one.time), one.kind.value, one.actor, one.device or "", one.tool or "", _how(one))
+        (
+            one.seq,
+            _time(one.time),
+            one.kind.value,
+            one.actor,
+            one.device or "",
+            tool_cell(one.tool),
+            _how(one),
+        )
         for one in page.entries
     ]
     say(table(("SEQ", "TIME (UTC)", "WHAT", "WHO", "DEVICE", "TOOL", "HOW"), rows))

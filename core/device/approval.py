@@ -23,6 +23,7 @@ from core.aip.messages import Command
 from core.device.config import DeviceConfig, PinnedOperator
 from core.device.tool import NAMESPACE, Tool
 from core.errors import BadInput, ErrorCode, Refused
+from core.files import sync_folder
 from core.statements import (
     MOST_STATEMENT_SECONDS,
     Request,
@@ -94,22 +95,13 @@ class UsedApprovals:
                 os.fsync(handle)
             finally:
                 os.close(handle)
-            self._sync_folder()
+            sync_folder(self._folder)
         except FileExistsError:
             raise _refused("This approval was used before; each one is good for one run.") from None
         except OSError as error:
             raise _unkept(error) from error
         self._latest = now
         self._forget(now)
-
-    def _sync_folder(self) -> None:
-        # Only where folders can be opened; elsewhere the file's own entry is written with it.
-        with contextlib.suppress(PermissionError):
-            handle = os.open(self._folder, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
 
     def _used(self) -> list[datetime]:
         """When each that is remembered was used."""

@@ -17,7 +17,11 @@ from core.device.undo import UndoStore
 from core.errors import BadInput, DeviceError, ErrorCode
 
 WriteMode = Literal["create", "overwrite", "append"]
-_PERMISSIONS = 0o7777
+# Without setuid and setgid: content that somebody writes must not run with the rights of the file's owner.
+_PERMISSIONS = 0o777
+# The ceiling of `Limits.max_argument_bytes`: no write adds more, however a device was configured then.
+MOST_WRITTEN = 32 * 1024 * 1024
+_CHUNK = 1024 * 1024
 
 
 @contextlib.contextmanager
@@ -106,11 +110,8 @@ def restore(held: HeldPath, undo_id: str, undo: UndoStore) -> dict[str, Any]:
     try:
         with told_as_failure(held.path), held.folder() as folder:
             facts = folder.stat(folder.name)
-            if facts is None or _digest(folder) != entry.new_sha256:
-                raise BadInput(
-                    f"{held.path} has changed since; restoring would lose that change",
-                    ErrorCode.CONTRACT_CHANGED,
-                )
+            if facts is None or _digest(folder, entry.old_size + MOST_WRITTEN) != entry.new_sha256:
+                raise _changed_since(held.path)
             if old is None:
                 folder.unlink(folder.name)
                 folder.sync()
@@ -132,15 +133,34 @@ def _content(folder: Folder, undo: UndoStore) -> bytes:
     return data
 
 
-def _digest(folder: Folder) -> str:
-    """The digest of a file that may have become too large to hold."""
-    descriptor, _ = folder.open_file()
+def _digest(folder: Folder, most: int) -> str:
+    """The digest of a file that the write left with at most `most` bytes, and that anyone may have changed.
+
+    Raises:
+        BadInput: it holds more, or comes to while it is read.
+    """
+    descriptor, facts = folder.open_file()
     with os.fdopen(descriptor, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        if facts.st_size > most:
+            raise _changed_since(folder.path / folder.name, f"it holds {facts.st_size} bytes")
+        digest = hashlib.sha256()
+        while chunk := file.read(_CHUNK):
+            # A sparse file grows by terabytes at once, and reading those takes hours.
+            if file.tell() > most:
+                raise _changed_since(folder.path / folder.name, f"it holds more than {most} bytes")
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _changed_since(path: Path, how: str = "") -> BadInput:
+    shown = f": {how}" if how else ""
+    return BadInput(
+        f"{path} has changed since{shown}; restoring would lose that change", ErrorCode.CONTRACT_CHANGED
+    )
 
 
 def _put(folder: Folder, data: bytes, before: os.stat_result | None, mode: int | None = None) -> None:
-    """Write beside, make durable, then rename; a file that was there keeps its mode and owner."""
+    """Write beside, make durable, then rename; a file that was there keeps its permissions and owner."""
     temporary = f".{folder.name[:100]}.{secrets.token_hex(6)}.tmp"
     # For a new file the kernel applies the umask; an old file's mode is set before anyone can open it.
     descriptor = folder.open(
@@ -151,7 +171,8 @@ def _put(folder: Folder, data: bytes, before: os.stat_result | None, mode: int |
             file.write(data)
             if before is not None and hasattr(os, "fchmod"):
                 _keep_owner(file.fileno(), before)
-                os.fchmod(file.fileno(), before.st_mode & _PERMISSIONS if mode is None else mode)
+                # What is kept for undo may come from a client that kept more of the mode.
+                os.fchmod(file.fileno(), (before.st_mode if mode is None else mode) & _PERMISSIONS)
             file.flush()
             os.fsync(file.fileno())
         _unchanged(folder, before)

@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from typing import Any
 
 from core.device.file_changes import told_as_failure
@@ -24,6 +24,10 @@ _KINDS = (
     (stat.S_ISBLK, "device"),
     (stat.S_ISCHR, "device"),
 )
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# The calendar repeats itself after so many years, week days included.
+_CYCLE_YEARS = 400
+_CYCLE_NS = 146_097 * 86_400 * 10**9
 
 
 def list_folder(held: HeldPath, glob: str, most: int) -> dict[str, Any]:
@@ -78,10 +82,24 @@ def _row(folder: int | str, name: str) -> dict[str, Any] | None:
         "name": _shown(name),
         "kind": next((kind for matches, kind in _KINDS if matches(facts.st_mode)), "other"),
         "size_bytes": facts.st_size,
-        "modified_at": datetime.fromtimestamp(facts.st_mtime, UTC).isoformat(),
+        "modified_at": moment_text(facts.st_mtime_ns),
         "mode": f"{stat.S_IMODE(facts.st_mode):04o}",
         "target": None if target is None else _shown(target),
     }
+
+
+def moment_text(since_1970_ns: int) -> str:
+    """A moment in ISO 8601, UTC, to the microsecond.
+
+    A file may bear any time that a 64-bit number of seconds has. Years outside 1 to 9999 are written with a
+    sign and at least six digits, as the standard and ECMAScript foresee: `+010000-01-01T00:00:00+00:00`.
+    """
+    cycles, rest = divmod(since_1970_ns, _CYCLE_NS)
+    moment = _EPOCH + timedelta(microseconds=rest // 1000)
+    year = moment.year + cycles * _CYCLE_YEARS
+    if MINYEAR <= year <= MAXYEAR:
+        return moment.replace(year=year).isoformat()
+    return f"{year:+07d}{moment.isoformat()[4:]}"
 
 
 def _shown(name: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import sys
 import unicodedata
 from pathlib import Path
@@ -24,6 +25,9 @@ from core.device.tool import NAMESPACE, Tool, ToolCall
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 
 _SHOWN = 120
+_MOST_LINKS = 40
+# What the system takes. Resolving takes the square of a path's length, and an argument may be a megabyte.
+_LONGEST_PATH = 32_767 if sys.platform == "win32" else 4_096
 # In a property's schema: it is secret when its neighbour of that name says so.
 _SECRET_IF = "x-quarterdeck-secret-if"
 
@@ -85,6 +89,10 @@ class Guard:
         """Resolve one path, symlinks and `..` included, and find the root that it is below."""
         if "\0" in given:
             raise BadInput(f"{argument} holds a NUL character")
+        if len(given) > _LONGEST_PATH:
+            raise BadInput(
+                f"{argument} has {len(given)} characters; a path has at most {_LONGEST_PATH}: {_short(given)}"
+            )
         try:
             path = Path(given).expanduser()
         except RuntimeError as error:
@@ -93,8 +101,15 @@ class Guard:
             raise BadInput(f"{argument} must be an absolute path, or begin with ~: {_short(given)}")
         try:
             resolved = Path(os.path.realpath(path))
+            planted = _planted_link(path)
         except (OSError, ValueError) as error:
             raise BadInput(f"{argument} cannot be resolved: {error}", ErrorCode.PATH_NOT_ALLOWED) from error
+        if planted is not None:
+            raise BadInput(
+                f"{argument} {_short(given)} leads through {_short(planted)}, a link that another user put "
+                "where everybody may write",
+                ErrorCode.PATH_NOT_ALLOWED,
+            )
         for closed in self._closed:
             if _is_closed_by(resolved, closed):
                 raise BadInput(
@@ -156,6 +171,36 @@ def _encoded_size(arguments: dict[str, Any]) -> int:
         return len(to_json(arguments))
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise BadInput(f"The arguments are not JSON: {error}") from error
+
+
+def _planted_link(path: Path) -> str | None:
+    """The link on a path's way that Linux itself would not follow: another user's, in a folder such as /tmp.
+
+    Resolved here, a path would otherwise lead a write that was meant for /tmp to this user's own files.
+    """
+    if sys.platform == "win32":
+        return None
+    at, rest = path.anchor, [part for part in path.parts[1:] if part != "."][::-1]
+    links = 0
+    while rest and links <= _MOST_LINKS:
+        part = rest.pop()
+        here = os.path.dirname(at) if part == ".." else os.path.join(at, part)
+        try:
+            facts = os.lstat(here)
+        except OSError:
+            return None
+        if not stat.S_ISLNK(facts.st_mode):
+            at = here
+            continue
+        links += 1
+        folder = os.stat(at)
+        shared = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+        if shared and facts.st_uid not in {os.geteuid(), folder.st_uid}:
+            return here
+        target = os.readlink(here)
+        at = path.anchor if target.startswith(os.sep) else at
+        rest += [name for name in target.split(os.sep) if name not in {"", "."}][::-1]
+    return None
 
 
 def _below(path: Path, root: Path) -> bool:

@@ -11,19 +11,19 @@ import asyncio
 import hashlib
 import hmac
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 import structlog
 from websockets.asyncio.server import Server, ServerConnection, serve
-from websockets.datastructures import MultipleValuesError
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
+from core.aip.door import Door, Doorstep, Visitor
 from core.aip.ends import peer_of
-from core.aip.limits import Allowance
+from core.aip.limits import LinkLimits
 from core.aip.pairing import is_loopback
 from core.device.client import Ending
 from core.device.desk import Desk
@@ -35,6 +35,7 @@ log = structlog.get_logger(__name__)
 PATH = "/ws"
 # Connections that have not shown a token yet.
 _MOST_AT_DOOR = 32
+_MOST_OF_ONE_ADDRESS = 8
 _TAKEN = "another console is connected to this device"
 
 
@@ -73,16 +74,6 @@ def read_address(text: str) -> ListenAddress:
     return ListenAddress(host, port)
 
 
-@dataclass(slots=True)
-class _Door:
-    """Who is before the door and who is inside."""
-
-    most: int = _MOST_AT_DOOR
-    # In the order in which they came.
-    waiting: dict[ServerConnection, None] = field(default_factory=dict)
-    inside: ServerConnection | None = None
-
-
 class DeviceListener:
     """Listens for one console at a time."""
 
@@ -108,10 +99,12 @@ class DeviceListener:
         self._token = hashlib.sha256(token.encode()).digest()
         self._secure = secure
         self._timing = timing
-        self._door = _Door()
-        # A flood of refusals must not become a flood of log lines.
-        self._told = Allowance(20.0, 1.0)
-        self._untold = 0
+        limits = LinkLimits(
+            register_s=timing.register, door_most=_MOST_AT_DOOR, door_most_of_one=_MOST_OF_ONE_ADDRESS
+        )
+        # Whoever comes counts from the first byte of TCP on: a TLS handshake may take its time.
+        self._door = Door(self._authorise, PATH, limits, secure, lambda refused: None)
+        self._inside: ServerConnection | None = None
         self._server: Server | None = None
         self._stopping = asyncio.Event()
 
@@ -126,34 +119,15 @@ class DeviceListener:
         Raises:
             DeviceError: the address cannot be listened on now; it may be later, as when a machine starts.
         """
-        timing, door = self._timing, self._door
-        more: dict[str, Any] = {}
-        if self._secure is not None:
-            more = {"ssl": self._secure, "ssl_handshake_timeout": timing.register}
-
-        class Counted(ServerConnection):
-            """Makes room at the door: who has waited longest without a word leaves for the newest."""
-
-            def connection_made(self, transport: asyncio.BaseTransport) -> None:
-                super().connection_made(transport)
-                if len(door.waiting) >= door.most:
-                    # Not the newest: idle strangers would keep the console out.
-                    longest = next(iter(door.waiting))
-                    del door.waiting[longest]
-                    longest.transport.abort()
-                door.waiting[self] = None
-
-            def connection_lost(self, exc: Exception | None) -> None:
-                door.waiting.pop(self, None)
-                super().connection_lost(exc)
-
+        timing = self._timing
         try:
             self._server = await serve(
                 self._serve,
                 self._address.host,
                 self._address.port,
                 process_request=self._admit,
-                create_connection=Counted,
+                # All that asyncio wants of it is a protocol; the doorstep becomes the visitor's connection.
+                create_connection=cast(Any, self._visitor),
                 compression=None if self._address.loopback else "deflate",
                 max_size=timing.max_frame_bytes,
                 open_timeout=timing.register,
@@ -161,7 +135,6 @@ class DeviceListener:
                 ping_timeout=timing.ping,
                 close_timeout=2.0,
                 server_header=None,
-                **more,
             )
         except OSError as error:
             where = f"{self._address.host}:{self._address.port}"
@@ -187,28 +160,29 @@ class DeviceListener:
     async def close(self) -> None:
         """Stop listening and close the link that there is."""
         if self._server is not None:
+            await self._door.close()
             self._server.close()
             await self._server.wait_closed()
             self._server = None
 
+    def _visitor(self, *args: Any, **kwargs: Any) -> Doorstep:
+        return Doorstep(Visitor(*args, **kwargs), self._door)
+
+    def _authorise(self, token: str | None) -> str | None:
+        given = hashlib.sha256((token or "").encode()).digest()
+        return "console" if hmac.compare_digest(given, self._token) else None
+
     async def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         """Let an upgrade through (None) or answer it with a refusal."""
-        asked = urlsplit(request.path)
-        if asked.path != PATH:
-            return self._refuse(connection, HTTPStatus.NOT_FOUND, "there is nothing at this path")
-        if request.headers.get_all("Origin"):
-            # Only browsers send it, and a page must never reach a device on loopback.
-            return self._refuse(connection, HTTPStatus.FORBIDDEN, "a browser's Origin is not accepted")
-        given = hashlib.sha256(_token_of(request, asked.query).encode("utf-8", "surrogateescape")).digest()
-        if not hmac.compare_digest(given, self._token):
-            return self._refuse(connection, HTTPStatus.FORBIDDEN, "the token is not accepted")
-        if not await self._is_free():
-            return self._refuse(connection, HTTPStatus.CONFLICT, _TAKEN)
-        return None
+        refusal = self._door.admit(connection, request)
+        if refusal is None and not await self._is_free():
+            assert isinstance(connection, Visitor)
+            refusal = self._door.turn_away(connection, HTTPStatus.CONFLICT, _TAKEN)
+        return refusal
 
     async def _is_free(self) -> bool:
         """Whether no console is connected that still answers; a dead one is sent away."""
-        first = self._door.inside
+        first = self._inside
         if first is None:
             return True
         try:
@@ -221,24 +195,17 @@ class DeviceListener:
             pass
         else:
             return False
-        return self._door.inside is None or self._door.inside is first
-
-    def _refuse(self, connection: ServerConnection, status: HTTPStatus, reason: str) -> Response:
-        if self._told.spend(0):
-            log.warning("refused", reason=reason, peer=peer_of(connection), not_told=self._untold)
-            self._untold = 0
-        else:
-            self._untold += 1
-        return connection.respond(status, reason + "\n")
+        return self._inside is None or self._inside is first
 
     async def _serve(self, connection: ServerConnection) -> None:
-        self._door.waiting.pop(connection, None)
-        first = self._door.inside
+        assert isinstance(connection, Visitor)
+        self._door.leave(connection.step)
+        first = self._inside
         if first is not None and first.transport is not None and not first.transport.is_closing():
             # Two came through the door in the same moment.
             await connection.close(1013, _TAKEN)
             return
-        self._door.inside = connection
+        self._inside = connection
         session = Session(connection, self._desk, self._timing)
         try:
             await session.register()
@@ -248,18 +215,6 @@ class DeviceListener:
         except (ConnectionClosed, DeviceError, Refused) as error:
             reason = str(error)
         finally:
-            if self._door.inside is connection:
-                self._door.inside = None
+            if self._inside is connection:
+                self._inside = None
         log.info("link ended", peer=peer_of(connection), reason=reason)
-
-
-def _token_of(request: Request, query: str) -> str:
-    try:
-        header = request.headers.get("Authorization")
-    except MultipleValuesError:
-        return ""
-    if header is not None:
-        scheme, _, token = header.partition(" ")
-        return token.strip() if scheme.lower() == "bearer" else ""
-    values = parse_qs(query).get("token", [])
-    return values[0] if len(values) == 1 else ""

@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 
@@ -259,7 +260,14 @@ class Session:
             request_id=new_uuid(),
             prev_response_id=message.response_id,
         )
-        await self._connection.send(answer.model_dump_json())
+        try:
+            said = answer.model_dump_json()
+        except PydanticSerializationError:
+            # Only ids that the console wrote can be no Unicode text, and with those no command has run.
+            fault = DeviceError("An id in this frame is no Unicode text", ErrorCode.PROTOCOL_ERROR)
+            await self._complain(fault, message.response_id, 0)
+            return
+        await self._connection.send(said)
 
     async def _ready(self, result: Result) -> Result:
         """A result as this console reads it; its binary frames have left before it."""
@@ -303,7 +311,16 @@ class Session:
             status=FrameStatus.ERROR,
             client_id=self._desk.name,
             error=error_text(error),
-            prev_response_id=response_id,
+            prev_response_id=response_id if _is_unicode(response_id) else None,
             timestamp=now_stamp(),
         )
         await self._connection.send(told.model_dump_json())
+
+
+def _is_unicode(text: str | None) -> bool:
+    """Whether a frame can hold a text; what was read leniently may have half of a pair of surrogates."""
+    try:
+        (text or "").encode()
+    except UnicodeEncodeError:
+        return False
+    return True

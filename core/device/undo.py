@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core.device.config import Undo
 from core.errors import BadInput, ErrorCode, Refused
+from core.files import sync_folder
 
 # Also files that were not there before cost a file each.
 MOST_ENTRIES = 10_000
@@ -103,7 +104,7 @@ class UndoStore:
             if old is not None:
                 _write_private(self._old(entry.undo_id), old)
             _write_private(self._entry(entry.undo_id), entry.model_dump_json().encode())
-            _sync_folder(self._folder)
+            sync_folder(self._folder)
             self._index[entry.undo_id] = (entry.made_at, size)
         return entry.undo_id
 
@@ -207,13 +208,3 @@ def _write_private(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make new names durable, where folders can be opened."""
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -28,10 +28,11 @@ from core.dispatch.entries import (
 )
 from core.dispatch.evidence import EvidenceTaker, Held
 from core.dispatch.harden import check_size, harden
+from core.dispatch.in_order import Orderly
 from core.dispatch.late import LateRecorder
 from core.dispatch.models import Basis, CommandResult
 from core.dispatch.observe import UnusableAnswer, take_evidence
-from core.dispatch.order import Devices, OnStage, Order, Prepared, Recorder, Stage
+from core.dispatch.order import Devices, OnStage, Order, Prepared, Recorder, Stage, deadline_of
 from core.dispatch.outcome import conclude, not_answered, not_sent, unusable
 from core.dispatch.own_screen import check_own_screen
 from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
@@ -44,11 +45,6 @@ from core.policy.models import Approval, Decision
 from core.policy.policy import Asked, Explanation, Policy
 from core.schema_forms.validate import validate_arguments
 from core.tasks import TaskGroupOwner
-
-DEFAULT_TIMEOUT = 60.0
-# A tool that limits itself gets a little longer than its own limit, so that its answer still counts.
-GRACE = 10.0
-MOST_TIMEOUT = 86_400.0
 
 
 class Dispatcher:
@@ -72,6 +68,7 @@ class Dispatcher:
         self._journal = journal
         self._masker = masker
         self._mint = PermitMint()
+        self._orderly = Orderly()
         self._stopped = ""
         self._approving = Approving(approvals, policy.grants, journal, lambda: self._stopped)
         self._evidence = EvidenceTaker(self.dispatch, journal)
@@ -145,9 +142,12 @@ class Dispatcher:
     def masked(self, devices: list[str], tool: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Arguments as they may be written and shown: secret by name, or by any of the devices' schemas."""
         masked = self._masker.mask(parameters, {})
+        seen: set[str] = set()
         for device in devices:
-            known = self._devices.target(device).tools.get(tool)
-            if known is not None:
+            known = self._devices.offered(device, tool)
+            # A thousand devices have one definition between them.
+            if known is not None and known.contract.digest not in seen:
+                seen.add(known.contract.digest)
                 masked = self._masker.mask(masked, known.input_schema)
         return masked
 
@@ -183,7 +183,7 @@ class Dispatcher:
             return self._refuse(order, prepared, decision, error, started)
         on_stage(Stage.RUNNING, "")
         result = self._evidence.with_before(prepared, await self._send(prepared, decision, permit, approval))
-        self._record_outcome(prepared, result)
+        result = self._record_outcome(prepared, decision, result)
         self._evidence.pictures.note(order, result)
         if result.basis is Basis.NOTHING_SENT:
             return result
@@ -193,11 +193,17 @@ class Dispatcher:
 
     # Stage 1
     def _prepare(self, order: Order) -> Prepared:
+        target = self._devices.target(order.device)
+        key = self._orderly.key(order, target)
+        if self._orderly.knows(key):
+            return bind(order, target, None, key)
         check_size(order.parameters)
-        return bind(order, self._devices.target(order.device), self._masker)
+        return bind(order, target, self._masker, key)
 
     # Stage 2
     def _validate(self, prepared: Prepared) -> None:
+        if prepared.in_order:
+            return
         tool = prepared.tool
         errors = validate_arguments(tool.input_schema, prepared.order.parameters, tool.contract.digest)
         if errors:
@@ -206,7 +212,11 @@ class Dispatcher:
     # Stage 3
     def _harden(self, prepared: Prepared) -> None:
         check_own_screen(prepared, self._own_screen)
+        if prepared.in_order:
+            return
         harden(prepared.tool, prepared.order.parameters, prepared.target.roots)
+        if prepared.key is not None and prepared.shown is prepared.request:
+            self._orderly.remember(prepared.key)
 
     # Stage 4
     def _decide(self, prepared: Prepared) -> Decision:
@@ -284,14 +294,14 @@ class Dispatcher:
         self._running[request.call_id] = channel
         result: CommandResult | None = None
         try:
-            [answer] = await channel.execute_commands([command], self._deadline(prepared.order))
+            [answer] = await channel.execute_commands([command], deadline_of(prepared.order))
             result = await self._observe(prepared, decision, answer, started)
         except QuarterdeckError as error:
             result = self._unanswered(prepared, decision, error, started)
         except asyncio.CancelledError:
             gone = QuarterdeckError("The service ended while the device had it.", ErrorCode.OUTCOME_UNKNOWN)
             result = not_answered(request, decision, gone, _ms(started))
-            self._record_outcome(prepared, result)
+            self._record_outcome(prepared, decision, result)
             raise
         finally:
             self._mint.revoke(permit)
@@ -326,9 +336,17 @@ class Dispatcher:
         return not_answered(request, decision, error, _ms(started))
 
     # Stage 9
-    def _record_outcome(self, prepared: Prepared, result: CommandResult) -> None:
+    def _record_outcome(self, prepared: Prepared, decision: Decision, result: CommandResult) -> CommandResult:
         prepared.held.append(outcome_entry(prepared, result))
-        self._write_late(prepared)
+        try:
+            self._write_late(prepared)
+        except BadInput as error:
+            # No entry can hold what the device sent. That it came, and why it is not kept, one can.
+            prepared.held.pop()
+            result = unusable(prepared.request, decision, error, [], result.duration_ms)
+            prepared.held.append(outcome_entry(prepared, result))
+            self._write_late(prepared)
+        return result
 
     def _write_late(self, prepared: Prepared) -> None:
         try:
@@ -367,14 +385,6 @@ class Dispatcher:
     def _check_still_bound(self, prepared: Prepared) -> None:
         """While people think, devices come and go: the tool must still be the one that was judged."""
         check_bound(prepared, self._devices.target(prepared.order.device))
-
-    def _deadline(self, order: Order) -> float:
-        own = order.parameters.get("timeout")
-        if order.timeout is not None:
-            return min(order.timeout, MOST_TIMEOUT)
-        if isinstance(own, (int, float)) and not isinstance(own, bool) and own > 0:
-            return min(float(own) + GRACE, MOST_TIMEOUT)
-        return DEFAULT_TIMEOUT
 
     def _hold(self, prepared: Prepared, kind: Kind, body: dict[str, Any], actor: str) -> None:
         prepared.held.append(entry_of(prepared.order, kind, body, actor))

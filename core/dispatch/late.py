@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from core.audit.encode import encode_parts
 from core.audit.entries import Entry, NewEntry
-from core.errors import JournalUnavailable
+from core.errors import BadInput, JournalUnavailable
 from core.tasks import TaskGroupOwner
 
 TRY_AGAIN = 1.0
@@ -42,11 +43,18 @@ class LateRecorder:
             if not waiting:
                 return True
             try:
-                await self._journal.append_many(waiting)
+                await self._append(waiting)
             except JournalUnavailable:
                 return False
             del self._waiting[: len(waiting)]
             return not self._waiting
+
+    async def _append(self, entries: list[NewEntry]) -> None:
+        try:
+            await self._journal.append_many(entries)
+        except BadInput:
+            # One that no journal can hold must not keep back the others: of it only that it was is written.
+            await self._journal.append_many([_bearable(entry) for entry in entries])
 
     async def _keep_trying(self) -> None:
         try:
@@ -55,3 +63,12 @@ class LateRecorder:
                 await self.flush()
         finally:
             self._trying = False
+
+
+def _bearable(entry: NewEntry) -> NewEntry:
+    """The entry, or one of the same kind and place that says why what it held could not be kept."""
+    try:
+        encode_parts(entry, "")
+    except BadInput as error:
+        return entry.model_copy(update={"body": {"not_kept": error.message}, "blobs": []})
+    return entry

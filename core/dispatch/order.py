@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from core.audit.entries import Entry, NewEntry
 from core.dispatch.channel import BasicCommandDispatcher
@@ -14,6 +14,11 @@ from core.dispatch.models import CommandResult, Evidence
 from core.fleet.models import Device, Tool
 from core.ids import new_id
 from core.statements import Request
+
+DEFAULT_TIMEOUT = 60.0
+# A tool that limits itself gets a little longer than its own limit, so that its answer still counts.
+GRACE = 10.0
+MOST_TIMEOUT = 86_400.0
 
 
 class Stage(StrEnum):
@@ -57,8 +62,17 @@ class Order:
     cancelled: Callable[[], bool] = lambda: False
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+def deadline_of(order: Order) -> float:
+    """How many seconds a device has for an order: as ordered, else a little over the tool's own limit."""
+    own = order.parameters.get("timeout")
+    if order.timeout is not None:
+        return min(order.timeout, MOST_TIMEOUT)
+    if isinstance(own, (int, float)) and not isinstance(own, bool) and own > 0:
+        return min(float(own) + GRACE, MOST_TIMEOUT)
+    return DEFAULT_TIMEOUT
+
+
+class Target(NamedTuple):
     """A device at one moment. `roots`: its allowed folders, where we share its disk."""
 
     device: Device
@@ -72,6 +86,10 @@ class Devices(Protocol):
 
     def target(self, device: str) -> Target:
         """The device as it is now; `BadInput` (`unknown_device`) when there is none of that name."""
+        ...
+
+    def offered(self, device: str, tool: str) -> Tool | None:
+        """A tool as the device defines it, whatever its contract says now; `BadInput` as for `target`."""
         ...
 
     def channel(self, device: str) -> BasicCommandDispatcher | None:
@@ -91,9 +109,20 @@ class Recorder(Protocol):
     async def get_blob(self, sha: str) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """An order that has been bound to one contract. `shown` is the request with its secrets masked."""
+class InOrder(NamedTuple):
+    """One call's arguments under one definition: equal ones are equal calls (`core.dispatch.in_order`)."""
+
+    contract: str
+    tool_name: str
+    tool_type: str
+    arguments: bytes
+
+
+class Prepared(NamedTuple):
+    """An order that has been bound to one contract. `shown` is the request with its secrets masked.
+
+    `in_order`: the very same arguments, by `key`, passed the first three stages before.
+    """
 
     order: Order
     target: Target
@@ -102,6 +131,8 @@ class Prepared:
     shown: Request
     # Entries of stages that have passed and may share one write with the next: at the latest they are
     # written when the command is asked about, refused, or leaves.
-    held: list[NewEntry] = field(default_factory=list)
+    held: list[NewEntry]
     # Pictures that rules wanted before it left.
-    before: list[Evidence] = field(default_factory=list)
+    before: list[Evidence]
+    key: InOrder | None = None
+    in_order: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from core.aip.messages import Command
 from core.errors import ErrorCode, Refused
@@ -55,8 +55,7 @@ class Gate(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Terms:
+class _Terms(NamedTuple):
     request: Request
     on_leave: Callable[[], None]
 

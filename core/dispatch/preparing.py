@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.dispatch.order import Order, Prepared, Target
+from core.dispatch.order import InOrder, Order, Prepared, Target
 from core.dispatch.secrets import Masker
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.quick import changed
@@ -11,8 +11,10 @@ from core.statements import make_request
 _LONGEST_NAME = 200
 
 
-def bind(order: Order, target: Target, masker: Masker) -> Prepared:
+def bind(order: Order, target: Target, masker: Masker | None, key: InOrder | None = None) -> Prepared:
     """Bind an order to the tool that its device offers now.
+
+    Without a masker its arguments, `key`, were found in order before: none of them is secret.
 
     Raises:
         DeviceError: the device is away and what it offers is not known.
@@ -42,9 +44,11 @@ def bind(order: Order, target: Target, masker: Masker) -> Prepared:
         parameters=order.parameters,
         call_id=order.call_id,
     )
-    masked = masker.mask(order.parameters, tool.input_schema)
-    shown = request if masked == order.parameters else changed(request, parameters=masked)
-    return Prepared(order, target, tool, request, shown)
+    shown = request
+    if masker is not None:
+        masked = masker.mask(order.parameters, tool.input_schema)
+        shown = request if masked == order.parameters else changed(request, parameters=masked)
+    return Prepared(order, target, tool, request, shown, [], [], key, masker is None)
 
 
 def check_bound(prepared: Prepared, now: Target) -> None:

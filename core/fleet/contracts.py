@@ -13,12 +13,13 @@ from typing import Any
 from core.aip.messages import ToolInfo, ToolType
 from core.canonical import digest_of
 from core.fleet.models import BUILT_IN_NAMESPACE, NO_EVIDENCE, Contract, Effect, Fact, Risk, Source, Tool
+from core.fleet.pins import Claims
 from core.policy.constraints import same
 from core.policy.policy_file import Override
 
 # By the digest of a tool's definition, the risk it claims, whether its client is ours, and what an operator
 # says of it: all that a contract is made of.
-_CONTRACTS: dict[tuple[str, str | None, bool, str], Contract] = {}
+_CONTRACTS: dict[tuple[str, Risk | None, bool, str], Contract] = {}
 _MOST_CONTRACTS = 4096
 
 
@@ -154,6 +155,37 @@ def changed_parts(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     return [name for name in names if not same(before.get(name), after.get(name))]
 
 
+def with_claim(definition: dict[str, Any], risk: Risk | None) -> ToolInfo:
+    """A tool from its definition and the risk that its device claims.
+
+    Raises:
+        ValidationError: it is no definition.
+    """
+    return ToolInfo.model_validate({**definition, "meta": {"quarterdeck": {"risk": risk}}})
+
+
+def eases(before: Contract, after: Contract) -> bool:
+    """Whether a tool that was judged as `before` could get by with less care when judged as `after`."""
+    return any(
+        (
+            after.risk.value.rank < before.risk.value.rank,
+            # A rule may name an effect: another one is surely no easier only where it was a mere look.
+            before.effect.value not in (after.effect.value, Effect.OBSERVE),
+            after.reversible.value and not before.reversible.value,
+            after.idempotent.value and not before.idempotent.value,
+            before.open_world.value and not after.open_world.value,
+            after.evidence.value not in (before.evidence.value, NO_EVIDENCE.value),
+        )
+    )
+
+
+def changed_facts(before: Contract, after: Contract) -> dict[str, list[Any]]:
+    """The facts that have another value, each with both."""
+    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
+    pairs = {name: [old[name]["value"], new[name]["value"]] for name in new if name != "digest"}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
 def judge(info: ToolInfo, ours: bool = True, override: Override | None = None) -> Contract:
     """Say what the console holds to be true of a tool, each fact with its source.
 
@@ -183,7 +215,7 @@ def contract_of(
 
     `definition` is the digest of `definition_of(info)` where it is known.
     """
-    key = (definition, _claimed_risk(info), ours, override.model_dump_json() if override else "")
+    key = (definition, claimed_risk(info), ours, override.model_dump_json() if override else "")
     contract = _CONTRACTS.get(key) if definition else None
     if contract is None:
         contract = judge(info, ours, override)
@@ -268,9 +300,9 @@ def _overrule(facts: dict[str, Fact[Any]], override: Override) -> None:
 def _raise_by_claims(facts: dict[str, Fact[Any]], info: ToolInfo) -> None:
     """Let the device's own words make things worse, never better."""
     claims = info.annotations or {}
-    claimed = _claimed_risk(info)
-    if claimed in list(Risk) and Risk(claimed).rank > facts["risk"].value.rank:
-        facts["risk"] = Fact(value=Risk(claimed), source=Source.DECLARED, why="The device rates it higher.")
+    claimed = claimed_risk(info)
+    if claimed is not None and claimed.rank > facts["risk"].value.rank:
+        facts["risk"] = Fact(value=claimed, source=Source.DECLARED, why="The device rates it higher.")
     if claims.get("destructiveHint") is True and claims.get("readOnlyHint") is not True:
         if facts["effect"].value in (Effect.UNKNOWN, Effect.OBSERVE) and not _is_built_in(facts):
             facts["effect"] = Fact(
@@ -282,11 +314,17 @@ def _raise_by_claims(facts: dict[str, Fact[Any]], info: ToolInfo) -> None:
             )
 
 
-def _claimed_risk(info: ToolInfo) -> str | None:
-    """The risk that the device itself says; the one thing of `meta` that a contract depends on."""
+def claims_of(info: ToolInfo, ours: bool) -> Claims:
+    """What a device says of a tool beside its definition; `ours`: it calls itself our own client."""
+    return Claims(claimed_risk(info), ours)
+
+
+def claimed_risk(info: ToolInfo) -> Risk | None:
+    """The risk that the device itself says: the one thing of `meta` that a contract depends on, and the one
+    that `definition_of` lacks."""
     own = (info.meta or {}).get("quarterdeck")
     claimed = own.get("risk") if isinstance(own, dict) else None
-    return claimed if isinstance(claimed, str) else None
+    return Risk(claimed) if isinstance(claimed, str) and claimed in list(Risk) else None
 
 
 def _is_built_in(facts: dict[str, Fact[Any]]) -> bool:

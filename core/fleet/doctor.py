@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from core import __version__
 from core.aip.link import DeviceLink
@@ -155,8 +156,7 @@ def _protocol_of(link: DeviceLink) -> Check:
     ours = link.metadata.get("quarterdeck")
     if not isinstance(ours, dict):
         return _passed("protocol", f"A stock UFO client, addressed as {link.agent_name}; no extensions.")
-    version = str(ours.get("version", "unknown"))
-    found = f"quarterdeck-device {version}; this console is {__version__}; agreed: "
+    found = f"quarterdeck-device {_shown_version(ours)}; this console is {__version__}; agreed: "
     return _passed("protocol", found + (", ".join(sorted(link.features)) or "nothing beyond AIP"))
 
 
@@ -165,7 +165,7 @@ def _version_of(link: DeviceLink) -> list[Check]:
     ours = link.metadata.get("quarterdeck")
     if not isinstance(ours, dict):
         return []
-    version = escape_hidden(str(ours.get("version", "unknown"))[:40], keep_lines=False)
+    version = _shown_version(ours)
     if version.split(".")[:2] == __version__.split(".")[:2]:
         return [_passed("version", f"Its client is {version}, this console {__version__}.")]
     return [
@@ -175,6 +175,11 @@ def _version_of(link: DeviceLink) -> list[Check]:
             "Update the older of the two; until then they use only what both know.",
         )
     ]
+
+
+def _shown_version(ours: dict[str, Any]) -> str:
+    """What a device says its version is; it may say anything."""
+    return escape_hidden(str(ours.get("version", "unknown"))[:40], keep_lines=False)
 
 
 def _clock(device: Device) -> list[Check]:

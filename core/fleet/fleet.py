@@ -11,15 +11,13 @@ from typing import Any
 
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind, NewEntry
-from core.canonical import digest_of
 from core.coalesce import Coalescer
 from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.models import CommandResult, Verdict
 from core.dispatch.order import Target
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
-from core.fleet.contracts import definition_of
 from core.fleet.models import Device, Health, HealthChange, Tool
-from core.fleet.offers import Offers, Recorder
+from core.fleet.offers import Change, Offers, Recorder
 from core.fleet.pins import Pins
 from core.fleet.record import MOST_WORDS, Arrival, Identity, Record, Remembered
 from core.ids import now_utc
@@ -130,6 +128,10 @@ class Fleet:
             channel=arrival.channel if arrival else None,
             roots=arrival.roots if arrival else None,
         )
+
+    def offered(self, device: str, tool: str) -> Tool | None:
+        """See `core.dispatch.order.Devices`."""
+        return self._addressed(device).tools.get(tool)
 
     def channel(self, device: str) -> BasicCommandDispatcher | None:
         """See `core.dispatch.order.Devices`."""
@@ -301,22 +303,20 @@ class Fleet:
             raise BadInput(
                 f"{info.tool_name} changed again since you looked at it.", ErrorCode.CONTRACT_CHANGED
             )
-        digest = digest_of(definition_of(info))
-        await self._offers.trust(name, {tool_key: info}, {tool_key: digest}, reviewed_by=actor)
-        record.tools[info.tool_name] = self._offers.judged(
-            name, info, record.last is None or record.last.ours
-        )
+        await self._offers.accept(name, info, record.ours, actor)
+        # It may have been listed otherwise meanwhile.
+        self._judge_anew(record)
         self._changed(name)
-        return record.tools[info.tool_name]
+        return record.tools.get(info.tool_name) or self._offers.judged(name, info, record.ours)
 
-    async def definitions(self, name: str, tool_key: str) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-        """A tool's definition as it was trusted, None where that was not kept, and as it is now.
+    async def change(self, name: str, tool_key: str) -> Change:
+        """A tool as it was trusted, beside what it is now.
 
         Raises:
             BadInput: no such device or tool.
         """
-        _, info = self._defined(name, tool_key)
-        return await self._offers.trusted(name, tool_key), definition_of(info)
+        record, info = self._defined(name, tool_key)
+        return await self._offers.change(name, info, record.ours)
 
     def refresh(self) -> None:
         """Tell the screens again, as when the policy changed."""
@@ -354,12 +354,12 @@ class Fleet:
         What is shown and what is enforced both come this way, so they are one object.
         """
         self._policy.refresh()
-        if record.overrides is self._policy.overrides:
-            return
-        ours = record.last is None or record.last.ours
-        record.tools = {
-            info.tool_name: self._offers.judged(record.name, info, ours) for info in record.infos.values()
-        }
+        if record.overrides is not self._policy.overrides:
+            self._judge_anew(record)
+
+    def _judge_anew(self, record: Record) -> None:
+        judged = (self._offers.judged(record.name, info, record.ours) for info in record.infos.values())
+        record.tools = {tool.tool_name: tool for tool in judged}
         record.overrides = self._policy.overrides
 
     def _tell(self, name: str) -> None:

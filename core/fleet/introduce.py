@@ -6,7 +6,7 @@ import socket
 from typing import Any
 
 from core.aip.link import DeviceLink
-from core.aip.listing import probe_agents
+from core.aip.listing import STOCK_AGENTS, probe_agents
 from core.aip.messages import ToolInfo
 from core.dispatch.channel import BasicCommandDispatcher, Link, WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
@@ -32,13 +32,17 @@ class StockDevice(WebSocketCommandDispatcher):
         super().__init__(link.name, line, gate)
         self._stock_link = link
         self._agent = agent
+        self._found: list[str] = []
 
     async def list_tools(self, timeout: float) -> list[ToolInfo]:
         """The tools of the configured agent, else of the first that answers; the link addresses it then."""
         link = self._stock_link
         if self._agent:
-            return (await probe_agents(link, [self._agent], timeout / 2))[1]
-        return (await probe_agents(link))[1]
+            return (await probe_agents(link, [self._agent], search_s=timeout))[1]
+        # Whoever answered before comes first: while another one is asked, commands would go astray.
+        agent, tools = await probe_agents(link, list(dict.fromkeys([*self._found, *STOCK_AGENTS])))
+        self._found = [agent]
+        return tools
 
 
 def arrival_of(link: DeviceLink, channel: BasicCommandDispatcher) -> Arrival:

@@ -119,6 +119,11 @@ class Record:
         self.health, self.reason = health, reason
 
     @property
+    def ours(self) -> bool:
+        """Whether our own device client offered its tools last, as far as it says so itself."""
+        return self.last is None or self.last.ours
+
+    @property
     def here(self) -> Health:
         """The health of a device that answers."""
         return Health.BUSY if self.running else Health.ONLINE

@@ -63,6 +63,10 @@ class Trial(Plain):
     as many as were asked for. `allowed_but_denied_by_human` would run, although a person said no then.
     `looked_at` commands were judged, of `commands` in the journal; those whose judgement needs more than the
     journal has are `skipped`.
+
+    Pictures of a live wall are told apart: nobody gave these as commands. `glimpses` is how many the journal
+    has, none of them among the `commands`. `glimpses_refused` of those would be refused: denied, or to be
+    asked about, as nobody is asked about such a picture.
     """
 
     looked_at: int
@@ -75,6 +79,8 @@ class Trial(Plain):
     allowed_but_denied_by_human: int
     rows: list[TrialRow] = Field(default_factory=list)
     took_s: float = 0.0
+    glimpses: int = 0
+    glimpses_refused: int = 0
 
 
 def check_text(text: str) -> PolicyCheck:

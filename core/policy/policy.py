@@ -9,11 +9,10 @@ grant, or a rule that allows, beats a profile that would ask; but `lockdown` ask
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.errors import BadInput
 from core.fleet.models import BUILT_IN_NAMESPACE, Contract, Device, Effect, Plain, Risk, Source, Tool
@@ -26,12 +25,11 @@ from core.policy.overrides import Overrides
 from core.policy.policy_file import PolicyFile, read_policy, write_profile
 from core.policy.rule_book import NearMiss, RuleBook
 from core.policy.rules import Question, Rule
-from core.policy.words import findings_of, summary_of, undo_words
+from core.policy.words import words_of
 from core.quick import made
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """One call to be judged.
 
     Rules and grants look at `parameters`, as they would be sent; `shown` has its secrets masked, and words
@@ -200,21 +198,20 @@ def judge_call(
 ) -> Decision:
     """The decision itself: nothing here reads a file or a clock that `asked` does not name."""
     tool, contract = asked.tool, asked.tool.contract
-    findings = findings_of(tool, asked.shown, os.path.expanduser("~") if asked.shares_disk else "")
-    risk = _highest(contract, findings)
+    words = words_of(tool, asked.shown, os.path.expanduser("~") if asked.shares_disk else "")
+    risk = _highest(contract, words.findings)
     question = question_of(asked, risk)
     verdict = weigh(question, file, book, problem)
     speaking = verdict.speaking
     grant = grants.covering(question, asked.run) if verdict.yields else None
     if grant is not None:
-        verdict = replace(verdict, answer=Answer.ALLOW, reasons=[_by_grant(grant), *verdict.reasons])
+        verdict = verdict._replace(answer=Answer.ALLOW, reasons=[_by_grant(grant), *verdict.reasons])
     reasons = [
         *verdict.reasons,
         _reason(contract.risk.why, f"contract, {contract.risk.source.value}"),
     ]
     if contract.effect.source is Source.DEFAULT:
         reasons.append(Reason(text=contract.effect.why, origin="contract, default"))
-    reversible, undo = undo_words(tool, asked.shown)
     asking = [rule for rule in speaking if rule.decision is Answer.ASK]
     waits = [rule.expires for rule in asking if rule.expires is not None]
     wanted = asked.device.approvers if verdict.signed else 1
@@ -223,11 +220,11 @@ def judge_call(
         "risk": risk,
         "effect": contract.effect.value,
         "profile": verdict.profile,
-        "summary": summary_of(tool, asked.shown),
+        "summary": words.summary,
         "reasons": reasons,
-        "findings": findings,
-        "reversible": reversible and contract.reversible.value,
-        "undo": undo,
+        "findings": list(words.findings),
+        "reversible": words.undoable and contract.reversible.value,
+        "undo": words.undo,
         "rules": [book.hit(rule) for rule in speaking],
         "grant": grant.terms.id if grant else "",
         "approvers": max([wanted, *(rule.approvers for rule in asking)]),
@@ -237,8 +234,7 @@ def judge_call(
     return made(Decision, fields)
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What rules and profile say of a call.
 
     `yields`: a grant may turn it into allow. `signed`: the device itself wants operators' signatures.
@@ -325,7 +321,7 @@ def _look(path: Path) -> tuple[int, ...]:
     return (seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_mode)
 
 
-def _highest(contract: Contract, findings: list[Finding]) -> Risk:
+def _highest(contract: Contract, findings: Sequence[Finding]) -> Risk:
     risk, grave = contract.risk, contract.effect.value in (Effect.UNKNOWN, Effect.DESTROY)
     # An operator who rates a tool means it, whatever its effect is.
     floor = Risk.HIGH if grave and risk.source is not Source.OPERATOR else Risk.LOW

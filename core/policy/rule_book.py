@@ -129,6 +129,8 @@ class RuleBook:
 
     def speaking(self, question: Question) -> list[Rule]:
         """The rules that match: the first that denies alone, or those that ask, then those that allow."""
+        if not self.rules:
+            return []
         shelves = self._shelves_for(question)
         denying = next(self._matches(shelves, Answer.DENY, question), None)
         if denying is not None:

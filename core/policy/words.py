@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from core.canonical import flat_key
 from core.fleet.models import Effect, Risk, Tool
 from core.policy.argument_words import Said, ends_things, is_path, judge_value, snake
 from core.policy.hand_words import judge_hand
@@ -27,6 +28,42 @@ _MOST_HIDDEN = 8
 _MOST_MEMBERS = 5_000
 
 Parameters = Mapping[str, Any]
+
+
+class Words(NamedTuple):
+    """What the arguments of one call come to, in words: the same whichever device it is for."""
+
+    findings: tuple[Finding, ...]
+    summary: str
+    undoable: bool
+    undo: str
+
+
+_MOST_KNOWN = 512
+_known: dict[tuple[str, str, Effect, bool, str, bytes], Words] = {}
+
+
+def words_of(tool: Tool, parameters: Parameters, home: str = "") -> Words:
+    """Findings, summary and undo of one call. A run asks for the same a thousand times: these are remembered.
+
+    `home`: see `findings_of`. All that the words are made of is in the key, the arguments themselves too.
+    """
+    data = flat_key(parameters) if type(parameters) is dict else None
+    if data is None:
+        return _words(tool, parameters, home)
+    effect, reversible = tool.contract.effect.value, tool.contract.reversible.value
+    key = (tool.tool_name, tool.tool_type, effect, reversible, home, data)
+    known = _known.get(key)
+    if known is None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        known = _known[key] = _words(tool, parameters, home)
+    return known
+
+
+def _words(tool: Tool, parameters: Parameters, home: str) -> Words:
+    undoable, undo = undo_words(tool, parameters)
+    return Words(tuple(findings_of(tool, parameters, home)), summary_of(tool, parameters), undoable, undo)
 
 
 def summary_of(tool: Tool, parameters: Parameters) -> str:

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 from core.schema_forms.json_values import UNSET, Path, path_text, same_json, shown, type_word
+from core.schema_forms.kinds import (
+    NUMBER_KINDS,
+    TEXT_KINDS,
+    FieldKind,
+    kind_of,
+    limits_of,
+    unit_of,
+)
 from core.schema_forms.normal import Normal, NotUnderstood, default_of, normalise, resolver_for
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, safe_pattern
 from core.schema_forms.words import branch_phrase, is_secret, type_phrase
@@ -21,27 +28,11 @@ MAX_DEPTH = 32
 """Levels below which a field is asked for as JSON."""
 
 
-class FieldKind(StrEnum):
-    """How a value is asked for."""
-
-    STRING = "string"
-    MULTILINE = "multiline"
-    PATH = "path"
-    SECRET = "secret"
-    INTEGER = "integer"
-    NUMBER = "number"
-    BOOLEAN = "boolean"
-    ENUM = "enum"
-    CONST = "const"
-    NULL = "null"
-    OBJECT = "object"
-    ARRAY = "array"
-    ANY_OF = "any_of"
-    JSON = "json"
-
-
-TEXT_KINDS = frozenset({FieldKind.STRING, FieldKind.MULTILINE, FieldKind.PATH, FieldKind.SECRET})
-NUMBER_KINDS = frozenset({FieldKind.INTEGER, FieldKind.NUMBER})
+_MONO_NAME = re.compile(
+    r"command|expression|regex|pattern|glob|query|sql|script|code|url|uri|path|file|dir|host|sha|hash|args?$|_id$|^id$"
+    r"|^(?:when|expect|selector|branch|ref)$",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +196,12 @@ class Field:
     @property
     def unit(self) -> str:
         """The unit a number is in, as far as name and description give it away: `s`, `ms`, `px`, …"""
-        return _unit_of(self.name, self.description) if self.kind in NUMBER_KINDS else ""
+        return unit_of(self.name, self.description) if self.kind in NUMBER_KINDS else ""
 
     @property
     def limits(self) -> str:
         """The bounds of a value in words: `1 to 600`, `at most 64 characters`."""
-        return _limits(self.keys, self.kind)
+        return limits_of(self.keys, self.kind)
 
     @property
     def hint(self) -> str:
@@ -275,100 +266,8 @@ def _resolver(schema: Any) -> Any:
 
 def _build_normal(normal: Normal, path: Path, required: bool, depth: int) -> Field:
     name = path[-1] if path and isinstance(path[-1], str) else ""
-    kind, reason = _kind(normal, name)
+    kind, reason = kind_of(normal, name)
     return Field(path, kind, required, normal, depth, reason, _text(normal.keys.get("title")))
-
-
-def _kind(normal: Normal, name: str) -> tuple[FieldKind, str]:
-    keys = normal.keys
-    if isinstance(keys.get("enum"), list):
-        return (FieldKind.ENUM, "") if keys["enum"] else (FieldKind.JSON, "its list of values is empty")
-    if "const" in keys:
-        return FieldKind.CONST, ""
-    if normal.branches:
-        return FieldKind.ANY_OF, ""
-    stated = keys.get("type")
-    word = stated if isinstance(stated, str) else _implied_type(keys)
-    if word == "string":
-        return _text_kind(keys, name), ""
-    if word in ("integer", "number", "boolean", "null", "object", "array"):
-        return FieldKind(word), ""
-    return FieldKind.JSON, f"its type {shown(stated)} is not known" if stated is not None else ""
-
-
-def _implied_type(keys: dict[str, Any]) -> str:
-    signs = {
-        "object": ("properties", "patternProperties", "additionalProperties", "required", "propertyNames"),
-        "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
-        "string": ("pattern", "minLength", "maxLength", "format"),
-        "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    }
-    return next((word for word, marks in signs.items() if any(mark in keys for mark in marks)), "")
-
-
-_PATH_NAME = re.compile(
-    r"(?:^|[_\-.])(?:path|paths|file|filename|dir|directory|folder|cwd|root)$"
-    r"|(?:[a-z](?:Path|File|Dir|Directory|Folder))$"
-)
-_LONG_NAME = re.compile(
-    r"(?:^|_)(?:content|contents|text|body|script|code|source|prompt|markdown|html|sql|patch|diff|instructions)$",
-    re.IGNORECASE,
-)
-_MONO_NAME = re.compile(
-    r"command|expression|regex|pattern|glob|query|sql|script|code|url|uri|path|file|dir|host|sha|hash|args?$|_id$|^id$"
-    r"|^(?:when|expect|selector|branch|ref)$",
-    re.IGNORECASE,
-)
-_PATH_FORMATS = ("path", "file-path", "directory-path", "filepath", "file", "directory")
-
-
-def _text_kind(keys: dict[str, Any], name: str) -> FieldKind:
-    if is_secret(keys):
-        return FieldKind.SECRET
-    shape = str(keys.get("format", "")).lower()
-    if shape in _PATH_FORMATS or (not shape and _PATH_NAME.search(name)):
-        return FieldKind.PATH
-    longest = keys.get("maxLength")
-    is_long = isinstance(longest, int | float) and longest > 400
-    if shape in ("multiline", "textarea", "markdown") or "contentMediaType" in keys or is_long:
-        return FieldKind.MULTILINE
-    return FieldKind.MULTILINE if not shape and _LONG_NAME.search(name) else FieldKind.STRING
-
-
-_UNITS = (
-    (r"(?:^|_)(?:ms|millis|milliseconds)$|[a-z]Ms$", r"\bmilliseconds?\b|\bin ms\b", "ms"),
-    (r"(?:^|_)(?:s|sec|secs|seconds)$", r"\bseconds?\b", "s"),
-    (r"(?:^|_)(?:min|mins|minutes)$", r"\bminutes?\b", "min"),
-    (r"(?:^|_)(?:hours?)$", r"\bin hours\b", "h"),
-    (r"(?:^|_)(?:days?)$", r"\bin days\b", "d"),
-    (r"(?:^|_)(?:bytes)$", r"\bin bytes\b", "B"),
-    (r"(?:^|_)(?:percent|pct)$", r"\bpercent\b|%", "%"),
-    (r"(?:^|_)(?:px|pixels)$", r"\bpixels?\b", "px"),
-)
-
-
-def _unit_of(name: str, description: str) -> str:
-    for by_name, _, unit in _UNITS:
-        if re.search(by_name, name):
-            return unit
-    return next((unit for _, said, unit in _UNITS if re.search(said, description[:300], re.IGNORECASE)), "")
-
-
-def _limits(keys: dict[str, Any], kind: FieldKind) -> str:
-    if kind in NUMBER_KINDS:
-        low, high = keys.get("minimum"), keys.get("maximum")
-        above, below = keys.get("exclusiveMinimum"), keys.get("exclusiveMaximum")
-        if _is_number(low) and _is_number(high):
-            return f"{low} to {high}"
-        parts = [(low, "at least"), (high, "at most"), (above, "more than"), (below, "less than")]
-        return ", ".join(f"{word} {value}" for value, word in parts if _is_number(value))
-    nouns = {FieldKind.ARRAY: ("Items", "items"), FieldKind.OBJECT: ("Properties", "fields")}
-    suffix, noun = nouns.get(kind, ("Length", "characters") if kind in TEXT_KINDS else ("", ""))
-    low, high = (keys.get(f"{end}{suffix}") if noun else None for end in ("min", "max"))
-    if _is_number(low) and low == high:
-        return f"exactly {low} {noun}"
-    parts = [(low if low not in (0, 1) else None, "at least"), (high, "at most")]
-    return ", ".join(f"{word} {value} {noun}" for value, word in parts if _is_number(value))
 
 
 def _branch_title(branch: Normal, built: Field) -> str:
@@ -402,10 +301,6 @@ def _nth(values: Any, at: int) -> str:
 
 def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def best_alternative(field: Field, value: Any) -> int | None:

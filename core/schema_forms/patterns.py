@@ -20,6 +20,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from core.schema_forms.ecma import CATEGORIES, CATEGORY_BASE, PatternUnsupported, translate
+
+__all__ = ["PatternTooCostly", "PatternUnsupported", "SafePattern", "safe_pattern"]
+
 # The standard library's own parser of regular expressions: private by name, unchanged from 3.11 to 3.14,
 # and the one way to see exactly the tree that `re` would run.
 _parser: Any = importlib.import_module("re._parser")
@@ -32,74 +36,9 @@ STEP_BUDGET = 250_000
 MAX_PROGRAM = 4_000
 MAX_SOURCE = 2_000
 
-# `\p{Lu}` becomes one private-use character, which the matcher reads as "any character of that category".
-_CATEGORY_BASE = 0xF0000
-_CATEGORIES = re.findall(
-    r"\w+",
-    "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp C Cc Cf Cs Co Cn",
-)
-_LONG_NAMES = {"Letter": "L", "Mark": "M", "Number": "N", "Punctuation": "P", "Symbol": "S", "Separator": "Z"}
-
-
-class PatternUnsupported(ValueError):
-    """The pattern is not a regular expression, or not one that can be matched in bounded time."""
-
 
 class PatternTooCostly(ValueError):
     """This text is too long for this pattern to be decided within the budget."""
-
-
-def _translate(source: str) -> tuple[str, bool]:
-    """Rewrite ECMA-262 syntax as Python's; the flag says whether Unicode categories occur."""
-    out: list[str] = []
-    position, in_class, has_category = 0, False, False
-    while position < len(source):
-        char = source[position]
-        if char == "\\":
-            piece, position, category = _translate_escape(source, position)
-            has_category = has_category or category
-            out.append(piece)
-            continue
-        if in_class:
-            in_class = char != "]"
-            out.append("\\[" if char == "[" else char)
-        elif source.startswith("[^]", position):
-            out.append("[\\s\\S]")
-            position += 2
-        elif source.startswith("[]", position):
-            out.append("(?!)")
-            position += 1
-        elif char == "[":
-            in_class = True
-            out.append(char)
-            if source.startswith("^", position + 1):
-                out.append("^")
-                position += 1
-        elif char == "$":
-            out.append("\\Z")
-        elif source.startswith("(?<", position) and source[position + 3 : position + 4] not in ("=", "!", ""):
-            out.append("(?P<")
-            position += 2
-        else:
-            out.append(char)
-        position += 1
-    return "".join(out), has_category
-
-
-def _translate_escape(source: str, position: int) -> tuple[str, int, bool]:
-    after = source[position + 1 : position + 2]
-    if after in ("p", "P") and (
-        found := re.compile(r"\{(?:gc=|General_Category=)?(\w+)\}").match(source, position + 2)
-    ):
-        name = _LONG_NAMES.get(found[1], found[1])
-        if after == "P" or name not in _CATEGORIES:
-            raise PatternUnsupported(f"\\{after}{{{found[1]}}} is not supported")
-        return chr(_CATEGORY_BASE + _CATEGORIES.index(name)), found.end(), True
-    if after == "u" and (found := re.compile(r"\{([0-9A-Fa-f]{1,6})\}").match(source, position + 2)):
-        return re.escape(chr(int(found[1], 16))), found.end(), False
-    if after == "/" or after == "-":
-        return ("/" if after == "/" else "\\-"), position + 2, False
-    return source[position : position + 2], position + 2, False
 
 
 def _growth(tree: Any) -> tuple[float, int] | None:
@@ -154,8 +93,8 @@ class _CharSet:
         op, value = str(item[0]), item[1]
         code = ord(char)
         if op == "LITERAL":
-            if _CATEGORY_BASE <= value < _CATEGORY_BASE + len(_CATEGORIES):
-                return unicodedata.category(char).startswith(_CATEGORIES[value - _CATEGORY_BASE])
+            if CATEGORY_BASE <= value < CATEGORY_BASE + len(CATEGORIES):
+                return unicodedata.category(char).startswith(CATEGORIES[value - CATEGORY_BASE])
             return bool(code == value)
         if op == "RANGE":
             return bool(value[0] <= code <= value[1])
@@ -200,8 +139,14 @@ class _Program:
 
     def __init__(self, tree: Any, flags: int) -> None:
         self.code: list[_Instruction] = []
+        self.looks: list[_Program] = []
         self._emit_tree(tree, flags)
         self._add(("match",))
+
+    @property
+    def size(self) -> int:
+        """How many instructions, those of what it looks for included."""
+        return len(self.code) + sum(one.size for one in self.looks)
 
     def _add(self, instruction: _Instruction) -> int:
         if len(self.code) >= MAX_PROGRAM:
@@ -240,7 +185,8 @@ class _Program:
         elif op in ("ASSERT", "ASSERT_NOT"):
             direction, body = value
             width = int(body.getwidth()[0]) if direction < 0 else -1
-            self._add(("look", _Program(body, flags), width, op == "ASSERT_NOT"))
+            self.looks.append(_Program(body, flags))
+            self._add(("look", self.looks[-1], width, op == "ASSERT_NOT"))
         elif op == "FAILURE":
             self._add(("assert", lambda text, at: False))
         else:
@@ -349,7 +295,7 @@ class SafePattern:
         if len(source) > MAX_SOURCE:
             raise PatternUnsupported("the pattern is too long")
         try:
-            translated, has_category = _translate(source)
+            translated, has_category = translate(source)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 tree = _parser.parse(translated, re.ASCII)
@@ -365,9 +311,26 @@ class SafePattern:
     def _is_cheap(self, length: int) -> bool:
         if self._fast is None or self._growth is None:
             return False
+        return self._ways(length) <= FAST_BUDGET
+
+    def _ways(self, length: int) -> float:
+        assert self._growth is not None, "only asked where there is a bound"
         factor, degree = self._growth
         ways = factor * float(length + 1) ** (degree + (0 if self._anchored else 1))
-        return ways * (1 if degree <= 1 and self._anchored else length + 1) <= FAST_BUDGET
+        return ways * (1 if degree <= 1 and self._anchored else length + 1)
+
+    @property
+    def size(self) -> int:
+        """How many instructions it is."""
+        return self._program.size
+
+    def most_steps(self, length: int) -> int:
+        """About how many steps of a validation (10 µs each) a search in so long a text takes at most."""
+        if self._is_cheap(length):
+            return int(self._ways(length) / 1_000)
+        # What looks ahead or behind may look at the same place again and again.
+        known = not self._program.looks
+        return (min(STEP_BUDGET, self.size * (length + 1)) if known else STEP_BUDGET) // 12
 
     def search(self, text: str) -> bool:
         """Whether the pattern occurs anywhere in `text`.

@@ -8,7 +8,6 @@ a schema that is broken gives one error that says so.
 from __future__ import annotations
 
 import json
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,18 +23,21 @@ from referencing.exceptions import Unresolvable
 
 from core.canonical import is_plain, plain_bytes
 from core.errors import BadInput
-from core.schema_forms import words
+from core.schema_forms import budget, words
 from core.schema_forms.json_values import Path, identity_key, path_text
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, safe_pattern
 
-MAX_REFERENCES = 50_000
-"""References one validation may follow: twelve definitions, each naming the next twice, ask for 4,096."""
+MAX_PROGRAMS = 50_000
+"""Instructions that a schema's patterns may be together (about 10 µs each to read them)."""
 MAX_ERRORS = 50
 MAX_CACHED = 512
 _MAX_CACHED_CHARACTERS = 32 * 1024 * 1024
 # Of each schema, the latest values that were found fine: 8 MiB at most over all schemas.
 _FINE_KEPT = 16
 _FINE_CHARACTERS = 1024
+# To say in words what is wrong, with the nearest of what would be right.
+_STEPS_OF_AN_ERROR = 50
+_TOO_MUCH = "The tool's schema or the arguments are nested too deeply, or too much work, to be checked."
 
 
 # What the library raises when a schema is so malformed that even its meta-schema does not see it: a
@@ -56,21 +58,10 @@ class FieldError:
         return path_text(self.path)
 
 
-class _TooManyReferences(Exception):
-    """The schema's references multiply beyond `MAX_REFERENCES`."""
-
-
-class _Running(threading.local):
-    """How many references the validation that runs in this thread may still follow."""
-
-    references_left = 0
-
-
-_running = _Running()
-
-
 def _matches(pattern: str, text: str) -> bool:
-    return safe_pattern(pattern).search(text)
+    known = safe_pattern(pattern)
+    budget.spend(known.most_steps(len(text)))
+    return known.search(text)
 
 
 def _pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -139,12 +130,18 @@ def _multiple(validator: Any, step: Any, instance: Any, schema: Any) -> Iterator
 
 def _counted(follow: Callable[..., Any]) -> Callable[..., Iterator[ValidationError]]:
     def ref(validator: Any, target: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-        _running.references_left -= 1
-        if _running.references_left < 0:
-            raise _TooManyReferences
+        budget.follow()
         yield from follow(validator, target, instance, schema) or ()
 
     return ref
+
+
+def _stepped(look: Callable[..., Any]) -> Callable[..., Any]:
+    def keyword(validator: Any, limit: Any, instance: Any, schema: Any) -> Any:
+        budget.spend_on(limit, instance)
+        return look(validator, limit, instance, schema)
+
+    return keyword
 
 
 def _bounded(base: Any) -> Any:
@@ -160,7 +157,7 @@ def _bounded(base: Any) -> Any:
         own |= {"required": _required, "multipleOf": _multiple}
     own |= {name: _counted(known[name]) for name in ("$ref", "$dynamicRef", "$recursiveRef") if name in known}
     extend: Callable[..., Any] = validators.extend  # its stub leaves the signature out
-    return extend(base, own)
+    return extend(base, {name: _stepped(look) for name, look in {**known, **own}.items()})
 
 
 _DRAFTS: dict[str, Any] = {
@@ -183,22 +180,8 @@ def dialect_of(schema: Any) -> str:
     return "draft-07" if _has_old_tuple(schema) else "2020-12"
 
 
-def _subschemas(schema: Any) -> Iterator[dict[str, Any]]:
-    """Every object in a schema that could be a schema, without recursion."""
-    stack = [schema]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, dict):
-            yield one
-            stack.extend(
-                value for key, value in one.items() if key not in ("enum", "const", "default", "examples")
-            )
-        elif isinstance(one, list):
-            stack.extend(one)
-
-
 def _has_old_tuple(schema: Any) -> bool:
-    return any(isinstance(one.get("items"), list) for one in _subschemas(schema))
+    return any(isinstance(one.get("items"), list) for one in budget.subschemas(schema))
 
 
 class Validator:
@@ -217,6 +200,8 @@ class Validator:
 
     def _compile(self, cls: Any) -> str:
         """Set up the checker; gives what is wrong with the schema itself, or nothing."""
+        if why := budget.too_large(self.schema):
+            return why
         try:
             # Without a format checker: what is a regular expression is decided by `patterns`, not by `re`.
             cls.check_schema(self.schema, format_checker=jsonschema.FormatChecker(formats=()))
@@ -233,25 +218,35 @@ class Validator:
         return self._broken_part()
 
     def _broken_part(self) -> str:
-        for one in _subschemas(self.schema):
+        programs = 0
+        for one in budget.subschemas(self.schema):
             patterns = one.get("patternProperties")
             sources = [one.get("pattern"), *(patterns if isinstance(patterns, dict) else ())]
             for source in sources:
-                if isinstance(source, str) and (why := _unsupported(source)):
-                    return f"its pattern {source[:80]!r} cannot be checked: {why}"
+                if not isinstance(source, str):
+                    continue
+                try:
+                    programs += safe_pattern(source).size
+                except PatternUnsupported as error:
+                    return f"its pattern {source[:80]!r} cannot be checked: {error}"
+                if programs > MAX_PROGRAMS:
+                    return "its patterns are too large together"
             if "unevaluatedProperties" in one and isinstance(patterns, dict):
                 # The library matches these with `re`; no known tool combines the two.
                 return "unevaluatedProperties beside patternProperties is not supported"
         return ""
 
-    def errors(self, value: Any) -> list[FieldError]:
-        """Everything that is wrong with `value`, at most `MAX_ERRORS`, in the order of its arguments."""
+    def errors(self, value: Any, most_steps: int = budget.MAX_STEPS) -> list[FieldError]:
+        """Everything that is wrong with `value`, at most `MAX_ERRORS`, in the order of its arguments.
+
+        What cannot be decided within `most_steps` is wrong too.
+        """
         if self.broken:
             return [FieldError((), f"The tool's own schema is broken: {self.broken}.")]
         text = _text_of(value)
         if text is not None and text in self._fine:
             return []
-        found = self._look_at(value)
+        found = self._look_at(value, most_steps)
         if not found and text is not None:
             # A run asks a thousand devices the same: what was found fine stays fine.
             self._fine[text] = None
@@ -259,10 +254,10 @@ class Validator:
                 self._fine.popitem(last=False)
         return found
 
-    def _look_at(self, value: Any) -> list[FieldError]:
-        _running.references_left = MAX_REFERENCES
+    def _look_at(self, value: Any, most_steps: int) -> list[FieldError]:
         found: list[FieldError] = []
         try:
+            budget.begin(value, most_steps)
             for error in self._checker.iter_errors(value):
                 for one in self._said(error):
                     if one not in found:
@@ -275,8 +270,8 @@ class Validator:
             return [FieldError((), "A field name is too long for the tool's pattern to be checked.")]
         except _LIBRARY_STUMBLES:
             return [FieldError((), "The tool's own schema is broken: a part that is used is no schema.")]
-        except (RecursionError, _TooManyReferences):
-            return [FieldError((), "The tool's schema or the arguments are nested too deeply to be checked.")]
+        except (RecursionError, budget.TooMuchWork):
+            return [FieldError((), _TOO_MUCH)]
         return found
 
     def is_valid(self, value: Any) -> bool:
@@ -284,6 +279,7 @@ class Validator:
         return not self.errors(value)
 
     def _said(self, error: ValidationError) -> Iterator[FieldError]:
+        budget.spend(_STEPS_OF_AN_ERROR)
         path: Path = tuple(error.absolute_path)
         if error.validator == "missing":
             yield FieldError(path, words.missing(path))
@@ -306,14 +302,6 @@ def _text_of(value: Any) -> bytes | None:
     except BadInput:
         return None
     return text if text is not None and len(text) <= _FINE_CHARACTERS else None
-
-
-def _unsupported(source: str) -> str:
-    try:
-        safe_pattern(source)
-    except PatternUnsupported as error:
-        return str(error)
-    return ""
 
 
 def _unresolved(ref: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from jsonschema.exceptions import ValidationError
 
 from core.schema_forms.json_values import Path, path_text, shown, type_word
+from core.text import shorten_middle
 
 _TYPE_WORDS = {
     "string": "text",
@@ -20,6 +21,9 @@ _TYPE_WORDS = {
     "null": "null",
 }
 _MOST_LISTED = 12
+_LONG = 80
+# Up to here a float holds every whole number.
+_EXACT = 2**53
 
 
 def type_phrase(types: Any) -> str:
@@ -32,11 +36,18 @@ def _either(words: list[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def listed(values: Iterable[Any]) -> str:
+def bound(limit: Any) -> Any:
+    """A bound as people write it: schemas made by programs say `600.0` where 600 is meant."""
+    whole = isinstance(limit, float) and abs(limit) < _EXACT and limit.is_integer()
+    return int(limit) if whole else limit
+
+
+def listed(values: Sequence[Any]) -> str:
     """Allowed values as a short list: `memory, disk, cpu and 4 more`."""
-    names = [value if isinstance(value, str) and value else shown(value, 40) for value in values]
-    more = len(names) - _MOST_LISTED
-    return ", ".join(names[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+    first = values[:_MOST_LISTED]
+    names = [shorten_middle(one, _LONG) if isinstance(one, str) and one else shown(one, 40) for one in first]
+    more = len(values) - _MOST_LISTED
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
 # In a property's schema: the name of a neighbour that makes this property secret when it is true.
@@ -81,10 +92,10 @@ def _complaint(error: ValidationError) -> str:
     if keyword == "const":
         return f"must be {shown(limit)}{_not(error)}"
     if keyword in _SIMPLE:
-        return _SIMPLE[keyword].format(limit=shown(limit)) + _not(error)
+        return _SIMPLE[keyword].format(limit=shown(bound(limit))) + _not(error)
     if keyword in _COUNTED:
         length = len(value) if isinstance(value, str | list | dict) else 0
-        what = _COUNTED[keyword].format(limit=limit, s="" if limit == 1 else "s")
+        what = _COUNTED[keyword].format(limit=bound(limit), s="" if limit == 1 else "s")
         return f"{what}, not {length}"
     if keyword in ("anyOf", "oneOf"):
         return _no_alternative(error)
@@ -122,8 +133,17 @@ _COUNTED = {
 def _nearest(error: ValidationError, allowed: Any) -> str:
     if not isinstance(error.instance, str) or not _repeatable(error):
         return ""
-    near = difflib.get_close_matches(error.instance, [a for a in allowed if isinstance(a, str)][:500], 1)
-    return f"; did you mean {near[0]}?".removesuffix("?") if near else ""
+    near = _closest(error.instance, allowed)
+    return f"; did you mean {near}" if near else ""
+
+
+def _closest(given: str, known: Sequence[Any]) -> str:
+    """What somebody who wrote `given` may have meant, or nothing."""
+    # Comparing takes the product of both lengths, and more; nobody mistypes a page.
+    if len(given) > _LONG:
+        return ""
+    short = [one for one in known[:500] if isinstance(one, str) and len(one) <= _LONG]
+    return next(iter(difflib.get_close_matches(given, short, 1)), "")
 
 
 def _no_alternative(error: ValidationError) -> str:
@@ -164,6 +184,6 @@ def missing(path: Path) -> str:
 
 def surplus(path: Path, known: list[str]) -> str:
     """What to say of an argument that the tool does not take."""
-    near = difflib.get_close_matches(str(path[-1]), known[:500], 1)
-    hint = f"; did you mean {near[0]}" if near else f"; it takes {listed(known)}" if known else ""
+    near = _closest(str(path[-1]), known)
+    hint = f"; did you mean {near}" if near else f"; it takes {listed(known)}" if known else ""
     return f"{path_text(path)} is not an argument here{hint}."

@@ -12,6 +12,7 @@ from core.canonical import digest_of
 from core.dispatch.models import CommandResult
 from core.dispatch.order import Order
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
+from core.fleet.contracts import changed_parts
 from core.policy.answers import check_still_secret
 from core.policy.before_deciding import Helper, Preview
 from core.policy.grants import SignedGrant
@@ -87,10 +88,14 @@ class DecidingDoor(PolicyDoor):
         raise BadInput(f"This request has no helper {helper}.", ErrorCode.NOT_FOUND)
 
     async def contract_change(self, device: str, tool_key: str) -> ContractChange:
-        before, after = await self._service.fleet.definitions(device, tool_key)
-        changed = sorted(key for key in after if before is None or before.get(key) != after[key])
+        change = await self._service.fleet.change(device, tool_key)
         return ContractChange(
-            device=device, tool_key=tool_key, before=before, after=after, changed=changed if before else []
+            device=device,
+            tool_key=tool_key,
+            before=change.before,
+            before_contract=change.contract_before,
+            after=change.after,
+            changed=changed_parts(change.before, change.after) if change.before else [],
         )
 
     def _runs_by_itself(self, helper: Helper) -> bool:

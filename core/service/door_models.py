@@ -8,10 +8,7 @@ from typing import Any
 from core.audit.entries import Entry
 from core.batch.models import RunSummary
 from core.dispatch.models import CommandResult
-from core.fleet.models import (
-    Device,
-    Plain,
-)
+from core.fleet.models import Contract, Device, Plain
 from core.policy.models import Approval, Decision, Operator, Profile
 
 
@@ -137,10 +134,17 @@ class CommandRecord(Plain):
 
 
 class ContractChange(Plain):
-    """A tool whose definition is not the trusted one any more. `before` is None where it was not kept."""
+    """A tool that is not the trusted one any more. `before` is None where its definition was not kept.
+
+    Beside the definition stand the risk that the device claims and the client that it calls itself, as
+    `claimed_risk` and `client`, where it is known what they were. `before_contract` is what would be held to
+    be true of the tool now had nothing changed: what differs from its contract is the device's doing. It is
+    None where that is not known.
+    """
 
     device: str
     tool_key: str
     before: dict[str, Any] | None
+    before_contract: Contract | None = None
     after: dict[str, Any]
     changed: list[str]

@@ -146,30 +146,43 @@ class EventHub:
     """Passes each event to every subscription. Not thread-safe: publish on the loop's own thread."""
 
     def __init__(self) -> None:
-        # Weak: a watcher that goes away without closing must not be fed for ever.
-        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
+        # Weak: a watcher that goes away without closing must not be fed for ever. Never changed in place, so
+        # that one may go while the others are told; walking a `WeakSet` costs more than telling all in it.
+        self._watching: tuple[weakref.ref[Subscription], ...] = ()
         self._closed = False
 
     def __len__(self) -> int:
-        return len(self._subscriptions)
+        return len(self._watching)
 
     def publish(self, event: Event) -> None:
         """Tell everybody; costs one dictionary write for each subscription, and never waits."""
+        if not self._watching:
+            return
         key = key_of(event)
-        for subscription in self._subscriptions:
-            subscription.offer(event, key)
+        for watching in self._watching:
+            subscription = watching()
+            if subscription is not None:
+                subscription.offer(event, key)
 
     def subscribe(self, bound: int = MAX_PENDING) -> Subscription:
         """Watch from now on."""
-        subscription = Subscription(bound, self._subscriptions.discard)
+        subscription = Subscription(bound, self._forget)
         if self._closed:
             subscription.close()
         else:
-            self._subscriptions.add(subscription)
+            self._watching = (*self._watching, weakref.ref(subscription, self._gone))
         return subscription
 
     def close(self) -> None:
         """End every subscription, and those asked for later."""
         self._closed = True
-        for subscription in list(self._subscriptions):
-            subscription.close()
+        for watching in self._watching:
+            subscription = watching()
+            if subscription is not None:
+                subscription.close()
+
+    def _forget(self, subscription: Subscription) -> None:
+        self._watching = tuple(one for one in self._watching if one() is not subscription)
+
+    def _gone(self, gone: weakref.ref[Subscription]) -> None:
+        self._watching = tuple(one for one in self._watching if one is not gone)

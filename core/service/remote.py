@@ -25,7 +25,7 @@ from core.errors import (
     error_from,
 )
 from core.home import Home
-from core.service import wire
+from core.service import slices, wire
 from core.service.console import API_VERSION, Console, Event
 from core.service.endpoint import dial
 from core.service.events import Pending
@@ -240,7 +240,9 @@ class RemoteConsole(Console):
     async def _read(self) -> None:
         try:
             while True:
-                self._take(await self._connection.recv())
+                await self._take(await self._connection.recv())
+                # Frames that have arrived already are given without a pause: the loop must get its turn.
+                await asyncio.sleep(0)
         except ConnectionClosed as closed:
             reason = closed.rcvd.reason if closed.rcvd and closed.rcvd.reason else ""
             await self._end(reason or "The connection to the service was lost.")
@@ -248,37 +250,41 @@ class RemoteConsole(Console):
             await self._connection.close(1002)
             await self._end(f"The service sent a frame that cannot be read: {error}")
 
-    def _take(self, data: str | bytes) -> None:
+    async def _take(self, data: str | bytes) -> None:
         if isinstance(data, bytes):
             number = int.from_bytes(data[: wire.ID_BYTES], "big")
-            self._settle(number, data[wire.ID_BYTES :], None)
+            await self._settle(number, data[wire.ID_BYTES :], None)
             return
         frame = wire.decode(data)
         if "stream" in frame:
             if stream := self._streams.get(frame["stream"]):
-                stream.offer(wire.decode_events(frame["events"]))
+                await slices.read_events(frame["events"], stream.offer)
             else:
                 # Its reader is gone without saying so.
                 self._send_soon({"unsubscribe": frame["stream"]})
         elif "error" in frame:
-            self._settle(frame.get("id"), None, error_from(ErrorInfo.model_validate(frame["error"])))
+            await self._settle(frame.get("id"), None, error_from(ErrorInfo.model_validate(frame["error"])))
         else:
-            self._settle(frame["id"], frame["result"], None)
+            await self._settle(frame["id"], frame["result"], None)
 
-    def _settle(self, number: int | None, value: Any, error: QuarterdeckError | None) -> None:
+    async def _settle(self, number: int | None, value: Any, error: QuarterdeckError | None) -> None:
         answer = self._waiting.get(number) if number is not None else None
         if number is None or answer is None or answer.done():
             return
         method = self._methods[number]
-        try:
-            if error is not None:
-                answer.set_exception(error)
-            else:
-                answer.set_result(value if method.gives_bytes else method.result.validate_python(value))
-        except ValueError as problem:
-            answer.set_exception(
-                QuarterdeckError(f"The answer to {method.name} cannot be read: {problem}", ErrorCode.INTERNAL)
-            )
+        if error is None and not method.gives_bytes:
+            try:
+                value = await slices.read_result(method, value)
+            except ValueError as problem:
+                error = QuarterdeckError(
+                    f"The answer to {method.name} cannot be read: {problem}", ErrorCode.INTERNAL
+                )
+        if answer.done():
+            return  # whoever asked has left meanwhile
+        if error is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(value)
 
     async def _end(self, reason: str) -> None:
         if self.closed.is_set():

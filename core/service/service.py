@@ -345,4 +345,6 @@ class Service:
         self.hub.publish(RunChanged(run=run))
 
     def _tell_cell(self, cell: Cell) -> None:
+        if not self.hub:
+            return
         self.hub.publish(made(CellChanged, {"event": "cell", "cell": cell}))

@@ -2,7 +2,8 @@
 
 Rules, profiles and operators' words on tools are judged anew, from what the journal has of each command:
 device, tags, tool, arguments, effect, and the risk they were found to have. Grants are left as they were.
-Where a rule looks at an argument that was secret, nothing can be said.
+Where a rule looks at an argument that was secret, nothing can be said. The pictures that a live wall takes
+all the time are judged too, but counted apart: among the commands they would be all that is seen.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ class _Tally:
     skipped: int = 0
     changed: int = 0
     against_human: int = 0
+    glimpses: int = 0
+    glimpses_refused: int = 0
 
 
 async def try_over_journal(
@@ -102,6 +105,8 @@ async def try_over_journal(
         allowed_but_denied_by_human=tally.against_human,
         rows=sorted(tally.rows, key=lambda row: -row.seq),
         took_s=round(time.perf_counter() - started, 3),
+        glimpses=tally.glimpses,
+        glimpses_refused=tally.glimpses_refused,
     )
 
 
@@ -112,9 +117,13 @@ def _take(entry: Entry, tally: _Tally, policy: _Edited, device_of: Callable[[str
         if len(tally.prepared) > OPEN_CALLS:
             tally.prepared.popitem(last=False)
     elif entry.kind is Kind.COMMAND_DECIDED:
-        tally.commands += 1
         prepared = tally.prepared.pop(call, None)
         row = _judge(prepared, entry, policy, device_of) if prepared is not None else None
+        if entry.body.get("glimpse"):
+            tally.glimpses += 1
+            tally.glimpses_refused += row is not None and row.now is not Answer.ALLOW
+            return
+        tally.commands += 1
         if row is None:
             tally.skipped += 1
             return

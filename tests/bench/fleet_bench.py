@@ -76,8 +76,10 @@ async def _fan_out(service: Part, peer: float) -> Figures:
     few = [_checked(await service.asked("run 100", "done")) for _ in range(ROUNDS)]
     acts = [_checked(await service.asked(f"act {DEVICES}", "done")) for _ in range(ROUNDS)]
     rate = _median_rate(reads, "ended_s")
+    best = max(done["results"] / done["ended_s"] for done in reads)
     return [
         ("one observation each, start to end of the run (goal: 2,000)", f"{rate:,.0f} results/s"),
+        (f"the same in the least disturbed of {ROUNDS} rounds", f"{best:,.0f} results/s"),
         ("the same until every entry is in the journal for good", f"{_median_rate(reads):,.0f} results/s"),
         ("the same, 100 at once", f"{_median_rate(few, 'ended_s'):,.0f} results/s"),
         ("one action each, durable before it leaves", f"{_median_rate(acts, 'ended_s'):,.0f} results/s"),

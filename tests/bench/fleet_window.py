@@ -22,7 +22,10 @@ _followed: set[str] = set()
 
 
 async def probe(app: QApplication, home: Home, screen: str) -> None:
-    theme = theme_from(layout_store(home))
+    store = layout_store(home)
+    # A home without an operator would show the page of the first start in the place of its fleet.
+    store.setValue("first_run/done", True)
+    theme = theme_from(store)
     theme.setParent(app)
     theme.apply(app)
     desk = Desk(home, theme, attach(home))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from core.aip.messages import ResultStatus
 from core.errors import ErrorCode
 from tests.fakes.mcp_hosted import TOKEN, code, hosted
 from tests.fakes.mcp_server import rogue
+from tests.fakes.pace import within
 
 
 async def test_a_server_cannot_take_the_place_of_a_built_in_tool(tmp_path: Path):
@@ -68,6 +70,59 @@ async def test_noise_breaks_nothing_and_shows_no_secret(tmp_path: Path, capfd: p
     said = capfd.readouterr()
     assert TOKEN not in said.out + said.err
     assert len(said.out + said.err) < 60_000
+
+
+@pytest.mark.parametrize(
+    ("to", "line"),
+    [
+        pytest.param(1, "x\n", id="no message"),
+        pytest.param(1, "\n", id="nothing"),
+        pytest.param(1, '{"jsonrpc":"2.0","method":"notifications/message"}\n', id="notification"),
+        pytest.param(2, "x\n", id="standard error"),
+        pytest.param(2, "y" * 60_000 + "\n", id="long lines"),
+    ],
+)
+async def test_a_server_that_talks_without_end_leaves_the_loop_free(tmp_path: Path, to: int, line: str):
+    loop = asyncio.get_running_loop()
+    async with hosted(tmp_path, rogue(tools=["babble"])) as built:
+        assert (await built.call("babble", to=to, line=line)).status is ResultStatus.SUCCESS
+        for one in within(0.1):
+            with one:
+                one.seconds, until = 0.0, loop.time() + 1.0
+                while (began := loop.time()) < until:
+                    await asyncio.sleep(0.005)
+                    one.seconds = max(one.seconds, loop.time() - began)
+
+
+@pytest.mark.parametrize("result", ['"\\ud800"', "[" * 5000 + "]" * 5000, "{"], ids=["half", "deep", "cut"])
+async def test_an_answer_that_is_no_json_ends_its_call_at_once(tmp_path: Path, result: str):
+    async with hosted(tmp_path, rogue(tools=["broken", "say"])) as built:
+        failed = await built.call("broken", result=result)
+        assert code(failed) is ErrorCode.BAD_RESULT
+        assert (await built.call("say", answer={"content": []})).status is ResultStatus.SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ('{"content":[],"structuredContent":{"rows":[0,NaN]}}', "NaN at structured['rows'][1]"),
+        ('{"content":[],"structuredContent":1e999}', "a number beyond all bounds at structured"),
+        (
+            '{"content":[{"type":"text","text":"x","annotations":{"priority":-Infinity}}]}',
+            "a number beyond all bounds at content[0]['annotations']['priority']",
+        ),
+    ],
+)
+async def test_a_number_that_json_cannot_say_is_named_and_never_arrives_as_null(
+    tmp_path: Path, result: str, said: str
+):
+    async with hosted(tmp_path, rogue(tools=["broken", "say"])) as built:
+        failed = await built.call("broken", result=result)
+        assert code(failed) is ErrorCode.BAD_RESULT
+        assert said in (failed.error or "")
+        assert failed.result is None
+        told = await built.call("broken", result='{"content":[],"structuredContent":["NaN",-0.0,1e308]}')
+        assert json.loads(told.model_dump_json())["result"]["structured"] == ["NaN", -0.0, 1e308]
 
 
 @pytest.mark.parametrize("method", ["sampling/createMessage", "roots/list", "elicitation/create"])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from core.audit.entries import Entry, Kind, NewEntry
 from core.errors import ErrorCode, JournalUnavailable
 from core.home import Home
 from core.service.console import Console
+from tests.fakes.awaited import entries_when
 from tests.fakes.desk import PATIENCE, choose_channel, open_service
 from tests.fakes.service_process import service_process, until_online
 
@@ -75,13 +74,6 @@ async def test_while_the_journal_cannot_be_written_everything_is_stopped_and_rec
         async def full_too(*_: object) -> list[Entry]:
             raise JournalUnavailable("The disk is full.")
 
-        recorded = asyncio.Event()
-
-        def seen(entries: list[Entry]) -> None:
-            if Kind.ALL_STOPPED in [entry.kind for entry in entries]:
-                recorded.set()
-
-        service.journal.subscribe(seen)
         with monkeypatch.context() as patch:
             patch.setattr(service.journal, "note_all", full)
             patch.setattr(service.journal, "append_many", full_too)
@@ -92,7 +84,7 @@ async def test_while_the_journal_cannot_be_written_everything_is_stopped_and_rec
                 await console.resume()
             assert (await console.state()).stopped
         assert await read(console) is ErrorCode.STOPPED
-        await asyncio.wait_for(recorded.wait(), PATIENCE)
+        await entries_when(service.journal, f"kind:{Kind.ALL_STOPPED}")
     async with open_service(home) as service:
         assert (await service.console("operator:anna").state()).stopped
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -25,6 +27,8 @@ from core.tasks import TaskGroupOwner
 QUICK = LinkLimits(register_s=20, close_s=0.5, max_incoming_bytes=1024 * 1024, max_outgoing_bytes=200_000)
 # For a peer whose silence a test waits out; any other may need its time on a busy machine.
 HASTY = replace(QUICK, register_s=0.3)
+TIGHT = replace(QUICK, door_most=4, takeover_s=0.2)
+HASTY_TOO = replace(TIGHT, register_s=HASTY.register_s)
 TOKENS = {"d1": "token-one", "d2": "token-two"}
 
 
@@ -137,3 +141,53 @@ async def still_works(house: House, socket: ClientConnection, link: DeviceLink) 
     sending = house.send(link, look("alive"))
     await answer(socket, await hear(socket), success("alive"))
     assert (await soon(sending))[0].status is ResultStatus.SUCCESS
+
+
+@asynccontextmanager
+async def neighbour(house: House, **more: Any) -> AsyncIterator[None]:
+    """Another device, whose link must work before and after whatever happens inside."""
+    socket = await house.dial("token-two", **more)
+    await say(socket, type="register", status="ok", client_id="d2")
+    await hear(socket)
+    link = await soon(house.connected.get())
+    yield
+    await still_works_as("d2", house, socket, link)
+    await socket.close()
+
+
+async def still_works_as(name: str, house: House, socket: ClientConnection, link: DeviceLink) -> None:
+    sending = house.send(link, look("alive"))
+    command = await hear(socket)
+    result = {"status": "success", "call_id": "alive", "result": 1}
+    await say(
+        socket,
+        type="command_results",
+        status="ok",
+        client_id=name,
+        prev_response_id=command["response_id"],
+        action_results=[result],
+    )
+    assert (await soon(sending))[0].result == 1
+
+
+async def refused(house: House, said: str) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            reason, peer = await house.refused.get()
+            if said in reason:
+                assert peer.startswith("127.0.0.1:")
+                return
+
+
+async def raw(house: House, data: bytes, secure: ssl.SSLContext | None = None) -> bytes:
+    """Write bytes to the port and read until it closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port, ssl=secure)
+    try:
+        writer.write(data)
+        return await soon(reader.read())
+    except OSError:
+        return b""
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()

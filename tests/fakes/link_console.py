@@ -16,6 +16,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from core.aip.extras import FEATURES, Terms, Welcome
 from core.aip.messages import FrameStatus, ServerMessage
+from core.aip.tls import Identity, server_context
 from core.device.client import DeviceClient, Timing
 from core.device.config import DeviceConfig
 from core.device.router import Router
@@ -25,6 +26,7 @@ from core.tasks import TaskGroupOwner
 
 QUICK = Timing(register=5.0, heartbeat=30.0, ping=5.0, probe=0.3, back_off=(0.01, 0.05))
 PLAIN = ServerMessage(type="heartbeat", status=FrameStatus.OK, timestamp=now_stamp(), response_id="r")
+TOKEN = "a-token-that-only-the-console-knows"
 ACT = Contract("change", "high", reversible=False, idempotent=False)
 
 
@@ -193,3 +195,20 @@ class Bench:
         """The next call that has begun."""
         async with asyncio.timeout(10):
             return await self.began.get()
+
+
+@asynccontextmanager
+async def tls_console(identity: Identity) -> AsyncIterator[tuple[str, list[str | None]]]:
+    """A console that encrypts; yields its address and the tokens that it was shown."""
+    shown: list[str | None] = []
+
+    def admit(connection: Any, request: Any) -> None:
+        shown.append(request.headers.get("Authorization"))
+
+    async def handler(connection: Any) -> None:
+        await connection.recv()
+        await connection.send(welcome())
+
+    context = server_context(identity)
+    async with serve(handler, "127.0.0.1", 0, ssl=context, process_request=admit) as server:
+        yield f"wss://127.0.0.1:{server.sockets[0].getsockname()[1]}/ws", shown

@@ -158,6 +158,18 @@ class Rogue:
         child = subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL)
         self.answer(number, {"content": [], "structuredContent": {"pid": child.pid, "own": os.getpid()}})
 
+    def do_babble(self, number: Any, given: dict[str, Any]) -> None:
+        """Answers, and then says the same line for ever."""
+        self.answer(number, text("and now"))
+        lines = given["line"].encode() * (65_536 // len(given["line"]))
+        while True:
+            os.write(given["to"], lines)
+
+    def do_broken(self, number: Any, given: dict[str, Any]) -> None:
+        """Answers with a text that is no JSON."""
+        sys.stdout.write(f'{{"jsonrpc":"2.0","id":{number},"result":{given["result"]}}}\n')
+        sys.stdout.flush()
+
     def do_deaf(self, number: Any, given: dict[str, Any]) -> None:
         """Never reads its input again, nor ends when it closes."""
         import signal

@@ -16,6 +16,19 @@ from core.policy.rule_book import RuleBook
 from core.policy.rules import Question
 
 MONDAY_NOON = datetime.fromisoformat("2026-11-16T12:00:00+01:00")
+NO_ETC = """
+[[rule]]
+id = "no-system-files"
+decision = "deny"
+tool = "write_file"
+reason = "System files are managed elsewhere."
+[rule.parameters.file_path]
+below = "/etc"
+[[rule.match]]
+parameters = {file_path = "/etc/hosts"}
+[[rule.not_match]]
+parameters = {file_path = "/etcetera"}
+"""
 
 
 def a_device(name: str = "lab-1", *tags: str, production: bool = False) -> Device:
@@ -78,3 +91,7 @@ def judged(
         **more,
     )
     return judge_call(asked, file, RuleBook(file.rules, file.line_numbers), grants or GrantBook(), problem)
+
+
+def rule(decision: str, more: str = "", name: str = "r") -> str:
+    return f'[[rule]]\nid = "{name}"\ndecision = "{decision}"\n{more}\n'

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 from core.aip.extras import Terms
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo, ToolType
 from core.audit.checkpoint import load_or_create_journal_key
-from core.audit.entries import Entry, NewEntry
+from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.dispatch.channel import LocalCommandDispatcher
 from core.dispatch.dispatcher import Dispatcher
@@ -28,7 +29,12 @@ from core.home import Home
 from core.policy.approvals import ApprovalQueue
 from core.policy.grants import GrantBook
 from core.policy.models import Approval
-from core.policy.operator_keys import OperatorKey, create_operator_key
+from core.policy.operator_keys import (
+    OperatorKey,
+    create_operator_key,
+    list_operator_keys,
+    load_operator_key,
+)
 from core.policy.operators import Operators, endorsement_of
 from core.policy.policy import Policy
 from core.tasks import TaskGroupOwner
@@ -178,6 +184,13 @@ class Rig:
         self.operators.add(key.operator, endorsed)
         return key
 
+    def on_disk(self, call_id: str | None) -> list[Kind]:
+        """What the journal's file has of a command at this very moment, oldest first."""
+        database = sqlite3.connect(f"file:{self.home.path / 'journal.db'}?mode=ro", uri=True)
+        with closing(database):
+            rows = database.execute("SELECT kind FROM entries WHERE call_id = ? ORDER BY seq", (call_id,))
+            return [Kind(kind) for (kind,) in rows]
+
     async def entries(self, query: str = "") -> list[Entry]:
         """What the journal has, oldest first."""
         await self.journal.append(NewEntry(kind="service_started", actor="test"))
@@ -195,12 +208,13 @@ async def open_rig(
     grants: GrantBook | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Rig]:
-    """A rig on a fresh home with its device connected."""
+    """A rig on a home, fresh or one that a rig had before, with its device connected."""
     key = load_or_create_journal_key(home.keys / "journal.key")
     journal = await Journal.open(home.path, key, "test")
     disk = BreakableJournal(journal)
     operators = Operators(home.operators).load()
-    operator = create_operator_key(home, "anna", None)
+    known = any(file.name == "anna" for file in list_operator_keys(home))
+    operator = (load_operator_key if known else create_operator_key)(home, "anna", None)
     operators.add(operator.operator)
     tasks = TaskGroupOwner("test")
     policy = Policy(home.policy, grants=grants).load()

@@ -16,7 +16,7 @@ from core.audit.entries import Entry, Kind
 from core.canonical import sha256_hex
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.contracts import judge
-from core.fleet.models import Device, Risk, Tool
+from core.fleet.models import Contract, Device, Risk, Tool
 from core.policy.checking import PolicyCheck, PolicyText, Trial, TrialRow, check_text
 from core.policy.constraints import Constraint
 from core.policy.grants import Grant, GrantBook, GrantTerms, scope_words
@@ -159,7 +159,10 @@ class RulesDoor(JournalDoor):
     policy: PolicyStatus
     policy_on_disk: str = RULES
     _given: list[Grant] | None = None
+    # How many pictures of live walls the journal has, and how many of them a trial would refuse.
+    live_pictures: tuple[int, int] = (1240, 0)
     _before: dict[tuple[str, str], dict[str, Any]] | None = None
+    _contracts: dict[tuple[str, str], Contract] | None = None
 
     def tool_named(self, device: str, tool: str) -> Tool:
         """A device's tool by its name."""
@@ -197,12 +200,21 @@ class RulesDoor(JournalDoor):
                         self._before[device, CHANGED_KEY] = _trusted(tool)
         return self._before
 
+    @property
+    def contracts_before(self) -> dict[tuple[str, str], Contract]:
+        """What the trusted definitions count as, once `judge_changed_tools` was called."""
+        if self._contracts is None:
+            self._contracts = {}
+        return self._contracts
+
     def judge_changed_tools(self) -> None:
         """Let the changed tools have the contracts that the real console would give them."""
         for device, tools in self.tools_of.items():
             for place, tool in enumerate(tools):
                 if tool.tool_key == CHANGED_KEY:
-                    self.definitions_before[device, CHANGED_KEY] = _trusted(tool)
+                    before = self.definitions_before[device, CHANGED_KEY] = _trusted(tool)
+                    trusted = judge(ToolInfo.model_validate(before), ours=False)
+                    self.contracts_before[device, CHANGED_KEY] = trusted
                     claims = {"readOnlyHint": False, "destructiveHint": True}
                     tool = tool.model_copy(update={"annotations": claims})
                     contract = judge(ToolInfo.model_validate(_definition(tool)), ours=False)
@@ -252,6 +264,7 @@ class RulesDoor(JournalDoor):
             looked_at=looked, commands=looked + 7, skipped=7, allowed=counts[Answer.ALLOW],
             asked=counts[Answer.ASK], denied=counts[Answer.DENY], changed=len(rows),
             allowed_but_denied_by_human=against, rows=rows[:limit], took_s=0.412,
+            glimpses=self.live_pictures[0], glimpses_refused=self.live_pictures[1],
         )  # fmt: skip
 
     def _asked(self, device: str, tool: str, parameters: dict[str, Any], actor: str) -> Asked:
@@ -322,7 +335,15 @@ class RulesDoor(JournalDoor):
             raise BadInput(f"{device} has no tool {tool_key!r}.", ErrorCode.UNKNOWN_TOOL)
         before, after = self.definitions_before.get((device, tool_key)), _definition(tool)
         changed = [] if before is None else [key for key in after if before.get(key) != after[key]]
-        return ContractChange(device=device, tool_key=tool_key, before=before, after=after, changed=changed)
+        contract = self.contracts_before.get((device, tool_key)) if before is not None else None
+        return ContractChange(
+            device=device,
+            tool_key=tool_key,
+            before=before,
+            before_contract=contract,
+            after=after,
+            changed=changed,
+        )
 
 
 def _definition(tool: Tool) -> dict[str, Any]:

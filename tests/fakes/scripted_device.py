@@ -82,7 +82,9 @@ class ScriptedDevice:
             frame = json.loads(data)
             if frame["type"] != "command":
                 continue
-            if frame["actions"][0]["tool_name"] != "list_tools":
+            if not frame["actions"]:
+                await self.answer(frame)
+            elif frame["actions"][0]["tool_name"] != "list_tools":
                 self.commands.put_nowait(frame)
             elif not self.agents or frame["agent_name"] in self.agents:
                 self.listed += 1
@@ -95,9 +97,8 @@ class ScriptedDevice:
         async with asyncio.timeout(PATIENCE):
             return await self.commands.get()
 
-    async def answer(self, frame: dict[str, Any], value: Any) -> None:
-        """Answer a command frame of one action."""
-        [action] = frame["actions"]
+    async def answer(self, frame: dict[str, Any], *values: Any) -> None:
+        """Answer a command frame, with a value for each action."""
         await self.say(
             type="command_results",
             client_type="device",
@@ -108,6 +109,7 @@ class ScriptedDevice:
             timestamp=now_stamp(),
             action_results=[
                 {"status": "success", "error": None, "result": value, "call_id": action["call_id"]}
+                for action, value in zip(frame["actions"], values, strict=True)
             ],
         )
 

@@ -129,13 +129,16 @@ def hardware_agent() -> dict[str, Server]:
 
 @dataclass
 class StockClient:
-    """One client. `pause_s` is the sleep after each action: 0.1 in a real one."""
+    """One client. `pause_s` is the sleep after each action: 0.1 in a real one. `start_s` is what an agent
+    takes to reach its servers, at its first command."""
 
     url: str
     name: str
     agents: Agents = field(default_factory=lambda: {"LinuxAgent": linux_agent()})
     heartbeat_s: float = 120.0
     pause_s: float = 0.1
+    start_s: float = 0.0
+    started: set[str] = field(default_factory=set)
     ran: list[str] = field(default_factory=list)
     heard: list[dict[str, Any]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
@@ -241,7 +244,7 @@ class StockClient:
         results: list[dict[str, Any]] = []
         if not frame.get("actions"):
             return results
-        agent = self._agent(frame.get("agent_name") or "")
+        agent = await self._agent(frame.get("agent_name") or "")
         failed = False
         for action in frame["actions"]:
             call_id = action.get("call_id")
@@ -258,13 +261,16 @@ class StockClient:
             await asyncio.sleep(self.pause_s)
         return results
 
-    def _agent(self, name: str) -> dict[str, Server]:
+    async def _agent(self, name: str) -> dict[str, Server]:
         """The agent, whose tools are all taken in before its first command, whatever that is."""
         agent = self.agents.get(name)
         if agent is None:
             raise Silent("unknown agent")
         if any(tool.description is None for server in agent.values() for tool in server.tools.values()):
             raise Silent("a tool without a description")
+        if name not in self.started:
+            self.started.add(name)
+            await asyncio.sleep(self.start_s)
         return agent
 
     async def _action(self, agent: dict[str, Server], action: dict[str, Any]) -> dict[str, Any]:

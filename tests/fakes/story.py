@@ -14,24 +14,18 @@ from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary,
 from core.canonical import digest_of
 from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo
-from core.policy.models import Answer, Approval, Operator, Reason
-from core.statements import make_request
+from core.policy.models import Operator
 from tests.fakes.bay_count import add_bay_count
 from tests.fakes.console import FakeConsole
-from tests.fakes.decisions import decide_call, decide_step
+from tests.fakes.decisions import decide_step
 from tests.fakes.fleet_data import ago, make_devices
 from tests.fakes.journal import at, stamp
 from tests.fakes.pictures import desktop_png
 from tests.fakes.rules_door import make_grants
 from tests.fakes.runs import summarise
+from tests.fakes.story_requests import LINES, add_lone_requests, add_request
 
 LAST_ENTRY = 18_204
-LINES = [
-    'cd /srv/artifacts && CACHE="${CACHE_ROOT:-/srv/artifacts/cache}"',
-    "find \"$CACHE\" -type d -name 'build-*' -mtime +14 -exec rm -rf {} +",
-    "sudo systemctl restart artifact-indexer",
-    "df -h /srv/artifacts | tail -n 1",
-]
 CLEAN = Batch.model_validate(
     {
         "name": "Free disk space",
@@ -110,7 +104,7 @@ def story(operators: list[Operator] | None = None) -> FakeConsole:
             add_bay_count(console, at(15 * 60))
         _other_run(console, *row)
     _clean_run(console)
-    _lone_requests(console)
+    add_lone_requests(console)
     console.given = make_grants()
     _pictures(console)
     _fill_journal(console)
@@ -202,7 +196,9 @@ def _cell(
         return cell.model_copy(update={"note": note})
     cell = cell.model_copy(update={"call_id": call_id, "started_at": ago(began)})
     if sign == "w":
-        approval = _request(console, device, step.tool, step.parameters, call_id, actor, run, step.id, began)
+        approval = add_request(
+            console, device, step.tool, step.parameters, call_id, actor, run, step.id, began
+        )
         return cell.model_copy(update={"approval": approval.id})
     if sign == "r":
         console.journal.write(
@@ -275,100 +271,6 @@ def _result(
         blobs=[one.blob for one in evidence],
     )
     return result
-
-
-def _request(
-    console: FakeConsole,
-    device: str,
-    tool_name: str,
-    parameters: dict[str, Any],
-    call_id: str,
-    actor: str,
-    run: str | None,
-    step: str | None,
-    seconds_ago: float,
-) -> Approval:
-    tool = console.tool_named(device, tool_name)
-    known = console.devices[device]
-    decision = decide_call(tool, parameters, console.policy.profile, known)
-    reasons = [*decision.reasons]
-    if decision.answer is not Answer.ASK:
-        reasons.insert(
-            0, Reason(text="Rule look-first: a person looks at this.", origin="policy.toml line 42")
-        )
-    decision = decision.model_copy(update={"answer": Answer.ASK, "reasons": reasons})
-    request = make_request(
-        device=device,
-        contract=tool.contract.digest,
-        tool_key=tool.tool_key,
-        tool_name=tool.tool_name,
-        tool_type=tool.tool_type,
-        namespace=tool.namespace,
-        parameters=parameters,
-        call_id=call_id,
-    )
-    left = max(30.0, 700 - seconds_ago)
-    said = (
-        "Old build folders fill the disk. I remove those older than two weeks."
-        if actor.startswith("agent")
-        else ""
-    )
-    approval = Approval(
-        id=f"a-{call_id}",
-        request=request,
-        decision=decision,
-        actor=actor,
-        run=run,
-        step=step,
-        production=known.production,
-        asked_at=ago(seconds_ago),
-        expires_at=ago(-left),
-        remaining_s=left,
-        said=said,
-    )
-    console.request(approval)
-    console.journal.write(
-        Kind.APPROVAL_REQUESTED,
-        actor,
-        at(seconds_ago),
-        run=run,
-        step=step,
-        device=device,
-        tool=tool_name,
-        call_id=call_id,
-        body=request.model_dump(mode="json"),
-    )
-    return approval
-
-
-def _lone_requests(console: FakeConsole) -> None:
-    shell = {"command": "\n".join(LINES), "timeout": 120, "working_directory": "/srv/artifacts"}
-    _request(
-        console,
-        "build-lnx-03",
-        "shell_execute",
-        shell,
-        "c-0415-long",
-        "agent:night-shift",
-        "r-0415",
-        "clean",
-        310,
-    )
-    motd = {"file_path": "/etc/motd", "content": "Keep the cache below 90 %.\n", "mode": "overwrite"}
-    for number in range(1, 6):
-        _request(
-            console,
-            f"lab-lnx-0{number}",
-            "write_file",
-            motd,
-            f"c-0412-{number}",
-            "operator:harbour",
-            None,
-            None,
-            24,
-        )
-    click = {"control_id": "post-adjustment", "button": "left"}
-    _request(console, "stock-pc-02", "click_element", click, "c-0419-1", "agent:clerk", None, None, 100)
 
 
 def _pictures(console: FakeConsole) -> None:

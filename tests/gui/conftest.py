@@ -29,6 +29,13 @@ def qapp_args() -> list[str]:
     return ["quarterdeck-tests"]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_stays_on_the_clipboard(qapp: QApplication) -> Iterator[None]:
+    """The off-screen platform keeps what was copied until after Python has ended, and crashes then."""
+    yield
+    qapp.clipboard().clear()
+
+
 @pytest.fixture(autouse=True)
 def settings_stay_in_the_test(tmp_path: Path) -> None:
     """Column widths and splitters are remembered in the test's own folder only."""

@@ -47,6 +47,18 @@ def press(desk: ApprovalsDesk, key: Qt.Key, modifier: Qt.KeyboardModifier | None
     QTest.keyClick(target, key, modifier or Qt.KeyboardModifier.NoModifier)
 
 
+def test_j_leaves_a_last_card_that_is_done_as_its_button_does(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        gone = {"state": ApprovalState.WITHDRAWN}
+        desk.console.request(desk.console.queue["a-0001"].model_copy(update=gone))
+        await desk.until(desk.screen.bar.next.isVisible)
+        press(desk, KEYS.Key_J)
+        await desk.until(lambda: desk.screen.stack.currentIndex() == 0)
+
+    play(story, requests=[make_approval(1)])
+
+
 def test_decided_elsewhere_while_open_says_by_whom_and_disables_the_bar(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -17,6 +17,7 @@ from app.main import Desk
 from app.screens.approvals.grant_draft import Breadth, also_covered, narrowest, scope_lines, terms_of
 from app.screens.approvals.grant_sheet import GrantSheet
 from app.screens.approvals.screen import ApprovalsScreen
+from app.shell.sheet import FOCUS_ROOM
 from core.errors import Refused
 from core.home import Home
 from core.policy.grants import uncovered_request
@@ -65,6 +66,18 @@ async def sheet_of(desk: ApprovalsDesk) -> GrantSheet:
     sheet = next(iter(desk.screen.findChildren(GrantSheet)))
     assert sheet.isVisible()
     return sheet
+
+
+def test_the_focus_ring_has_room_beside_every_field_of_a_grant(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        sheet = await sheet_of(desk)
+        await desk.until(sheet.devices.hasFocus)
+        for field in (sheet.devices, sheet.actors, sheet.uses, sheet.lasts):
+            form = sheet.scope.parentWidget()
+            assert form.isAncestorOf(field)
+            assert field.mapTo(form, QPoint(0, 0)).x() >= FOCUS_ROOM
+
+    play(story, requests=[write(1)])
 
 
 def given(desk: ApprovalsDesk) -> list[Any]:

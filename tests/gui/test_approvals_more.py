@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, QPoint, Qt, Signal
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -17,6 +17,7 @@ from app.screens.approvals.edit_sheet import EditSheet
 from app.screens.approvals.edited_part import arguments_text, changed_names
 from app.screens.approvals.second_sheet import SecondSheet
 from app.screens.base import OpenApproval
+from app.shell.sheet import FOCUS_ROOM
 from app.shell.tray import Tray, note_words
 from core.errors import DeviceError
 from core.policy.before_deciding import Helper
@@ -64,6 +65,18 @@ async def second_of(desk: ApprovalsDesk) -> SecondSheet:
 
 
 # Edit, then approve
+
+
+def test_an_edit_begins_with_the_keyboard_in_the_first_field(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        sheet = await edit_of(desk)
+        first = sheet.form.inputs()[0]
+        await desk.until(first.hasFocus)
+        room = first.mapTo(sheet.form, QPoint(0, 0))
+        assert room.x() >= FOCUS_ROOM, "else the list that scrolls would cut the ring off"
+        assert room.y() >= FOCUS_ROOM
+
+    play(story, requests=[make_approval(1)])
 
 
 def test_an_edit_ends_the_request_and_shows_the_new_one_with_what_was_changed(play: Play) -> None:
@@ -226,7 +239,7 @@ def test_the_foot_says_how_decisions_were_made_and_warns(play: Play) -> None:
         desk.console.tired = "6 of 6 approvals took less than a second each."
         press(desk, KEYS.Key_Return, CTRL)
         await desk.until(meter.warning.isVisible)
-        assert "decided 1, approved 100 %" in meter.decided.text()
+        assert "1 decided, 100 % approved" in meter.decided.text()
         assert "less than a second" in meter.warning.text()
 
     play(story, requests=[make_approval(1), make_approval(2)])

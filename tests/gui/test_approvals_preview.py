@@ -10,12 +10,15 @@ import pytest
 from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
 from app.components.diff_lines import shown_line
 from app.components.file_diff import Kind, diff_of, shows_all_of
 from app.event_loop import run_on_qt
 from app.look.theme import Theme
+from app.screens.approvals.content_part import ContentPart
 from app.screens.approvals.ghost_place import place_plate
+from app.screens.approvals.what_is_sent import Part
 from core.errors import DeviceError
 from core.policy.before_deciding import Preview, Region
 from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk
@@ -118,6 +121,18 @@ def test_a_file_request_shows_its_change_with_the_bytes_one_press_away(play: Pla
         assert bytes(QApplication.clipboard().mimeData().data("application/octet-stream")) == b"one\n2\n"
 
     play(story)
+
+
+def test_when_the_old_content_was_read_is_never_cut_off(theme: Theme, qtbot: QtBot) -> None:
+    part = ContentPart("Exactly what will be sent")
+    qtbot.addWidget(part)
+    part.show_part(Part("parameters.content", b"line\n"))
+    part.facts.setText("698 bytes   no hidden characters   old content read 10:39:51")
+    part.show()
+    for width in (900, 460, 360):
+        part.resize(width, 300)
+        qtbot.waitUntil(lambda: part.facts.height() >= part.facts.heightForWidth(part.facts.width()))
+        assert part.facts.wordWrap()
 
 
 def test_a_change_that_does_not_show_all_bytes_stays_behind_them(play: Play) -> None:

@@ -1,4 +1,4 @@
-"""Buttons, fields, banners, pictures, progress, focus: how they behave under hands and keys."""
+"""Buttons, fields, banners, progress, toasts: how they behave under hands and keys."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 import shiboken6
-from PySide6.QtCore import QPoint, QPointF, QSettings, Qt, QTimer
-from PySide6.QtGui import QColor, QImage
+from PySide6.QtCore import QPointF, QSettings, Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QLineEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
@@ -15,8 +14,8 @@ from pytestqt.qtbot import QtBot
 from app.components.badges import CountPill, ProductionTag, VerdictBadge
 from app.components.banner import Banner
 from app.components.buttons import Button, IconButton, Kind, Segmented
+from app.components.copy_box import CopyBox
 from app.components.facts import Fact, Facts, short_digest
-from app.components.focus_frame import FocusFrame
 from app.components.gallery import main as render_gallery
 from app.components.gallery_parts import PAGES
 from app.components.inputs import DropDown, Field, SearchField, TextField
@@ -220,6 +219,23 @@ def test_a_cut_line_is_whole_in_its_tooltip(theme: Theme, qtbot: QtBot) -> None:
     assert label.toolTip() == ""
 
 
+def test_a_line_to_copy_is_shown_whole_at_any_width(theme: Theme, qtbot: QtBot) -> None:
+    box = CopyBox("String to paste", lines=2)
+    qtbot.addWidget(box)
+    box.show_text("qd1." + "0123456789abcdef" * 24)
+    box.show()
+    text = box.box
+
+    def is_whole() -> bool:
+        last = text.blockBoundingGeometry(text.document().lastBlock())
+        bottom = last.translated(text.contentOffset()).bottom()
+        return bottom <= text.viewport().height() and text.verticalScrollBar().maximum() == 0
+
+    for width in (900, 520, 300):
+        box.resize(width, box.sizeHint().height())
+        qtbot.waitUntil(is_whole)
+
+
 def test_a_banner_says_its_words_and_tells_which_link_was_followed(theme: Theme, qtbot: QtBot) -> None:
     banner = Banner()
     qtbot.addWidget(banner)
@@ -347,88 +363,3 @@ def test_a_splitter_comes_back_as_it_was_left(theme: Theme, qtbot: QtBot, tmp_pa
     first.setSizes([300, 599])
     first.save()
     assert abs(make().sizes()[0] - 300) <= 2
-
-
-@pytest.fixture
-def picture(theme: Theme, qtbot: QtBot) -> PictureView:
-    view = PictureView("Screen")
-    qtbot.addWidget(view)
-    view.resize(400, 300)
-    image = QImage(800, 400, QImage.Format.Format_RGB32)
-    image.fill(QColor("#336699"))
-    view.set_image(image)
-    view.show()
-    qtbot.waitExposed(view)
-    return view
-
-
-def test_a_picture_is_fitted_first_and_follows_its_place(picture: PictureView) -> None:
-    assert picture.is_fitted()
-    assert picture.zoom() == pytest.approx(0.5 * picture.devicePixelRatioF())
-    picture.resize(200, 300)
-    assert picture.zoom() == pytest.approx(0.25 * picture.devicePixelRatioF())
-
-
-def test_keys_zoom_fit_and_show_actual_size(picture: PictureView, qtbot: QtBot) -> None:
-    QTest.keyClick(picture, Qt.Key.Key_1)
-    assert picture.zoom() == 1.0
-    QTest.keyClick(picture, Qt.Key.Key_Plus)
-    assert picture.zoom() == pytest.approx(1.25)
-    QTest.keyClick(picture, Qt.Key.Key_Minus)
-    assert picture.zoom() == pytest.approx(1.0)
-    QTest.keyClick(picture, Qt.Key.Key_0)
-    assert picture.is_fitted()
-
-
-def test_zooming_keeps_the_place_under_the_pointer(picture: PictureView) -> None:
-    at = QPointF(130, 110)
-    before = picture.to_image(at)
-    picture.zoom_to(2.0, at)
-    after = picture.to_image(at)
-    assert abs(before.x() - after.x()) <= 1
-    assert abs(before.y() - after.y()) <= 1
-
-
-def test_dragging_moves_the_picture_and_is_no_click(picture: PictureView, qtbot: QtBot) -> None:
-    picture.zoom_to(2.0)
-    before = picture.to_image(QPointF(200, 150))
-    with qtbot.assertNotEmitted(picture.pressed_at):
-        QTest.mousePress(picture, Qt.MouseButton.LeftButton, pos=QPoint(200, 150))
-        QTest.mouseMove(picture, QPoint(150, 150))
-        QTest.mouseMove(picture, QPoint(140, 150))
-        QTest.mouseRelease(picture, Qt.MouseButton.LeftButton, pos=QPoint(140, 150))
-    assert picture.to_image(QPointF(200, 150)).x() > before.x()
-
-
-def test_a_click_names_the_pixel_of_the_picture(picture: PictureView, qtbot: QtBot) -> None:
-    with qtbot.waitSignal(picture.pressed_at) as pressed:
-        QTest.mouseClick(picture, Qt.MouseButton.LeftButton, pos=QPoint(200, 150))
-    assert pressed.args == [400, 200]
-
-
-def test_what_is_no_picture_shows_words_instead(picture: PictureView) -> None:
-    assert not picture.set_bytes(b"not a picture")
-    assert picture.accessibleName() == "Screen: No picture"
-    picture.grab()
-
-
-def test_the_ring_follows_the_keyboard_but_not_the_pointer(theme: Theme, qtbot: QtBot) -> None:
-    window = QWidget()
-    qtbot.addWidget(window)
-    column = QVBoxLayout(window)
-    field, button, other = QLineEdit(), Button("One"), Button("Two")
-    for widget in (field, button, other):
-        column.addWidget(widget)
-    frame = FocusFrame(window)
-    window.show()
-    window.activateWindow()
-    qtbot.waitUntil(window.isActiveWindow)
-    assert frame.ring_rect().isEmpty() or frame.widget() is field
-    button.setFocus(Qt.FocusReason.TabFocusReason)
-    assert frame.widget() is button
-    assert frame.ring_rect() == button.geometry().adjusted(-4, -4, 4, 4)
-    field.setFocus(Qt.FocusReason.MouseFocusReason)
-    assert frame.widget() is field
-    button.setFocus(Qt.FocusReason.TabFocusReason)
-    QTest.mousePress(button, Qt.MouseButton.LeftButton)
-    assert frame.ring_rect().isEmpty()

@@ -80,7 +80,7 @@ def test_the_string_is_shown_once_copied_whole_and_the_device_awaited(theme: The
         string = result.string.text()
         sheet.answer("show").click()
         await seen(lambda: not desk.window.findChildren(PairingSheet))
-        assert fleet_of(desk).panel._name.text() == "db-4"
+        assert fleet_of(desk).panel._name.accessibleName() == "db-4"
         shown = " ".join(box.toPlainText() for box in desk.window.findChildren(QPlainTextEdit))
         assert string not in shown
 

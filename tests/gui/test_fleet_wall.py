@@ -146,7 +146,7 @@ def test_enter_opens_the_panel_of_the_tile(theme: Theme, tmp_path: Path) -> None
         fleet.wall.choose("edge-gw-11")
         QTest.keyClick(fleet.wall, Qt.Key.Key_Return)
         await seen(fleet.panel.isVisible)
-        assert fleet.panel._name.text() == "edge-gw-11"
+        assert fleet.panel._name.accessibleName() == "edge-gw-11"
         assert fleet.escape()
         assert not fleet.panel.isVisible()
 

@@ -103,7 +103,7 @@ def test_a_default_is_said_and_never_sent(form: SchemaForm) -> None:
     assert "default 30" in row._help.text()
     directory = form.row(("working_directory",))
     assert directory is not None
-    assert directory._help.text() == "left out when empty"
+    assert directory._help.text() == "Left out when empty.", "as below a field that says more"
     assert "timeout" not in form.value()
 
 

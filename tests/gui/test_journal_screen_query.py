@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from app.screens.journal.query_text import (
 from app.screens.journal.screen import JournalScreen
 from core.audit.query import TextTerm, parse_query
 from core.errors import ServiceError
+from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -45,6 +47,28 @@ def type_in(screen: JournalScreen, text: str) -> None:
 
 
 # The text
+
+
+def test_a_window_that_opens_on_the_journal_reads_it_when_the_service_answers(
+    theme: Theme, tmp_path: Path
+) -> None:
+    answers = asyncio.Event()
+
+    async def door() -> FakeConsole:
+        await answers.wait()
+        return story()
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("journal")
+        screen = desk.window.current
+        assert isinstance(screen, JournalScreen)
+        await asyncio.sleep(0)
+        assert not screen.trouble.isVisible(), "nothing failed yet"
+        answers.set()
+        await seen(lambda: screen.table.entries.rowCount() > 0)
+        assert not screen.trouble.isVisible()
+
+    play(theme, tmp_path, door, scenario, wait=False)
 
 
 def test_terms_are_found_with_their_quotes_and_negation() -> None:

@@ -14,7 +14,8 @@ from PySide6.QtGui import QImage
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.replay.axis import step_for, ticks_between
-from app.screens.replay.lane_paint import label_of
+from app.screens.replay.known import moment_facts
+from app.screens.replay.lane_paint import label_of, place_beside
 from app.screens.replay.lanes import Lanes
 from app.screens.replay.reel import Reel
 from app.screens.replay.shelf import Job, Pair, PictureShelf, Problem, Small, Spots
@@ -122,6 +123,13 @@ def test_times_that_cannot_be_read_are_counted_from_the_beginning() -> None:
     assert [lasting(one) for one in (0.2124, 2.44, 41.2, 82.0)] == ["212 ms", "2.4 s", "41 s", "1:22"]
 
 
+def test_what_an_entry_does_not_name_has_one_dash_in_one_type() -> None:
+    nothing = moment(1, 0.0, device=None).model_copy(update={"tool": None})
+    facts = {fact.label: fact for fact in moment_facts(nothing, Clock())}
+    assert [(facts[label].value, facts[label].mono) for label in ("Device", "Tool")] == [("—", False)] * 2
+    assert {fact.label: fact for fact in moment_facts(moment(1, 0.0), Clock())}["Tool"].mono
+
+
 def test_tools_have_icons_and_unknown_ones_a_wrench() -> None:
     assert [tool_icon(name) for name in ("ui.click_element", "type_text", "EXEC_CLI", "x")] == [
         "click",
@@ -146,6 +154,15 @@ def test_a_lane_tells_what_is_under_the_pointer(theme: Theme) -> None:
     assert "not ended yet" in lanes.words_at(QPointF(lanes.x_at(9.0), y))
     assert label_of(spans[1]) == "shell_execute: unknown"
     lanes.deleteLater()
+
+
+def test_words_beside_a_span_are_written_whole_or_not_at_all() -> None:
+    within = (100.0, 1000.0)
+    assert place_beside((200, 240), 80, [(200, 240)], within) == 246, "at its right"
+    assert place_beside((940, 990), 80, [(940, 990)], within) == 854, "at its left, where the edge is near"
+    assert place_beside((200, 240), 80, [(200, 240), (300, 310)], within) == 114, "another span is in the way"
+    assert place_beside((940, 990), 80, [(860, 930), (940, 990)], within) is None
+    assert place_beside((110, 990), 80, [(110, 990)], within) is None
 
 
 def test_many_lanes_scroll_instead_of_growing(theme: Theme) -> None:

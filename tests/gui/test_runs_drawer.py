@@ -26,7 +26,7 @@ from tests.fakes.window import play, seen
 
 
 def fact(drawer: Drawer, label: str) -> str:
-    return drawer.facts.facts.value(label).text()
+    return drawer.facts.value(label).text()
 
 
 def words_in(drawer: Drawer) -> str:

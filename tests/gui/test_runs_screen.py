@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QLabel
 
 from app.look.theme import Theme
 from app.main import Desk
@@ -53,6 +55,33 @@ class ManyRuns(FakeConsole):
     async def state(self) -> ConsoleState:
         whole = await super().state()
         return whole.model_copy(update={"runs": whole.runs[:10]})
+
+
+def test_until_the_service_answers_the_screen_says_that_it_reads_and_offers_nothing(
+    theme: Theme, tmp_path: Path
+) -> None:
+    answers = asyncio.Event()
+
+    async def door() -> FakeConsole:
+        await answers.wait()
+        return story()
+
+    async def scenario(desk: Desk) -> None:
+        for target in (None, OpenRun(CLEAN)):
+            desk.window.open("runs", target)
+            screen = desk.window.current
+            assert isinstance(screen, RunsScreen)
+            said = [label.text() for label in screen.findChildren(QLabel) if label.isVisible()]
+            assert said == ["Reading the runs…", "They are shown as soon as the service answers."]
+            pressable = [one for one in screen.findChildren(QAbstractButton) if one.isVisible()]
+            assert not pressable
+            assert not screen.drawer.isVisible()
+        answers.set()
+        await seen(lambda: screen.matrix.cells.total() and screen.drawer.isVisible())
+        assert screen.head.title.text()
+        assert desk.window.focusWidget() is screen.matrix
+
+    play(theme, tmp_path, door, scenario, wait=False)
 
 
 def test_runs_are_listed_newest_first_with_state_and_how_much_is_done(theme: Theme, tmp_path: Path) -> None:
@@ -311,7 +340,7 @@ def test_errors_of_the_door_never_leave_a_screen_that_reads_forever(theme: Theme
         await seen(lambda: "Its entries cannot be read." in screen.message.text())
         desk.state.reset.emit()
         await seen(lambda: screen.matrix.cells.total() == 42)
-        assert not screen.message.isVisible()
+        await seen(lambda: screen.matrix.isVisible() and not screen.message.isVisible())
         await seen(lambda: screen.matrix.currentIndex() != QModelIndex())
 
     play(theme, tmp_path, console, scenario)

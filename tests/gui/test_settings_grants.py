@@ -7,6 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel
 
 from app.look.theme import Theme
 from app.main import Desk
@@ -74,6 +75,8 @@ def test_a_grant_is_revoked_only_after_a_question_that_shows_its_scope(theme: Th
         assert "revoke_grant" not in console.asked
         section.details.revoke.click()
         await seen(lambda: [one for one in desk.window.findChildren(Sheet) if one.isVisible()])
+        asked = {label.text() for label in sheet_of(desk).findChildren(QLabel)}
+        assert "\n".join(section.details.scope_words()) in asked, "the very words of the list, local time too"
         sheet_of(desk).answer("revoke").click()
         await seen(lambda: section.table.rows_model.rowCount() == 2)
         assert console.journal.entries[-1].kind is Kind.GRANT_REVOKED
@@ -82,6 +85,15 @@ def test_a_grant_is_revoked_only_after_a_question_that_shows_its_scope(theme: Th
         assert not section.details.revoke.isEnabled()
 
     play(theme, tmp_path, console, scenario)
+
+
+def test_what_a_grant_lets_run_is_the_last_to_lose_room(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        table = (await grants_of(desk)).table
+        scope = [column.key for column in table.rows_model.columns].index("scope")
+        await seen(lambda: table.columnWidth(scope) >= table.rows_model.columns[scope].width)
+
+    play(theme, tmp_path, story(), scenario, size=(1024, 640))
 
 
 def test_a_grants_entries_are_looked_up_in_the_journal(theme: Theme, tmp_path: Path) -> None:

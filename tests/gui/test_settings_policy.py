@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from PySide6.QtCore import Qt
@@ -16,7 +17,7 @@ from app.screens.settings.policy_draft import FILE, PolicyDraftStore
 from app.screens.settings.policy_page import PolicyPage, line_of
 from app.screens.settings.screen import SettingsScreen
 from app.shell.sheet import Sheet
-from core.errors import BadInput
+from core.errors import BadInput, ErrorCode, ServiceError
 from core.policy.checking import PolicyProblem
 from core.policy.models import Profile
 from core.service.console import ControlChanged
@@ -54,6 +55,54 @@ def type_at_end(page: PolicyPage, text: str) -> None:
 
 def sheet_of(desk: Desk) -> Sheet:
     return next(sheet for sheet in desk.window.findChildren(Sheet) if sheet.isVisible())
+
+
+def test_a_window_that_opens_on_the_policy_reads_it_when_the_service_answers(
+    theme: Theme, tmp_path: Path
+) -> None:
+    answers = asyncio.Event()
+
+    async def door() -> FakeConsole:
+        await answers.wait()
+        return story()
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("settings", OpenSection("policy", line=3))
+        page = settings_of(desk).policy
+        await asyncio.sleep(0)
+        assert not page.banner.isVisible(), "nothing failed yet"
+        answers.set()
+        await seen(lambda: page.work.base is not None)
+        assert not page.banner.isVisible()
+        assert page.editor.current_line() == 3
+
+    play(theme, tmp_path, door, scenario, wait=False)
+
+
+def test_without_a_policy_file_the_page_says_that_the_default_holds(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    console.policy_on_disk = ""
+
+    async def scenario(desk: Desk) -> None:
+        page = await policy_of(desk)
+        await seen(lambda: page.stand.text() == "Empty: the built-in default is in force")
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_that_the_policy_could_not_be_read_is_said_no_longer_than_it_is_so(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        page = await policy_of(desk)
+        page.work._not_read(ServiceError("The service is not connected.", ErrorCode.NOT_FOUND))
+        assert page.banner.isVisible()
+        page.work.read()
+        await seen(lambda: not page.banner.isVisible())
+
+    play(theme, tmp_path, console, scenario)
 
 
 def test_a_fault_is_found_while_typing_underlined_at_its_key_and_led_to(theme: Theme, tmp_path: Path) -> None:

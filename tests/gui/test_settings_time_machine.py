@@ -14,7 +14,7 @@ from app.screens.base import OpenSection
 from app.screens.journal.screen import JournalScreen
 from app.screens.settings.policy_page import PolicyPage
 from app.screens.settings.screen import SettingsScreen
-from app.screens.settings.time_machine_tab import against_words, trial_words
+from app.screens.settings.time_machine_tab import against_words, glimpses_words, trial_words
 from core.errors import BadInput
 from core.policy.checking import Trial
 from core.service.console import WorkProgressed
@@ -39,6 +39,34 @@ def test_the_sentence_counts_what_would_have_been_said() -> None:
     assert trial_words(trial) == "Would have allowed 1,412, asked 31, denied 2."
     assert against_words(trial) == "3 of the allowed were denied by a human then."
     assert against_words(trial.model_copy(update={"allowed_but_denied_by_human": 0})) == ""
+
+
+def test_live_pictures_are_said_apart_from_the_commands() -> None:
+    trial = Trial(
+        looked_at=5, commands=5, allowed=5, asked=0, denied=0, changed=0, allowed_but_denied_by_human=0
+    )
+    assert glimpses_words(trial) == ""
+    lit = trial.model_copy(update={"glimpses": 1240})
+    assert glimpses_words(lit) == "1,240 live pictures not counted."
+    dark = lit.model_copy(update={"glimpses_refused": 310})
+    assert glimpses_words(dark) == "1,240 live pictures not counted; 310 of them would be refused."
+
+
+def test_the_line_about_live_pictures_stands_below_the_counts(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        machine = (await page_of(desk, "time")).time_machine
+        assert machine.glimpses.isHidden()
+        console.live_pictures = (1240, 310)
+        machine.run.click()
+        await seen(lambda: machine.glimpses.isVisible())
+        assert "310 of them would be refused" in machine.glimpses.text()
+        console.live_pictures = (0, 0)
+        machine.run.click()
+        await seen(lambda: not machine.running and machine.glimpses.isHidden())
+
+    play(theme, tmp_path, console, scenario)
 
 
 def test_the_edited_text_is_run_over_the_journal_and_its_rows_lead_there(

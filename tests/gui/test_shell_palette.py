@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QImage, QPainter
 from PySide6.QtTest import QTest
 
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenQuery, OpenTool, Target
-from app.shell.palette import Palette
+from app.shell.palette import Palette, ResultsDelegate
 from app.shell.palette_search import Found, Hit, find, match_hit
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
@@ -21,6 +23,22 @@ SENDS = {"call", "start_run", "decide", "cancel_run", "stop_all", "set_profile",
 
 def hit(title: str, detail: str = "", group: str = "Devices") -> Hit:
     return Hit(f"{group}/{title}", group, title, detail, "device", "fleet")
+
+
+def test_a_risk_stands_where_it_stood_when_the_policys_answer_comes(theme: Theme) -> None:
+    picture = QImage(640, 36, QImage.Format.Format_ARGB32)
+    places = set()
+    for more in (
+        {},
+        {"state": "asks", "state_of": "plan"},
+        {"state": "runs", "state_of": "plan"},
+        {"note": "9:58 left"},
+    ):
+        line = replace(hit("shell_execute", group="Call a tool"), risk="high", **more)
+        painter = QPainter(picture)
+        places.add(ResultsDelegate()._paint_right(painter, QRectF(0, 0, 626, 36), Found(line, 1.0), theme))
+        painter.end()
+    assert len(places) == 1
 
 
 def test_every_word_must_be_found_somewhere_in_the_line() -> None:

@@ -12,13 +12,14 @@ from PySide6.QtWidgets import QApplication, QMenu
 
 from app.event_loop import ended
 from app.look.theme import Theme
-from app.main import Desk
+from app.main import Desk, layout_store
 from app.screens.base import OpenSection
 from app.screens.settings.screen import SettingsScreen
 from app.shell.sheet import Overlay, Sheet
 from core.batch.models import RunState
 from core.errors import DeviceError, ServiceError
 from core.fleet.models import Health
+from core.home import Home
 from core.policy.models import Profile
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
@@ -39,6 +40,20 @@ def test_alt_digits_bring_the_screens_to_the_front(theme: Theme, tmp_path: Path)
         assert desk.window.current.name == "settings"
         QTest.keyClick(desk.window, Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)
         assert desk.window.current.name == "fleet"
+
+    play(theme, tmp_path, story(), scenario)
+
+
+@pytest.mark.parametrize("kept", ["approvals", "batch", "runs", "journal", "settings"])
+def test_a_window_that_opens_has_the_keyboard_in_its_screen(theme: Theme, tmp_path: Path, kept: str) -> None:
+    store = layout_store(Home(tmp_path).create())
+    store.setValue("window/screen", kept)
+    store.sync()
+
+    async def scenario(desk: Desk) -> None:
+        assert desk.window.current.name == kept
+        await seen(desk.window.isActiveWindow)
+        await seen(lambda: desk.window.current.isAncestorOf(QApplication.focusWidget() or desk.window))
 
     play(theme, tmp_path, story(), scenario)
 
@@ -263,6 +278,23 @@ def test_the_last_screen_and_section_are_remembered(theme: Theme, tmp_path: Path
 
     play(theme, tmp_path, FakeConsole(), first)
     play(theme, tmp_path, FakeConsole(), second)
+
+
+def test_the_status_bar_says_once_that_the_service_is_lost(
+    theme: Theme, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    console = FakeConsole()
+
+    async def scenario(desk: Desk) -> None:
+        console.lose("The connection to the service was lost.")
+        bar = desk.window.status_bar
+        await seen(bar._lost.text_shown)
+        words = bar._lost.text_shown()
+        assert words.startswith("The connection to the service was lost. Trying again")
+        assert words.count("lost") == 1
+
+    play(theme, tmp_path, console, scenario)
+    capsys.readouterr()
 
 
 def test_a_lost_service_turns_the_status_bar_into_words_and_comes_back(

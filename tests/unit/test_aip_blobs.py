@@ -109,6 +109,23 @@ async def test_the_same_bytes_may_come_once_for_each_of_two_results(house: House
     assert nothing_held(link)
 
 
+@pytest.mark.parametrize("media_type", ["text/plain", "application/octet-stream"])
+async def test_bytes_named_without_end_are_no_more_than_are_held(house: House, media_type: str) -> None:
+    socket, link = await house.joined(features=["binary"])
+    sha, frame = pack_blob(b"x" * 10_000, media_type)
+    for times, fits in ((5, True), (6, False)):
+        sending = house.send(link, look())
+        command = await hear(socket)
+        await socket.send(frame)
+        await answer(socket, command, success(result=[{"$blob": sha}] * times))
+        if fits:
+            assert len((await soon(sending))[0].result) == times
+        else:
+            assert "too often" in await fails(sending, ErrorCode.BAD_RESULT)
+        assert nothing_held(link)
+    await still_works(house, socket, link)
+
+
 async def test_a_blob_that_never_came_makes_a_bad_result(house: House) -> None:
     socket, link = await house.joined(features=["binary"])
     for reference in ("0" * 64, 7, None, {"$blob": "x"}):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
+
+import pytest
 
 from core.aip.door import Door
 from core.aip.events import RefusedAttempt
@@ -70,3 +73,18 @@ def test_leaving_twice_counts_once_and_nothing_is_kept_of_who_left() -> None:
     again = [step(at, "192.0.2.1") for _ in range(2)]
     assert not any(one.out for one in again)
     assert refused == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+def test_the_door_leaves_files_for_everything_else_where_a_process_may_have_few() -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (400, hard))
+    try:
+        at = Door(lambda token: None, "/ws", LinkLimits(), None, lambda refused: None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    for _ in range(500):
+        step(at, "127.0.0.1")
+    assert at.waiting == 100

@@ -11,10 +11,11 @@ import pytest
 
 from core.aip.limits import LinkLimits
 from core.aip.link import DeviceLink
-from core.aip.listing import list_tools, probe_agents
+from core.aip.listing import STOCK_AGENTS, list_tools, probe_agents
 from core.aip.messages import Command, ResultStatus
 from core.errors import DeviceError, ErrorCode, Refused
 from tests.fakes.aip_house import House, fails, look, running_house, soon
+from tests.fakes.pace import within
 from tests.fakes.stock_client import (
     API_KEY,
     Server,
@@ -68,13 +69,28 @@ async def test_it_registers_by_the_token_in_its_address_and_is_sent_plain_aip(ho
         assert list(commands[0]["actions"][0]) == ["tool_name", "parameters", "tool_type", "call_id"]
 
 
+def asked(client: StockClient) -> list[tuple[str, int]]:
+    """The command frames that a client has heard: whom each addresses, and how many actions it has."""
+    frames = [frame for frame in client.heard if frame["type"] == "command"]
+    return [(frame["agent_name"], len(frame["actions"])) for frame in frames]
+
+
 async def test_its_agent_is_found_by_asking_each_likely_one(house: House) -> None:
     async with stock(house, agents={"HardwareAgent": hardware_agent()}) as (client, link):
-        agent, tools = await probe_agents(link, timeout_each=0.3)
+        agent, tools = await probe_agents(link, question_s=0.3)
         assert agent == link.agent_name == "HardwareAgent"
         names, types = ("read_sensor", "press_button"), ("data_collection", "action")
         assert {tool.tool_key for tool in tools} == {f"{kind}::{name}" for kind in types for name in names}
         assert set(client.dropped) == {"unknown agent"}
+
+
+async def test_it_is_asked_one_thing_at_a_time_and_acknowledged_before(house: House) -> None:
+    async with stock(house, agents={"HardwareAgent": hardware_agent()}) as (client, link):
+        await probe_agents(link, question_s=0.3)
+        assert client.heard[0]["type"] == "heartbeat"
+        # A frame of no actions is answered by whatever client, once it is done with the question before.
+        silence = [("LinuxAgent", 1), ("LinuxAgent", 0)]
+        assert asked(client) == [*silence, *silence, ("HardwareAgent", 1)]
 
 
 async def test_an_agent_that_has_data_collection_only_is_found_too(house: House) -> None:
@@ -86,7 +102,7 @@ async def test_an_agent_that_has_data_collection_only_is_found_too(house: House)
 
 async def test_an_agent_without_tools_is_found_and_its_null_is_an_empty_list(house: House) -> None:
     async with stock(house, agents={"LinuxAgent": {"action": Server("Empty", {})}}) as (_, link):
-        assert await probe_agents(link, timeout_each=0.5) == ("LinuxAgent", [])
+        assert await probe_agents(link, question_s=0.5) == ("LinuxAgent", [])
 
 
 async def test_a_device_with_no_known_agent_says_so_and_keeps_its_link(house: House) -> None:
@@ -95,6 +111,59 @@ async def test_a_device_with_no_known_agent_says_so_and_keeps_its_link(house: Ho
             await probe_agents(link, ["LinuxAgent", "HostAgent"], 0.05)
         link.agent_name = "OtherAgent"
         assert len(await list_tools(link, 5)) == 2
+
+
+async def test_that_none_of_the_stock_agents_is_there_is_known_within_seconds(house: House) -> None:
+    async with stock(house, agents={"OtherAgent": linux_agent()}, pause_s=0.1) as (client, link):
+        for one in within(8.0, tries=1):
+            with one:
+                with pytest.raises(DeviceError, match="none of the agents") as caught:
+                    await probe_agents(link)
+                assert caught.value.code is ErrorCode.PROTOCOL_ERROR
+        assert len(client.dropped) == 2 * len(STOCK_AGENTS)
+
+
+async def test_an_agent_that_is_slow_to_start_is_found_and_nobody_is_asked_in_its_place(house: House) -> None:
+    both = {"LinuxAgent": linux_agent(), "HardwareAgent": hardware_agent()}
+    async with stock(house, agents=both, start_s=0.4) as (client, link):
+        agent, tools = await probe_agents(link, question_s=0.1)
+        assert (agent, link.agent_name, len(tools)) == ("LinuxAgent", "LinuxAgent", 2)
+        assert {name for name, _ in asked(client)} == {"LinuxAgent"}
+
+
+async def test_a_device_that_answers_every_question_late_is_found_and_its_data_too(house: House) -> None:
+    reads = {"data_collection": Server("Only", {"read_sensor": StockTool(read_sensor, {})})}
+    async with stock(house, agents={"HostAgent": reads}, pause_s=0.3) as (_, link):
+        agent, tools = await probe_agents(link, ["LinuxAgent", "HostAgent"], 0.05)
+        assert (agent, [tool.tool_name for tool in tools]) == ("HostAgent", ["read_sensor"])
+
+
+async def test_a_device_that_is_still_at_work_is_waited_for(house: House) -> None:
+    async with stock(house, agents={"HardwareAgent": hardware_agent()}) as (client, link):
+        link.agent_name = "HardwareAgent"
+        napping = house.send(link, press(0.5), timeout=0.05)
+        await fails(napping, ErrorCode.OUTCOME_UNKNOWN)
+        assert (await probe_agents(link, ["HardwareAgent", "LinuxAgent"], 0.1))[0] == "HardwareAgent"
+        assert {name for name, _ in asked(client)} == {"HardwareAgent"}
+
+
+async def test_a_device_that_hangs_is_not_said_to_lack_an_agent(house: House) -> None:
+    async with stock(house, agents={"HardwareAgent": hardware_agent()}) as (client, link):
+        link.agent_name = "HardwareAgent"
+        await fails(house.send(link, press(60), timeout=0.05), ErrorCode.OUTCOME_UNKNOWN)
+        with pytest.raises(DeviceError, match=r"silent for 0.3 s: it is still at work") as caught:
+            await probe_agents(link, question_s=0.1, search_s=0.3)
+        assert (caught.value.code, link.agent_name) == (ErrorCode.TIMEOUT, "HardwareAgent")
+        assert client.ran == ["press_button"]
+
+
+async def test_the_search_is_over_when_the_link_is(house: House) -> None:
+    async with stock(house, agents={}) as (_, link):
+        searching = house.tasks.spawn("search", probe_agents(link, question_s=60))
+        await asyncio.sleep(0)  # lets it ask its first question
+        await link.close("cut")
+        with pytest.raises(DeviceError, match="cut"):
+            await soon(searching)
 
 
 async def test_commands_run_and_what_they_return_comes_as_it_is(house: House) -> None:

@@ -371,9 +371,11 @@ async def test_a_changed_definition_is_shown_beside_the_trusted_one(console: Con
     channel = LocalCommandDispatcher("desk", tools, service.dispatcher.gate)
     arrival = Arrival(channel, "in-process", "linux", "t", "t", [], None)
     await service.fleet.arrived("desk", arrival)
+    [trusted] = await console.tools("desk")
     tools.infos = [tools.infos[0].model_copy(update={"description": "act, and more"})]
     await service.fleet.arrived("desk", arrival)
     change = await console.contract_change("desk", "action::act")
     assert change.changed == ["description"]
+    assert change.before_contract == trusted.contract
     assert change.before is not None
     assert (change.before["description"], change.after["description"]) == ("act, for tests", "act, and more")

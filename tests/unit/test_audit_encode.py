@@ -53,6 +53,14 @@ def test_the_fast_encoder_gives_the_bytes_of_rfc_8785(entry, seq):
     assert encode_parts(entry, TIME).with_seq(seq) == canonical_bytes(whole.model_dump(mode="json"))
 
 
+@pytest.mark.parametrize("sign", [',"seq":0,"status":', '","seq":0,"status":"', '\\","seq":0,"status":null'])
+def test_nothing_in_an_entry_is_taken_for_the_place_of_its_number(sign):
+    body = {"seq": 0, "status": sign, "a": [{"run": None, "seq": 0, "status": None}], sign: sign}
+    entry = new(actor=sign, run=sign, step=sign, tool=sign, status=sign, verdict=sign, device=sign, body=body)
+    expected = canonical_bytes({**entry.model_dump(mode="json"), "seq": 7, "time": TIME})
+    assert encode_parts(entry, TIME).with_seq(7) == expected
+
+
 @given(entries, st.dictionaries(texts, st.none() | texts | st.integers(-(2**53) + 1, 2**53 - 1), max_size=5))
 def test_an_entry_is_read_back_as_it_was_written(entry, body):
     # Floats of more than 2^53 come back as integers: canonical JSON has but one way to write a number.

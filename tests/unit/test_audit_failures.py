@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
 from core.audit.store import Store
 from core.audit.verify import verify_folder
 from core.errors import JournalUnavailable
+from tests.fakes.awaited import until_writable
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 ROOT = Path(__file__).parents[2]
@@ -127,7 +128,7 @@ async def main():
         raise AssertionError("a note was taken that nobody will write")
     if sys.argv[2] == "heal":
         healed = asyncio.Event()
-        journal.subscribe(lambda entries: healed.set())
+        journal.watch(lambda: journal.state.writable and healed.set())
         limit(resource.RLIM_INFINITY)
         await asyncio.wait_for(healed.wait(), 10)
         assert journal.state.writable
@@ -222,16 +223,11 @@ async def test_a_commit_that_reached_the_disk_but_failed_to_say_so_is_not_repeat
         raise JournalUnavailable("the disk went away")
 
     monkeypatch.setattr(Store, "_transact", reached_but_unheard)
-    healed = asyncio.Event()
     journal.note(new("noted"))
     with pytest.raises(JournalUnavailable, match="went away"):
         await journal.append(new("in doubt"))
-    journal.subscribe(lambda entries: healed.set() if entries else None)
-    while not healed.is_set():
-        try:
-            await journal.append(new("after"))
-        except JournalUnavailable:
-            await asyncio.sleep(0.05)
+    await until_writable(journal)
+    await journal.append(new("after"))
     entries = (await journal.query("", after=0)).entries
     assert [entry.body["text"] for entry in entries] == ["noted", "in doubt", "after"]
     await journal.close()
@@ -249,13 +245,15 @@ async def test_an_opening_that_is_cancelled_leaves_the_journal_to_the_next(tmp_p
     await journal.close()
 
 
-async def test_entries_told_to_subscribers_are_those_that_were_written(tmp_path):
+async def test_who_watches_is_told_when_it_cannot_be_written_and_finds_no_entry(tmp_path):
     journal = await Journal.open(tmp_path, KEY, "desk")
-    seen: list[Entry] = []
-    journal.subscribe(seen.extend)
+    told: list[tuple[bool, int]] = []
+    journal.watch(lambda: told.append((journal.state.writable, journal.state.entries)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(journal._store, "_connection", None)
         with pytest.raises(JournalUnavailable, match="not open"):
             await journal.append(new("lost"))
-    assert seen == []
+        assert told
+        assert set(told) == {(False, 0)}
+    assert (await journal.query("", after=0)).entries == []
     await journal.close()

@@ -78,7 +78,7 @@ async def test_notes_and_appends_keep_the_order_of_the_calls(journal):
 
 async def test_a_noted_entry_is_in_the_spool_before_note_returns_and_in_the_journal_soon(journal):
     committed = asyncio.Event()
-    journal.subscribe(lambda entries: committed.set())
+    journal.watch(committed.set)
     journal.note(new("seen at once"))
     assert b"seen at once" in (journal.folder / "journal.spool").read_bytes()
     await asyncio.wait_for(committed.wait(), 20)
@@ -118,17 +118,31 @@ async def test_a_caller_that_gives_up_waiting_does_not_disturb_the_others(journa
     assert (await journal.append(new("stayed"))).seq == 2
 
 
-async def test_subscribers_get_each_entry_once_in_order_until_they_leave(journal):
-    seen: list[Entry] = []
-    leave = journal.subscribe(seen.extend)
+async def test_who_watches_is_told_of_each_commit_until_they_leave(journal):
+    seen: list[int] = []
+    leave = journal.watch(lambda: seen.append(journal.state.entries))
     for number in range(30):
         journal.note(new(str(number)))
     last = await journal.append(new("last"))
-    assert [entry.seq for entry in seen] == list(range(1, 32))
-    assert seen[-1] == last
+    assert seen == sorted(seen)
+    assert seen[-1] == last.seq == 31
+    entries = await everything(journal)
+    assert texts(entries) == [*map(str, range(30)), "last"]
+    assert entries[-1] == last
     leave()
+    told = len(seen)
     await journal.append(new("unseen"))
-    assert len(seen) == 31
+    assert len(seen) == told
+
+
+async def test_all_who_watch_are_told_also_when_one_leaves_while_it_is(journal):
+    told: list[str] = []
+    leave = journal.watch(lambda: (told.append("one"), leave()))
+    journal.watch(lambda: told.append("other"))
+    for _ in range(2):
+        await journal.append(new())
+    assert told == ["one", "other", "other"]
+    leave()
 
 
 async def test_the_state_says_what_is_there(journal):

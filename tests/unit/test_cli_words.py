@@ -6,15 +6,18 @@ import json
 from typing import Any
 
 import pytest
+from click import unstyle
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.aip.messages import ResultStatus
 from core.cli.commands import hoist
 from core.cli.output import result_text, shown_json, table, width
+from core.cli.policy import trial_text
 from core.cli.values import parse_arguments
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput
+from core.policy.checking import Trial
 from core.text import escape_hidden
 
 SCHEMA: dict[str, Any] = {
@@ -160,3 +163,19 @@ def test_what_a_device_answers_cannot_move_the_cursor():
 )
 def test_home_and_json_may_stand_anywhere(argv, hoisted):
     assert hoist(argv) == hoisted
+
+
+@pytest.mark.parametrize(
+    ("glimpses", "refused", "says"),
+    [
+        (0, 0, ""),
+        (1240, 0, "1,240 live pictures not counted."),
+        (1240, 310, "1,240 live pictures not counted; 310 of them would be refused."),
+    ],
+)
+def test_a_trial_says_which_pictures_it_did_not_count(glimpses: int, refused: int, says: str):
+    none = dict.fromkeys(
+        ("looked_at", "commands", "allowed", "asked", "denied", "changed", "allowed_but_denied_by_human"), 0
+    )
+    trial = Trial(**none, glimpses=glimpses, glimpses_refused=refused)
+    assert unstyle("".join(trial_text(trial).splitlines()[1:])) == says

@@ -167,9 +167,10 @@ class TestChangedDefinitions:
         result = await rig.call("frobnicate")
         assert result.error is not None
         assert result.error.code is ErrorCode.CONTRACT_CHANGED
-        before, after = await rig.fleet.definitions(DEVICE, "action::frobnicate")
-        assert before is not None
-        assert (before["description"], after["description"]) == (STRANGE.description, "Now it also deletes.")
+        change = await rig.fleet.change(DEVICE, "action::frobnicate")
+        assert change.before is not None
+        assert change.before["description"] == STRANGE.description
+        assert change.after["description"] == "Now it also deletes."
 
     async def test_after_a_review_the_new_definition_is_the_trusted_one(self, rig: Rig):
         rig.tools.infos[0] = STRANGE.model_copy(update={"description": "New."})
@@ -178,8 +179,8 @@ class TestChangedDefinitions:
             DEVICE, "action::frobnicate", said(rig, "frobnicate").digest, "operator:anna"
         )
         assert not reviewed.changed
-        before, after = await rig.fleet.definitions(DEVICE, "action::frobnicate")
-        assert before == after
+        change = await rig.fleet.change(DEVICE, "action::frobnicate")
+        assert change.before == change.after
         pinned = (await rig.entries(f"kind:{Kind.CONTRACT_PINNED}"))[-1]
         assert (pinned.actor, pinned.tool, pinned.body["reviewed"]) == ("operator:anna", "frobnicate", True)
         assert pinned.blobs == [pinned.body["tools"]["action::frobnicate"]]
@@ -189,12 +190,15 @@ class TestChangedDefinitions:
         home.contracts.write_text('{"bench": {"action::frobnicate": "' + "0" * 64 + '"}}')
         async with open_rig(home, [STRANGE]) as rig:
             assert rig.fleet.tools(DEVICE)[0].changed
-            before, after = await rig.fleet.definitions(DEVICE, "action::frobnicate")
-            assert before is None
-            assert after["tool_name"] == "frobnicate"
+            change = await rig.fleet.change(DEVICE, "action::frobnicate")
+            assert (change.before, change.contract_before) == (None, None)
+            assert change.after["tool_name"] == "frobnicate"
 
     async def test_a_definition_too_large_to_keep_is_trusted_all_the_same(self, tmp_path: Path):
         large = STRANGE.model_copy(update={"description": "x" * 300_000})
         async with open_rig(Home(tmp_path / "large").create(), [large]) as rig:
             assert not rig.fleet.tools(DEVICE)[0].changed
-            assert (await rig.fleet.definitions(DEVICE, "action::frobnicate"))[0] is None
+            rig.tools.infos = [large.model_copy(update={"description": "Now it also deletes."})]
+            await rig.fleet.relist(DEVICE)
+            assert rig.fleet.tools(DEVICE)[0].changed
+            assert (await rig.fleet.change(DEVICE, "action::frobnicate")).before is None

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
+from core.canonical import canonical_bytes, digest_of
 from core.device.assembly import build_router
 from core.device.config import DeviceConfig
 from core.device.desktop.local import local_desktop
@@ -20,7 +21,7 @@ from core.device.desktop.use import Use
 from core.device.observations import ObservationStore
 from core.device.tools import ui
 from core.dispatch.order import Order
-from core.fleet.contracts import KNOWN, judge
+from core.fleet.contracts import KNOWN, changed_facts, definition_of, judge
 from core.fleet.models import Contract, Effect, Risk, Source
 from core.home import Home
 from core.policy.policy_file import Override
@@ -160,6 +161,105 @@ def _toml(override: Override) -> str:
     said = {"tool": "*", "why": override.why, **override.said}
     lines = [f"{name} = {json.dumps(value)}" for name, value in said.items()]
     return "\n".join(["[[contract]]", *lines, ""])
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(INFOS, st.none() | OVERRIDES, st.booleans())
+def test_the_contract_before_a_change_is_the_one_that_was_enforced_before_it(
+    rig: Rig, runner: asyncio.Runner, info: ToolInfo, override: Override | None, client_is_ours: bool
+):
+    rig.home.policy.write_text("" if override is None else _toml(override))
+    rig.policy.load()
+
+    async def changes() -> None:
+        rig.tools.infos = [info]
+        await rig.fleet.forget(DEVICE)
+        rig.fleet.add(DEVICE, ["desk"])
+        await rig.connect(ours=client_is_ours)
+        held = rig.fleet.target(DEVICE).tools[info.tool_name].contract
+        # Whatever it says now, and whoever it says it is, does not change what was held.
+        claims = {"destructiveHint": True, "risk": "critical"}
+        worst = {"description": "Now it deletes.", "meta": {"quarterdeck": {"risk": "critical"}}}
+        rig.tools.infos = [info.model_copy(update={**worst, "annotations": claims})]
+        await rig.connect(ours=not client_is_ours)
+        change = await rig.fleet.change(DEVICE, info.tool_key)
+        assert rig.fleet.tools(DEVICE)[0].changed
+        assert change.contract_before == held
+
+    runner.run(changes())
+
+
+async def changed_rig(rig: Rig, was: ToolInfo, now: ToolInfo) -> Contract:
+    """The contract of a tool that has changed since it was trusted."""
+    rig.tools.infos = [was]
+    await rig.fleet.forget(DEVICE)
+    rig.fleet.add(DEVICE, ["desk"])
+    await rig.connect()
+    rig.tools.infos = [now]
+    await rig.fleet.relist(DEVICE)
+    return rig.fleet.tools(DEVICE)[0].contract
+
+
+WAS = ToolInfo(
+    tool_key="action::sweep",
+    tool_name="sweep",
+    tool_type="action",
+    namespace="files",
+    description="Sweeps.",
+    meta={"quarterdeck": {"risk": "critical"}},
+)
+NOW = WAS.model_copy(update={"meta": None, "annotations": {"destructiveHint": True}})
+
+
+def test_what_a_reviewer_accepts_is_in_the_journal_fact_by_fact(rig: Rig, runner: asyncio.Runner):
+    async def reviews() -> dict[str, Any]:
+        contract = await changed_rig(rig, WAS, NOW)
+        await rig.fleet.review(DEVICE, "action::sweep", contract.digest, "operator:anna")
+        entries = await rig.entries(f"kind:{Kind.CONTRACT_PINNED}")
+        return entries[-1].body
+
+    body = runner.run(reviews())
+    assert body["reviewed"] is True
+    assert body["facts"] == {"effect": ["unknown", "destroy"], "risk": ["critical", "high"]}
+
+
+def test_an_operators_word_since_then_counts_before_and_after(rig: Rig, runner: asyncio.Runner):
+    async def looks() -> tuple[Contract | None, Contract]:
+        await changed_rig(rig, WAS, NOW)
+        rig.home.policy.write_text('[[contract]]\ntool = "sweep"\nrisk = "low"\nwhy = "An empty room."\n')
+        rig.policy.load()
+        now = rig.fleet.tools(DEVICE)[0].contract
+        return (await rig.fleet.change(DEVICE, "action::sweep")).contract_before, now
+
+    before, now = runner.run(looks())
+    assert before is not None
+    assert changed_facts(before, now) == {"effect": ["unknown", "destroy"]}
+    assert before.risk.source is Source.OPERATOR
+
+
+def test_a_contract_whose_definition_is_lost_is_not_guessed(rig: Rig, runner: asyncio.Runner):
+    async def looks() -> Contract | None:
+        await changed_rig(rig, WAS, NOW)
+        for path in (rig.home.path / "blobs").rglob("*"):
+            if path.is_file():
+                path.unlink()
+        return (await rig.fleet.change(DEVICE, "action::sweep")).contract_before
+
+    assert runner.run(looks()) is None
+
+
+async def test_a_contract_is_not_guessed_where_an_earlier_version_did_not_keep_what_was_claimed(
+    tmp_path: Path,
+):
+    home = Home(tmp_path / "home").create()
+    trusted = definition_of(WAS)
+    home.contracts.write_text(json.dumps({DEVICE: {"action::sweep": digest_of(trusted)}}))
+    async with open_rig(home, [NOW]) as rig:
+        await rig.journal.put_blob(canonical_bytes(trusted))
+        change = await rig.fleet.change(DEVICE, "action::sweep")
+        assert rig.fleet.tools(DEVICE)[0].changed
+        assert (change.before, change.after) == (trusted, definition_of(NOW))
+        assert change.contract_before is None
 
 
 def worse(first: Contract, second: Contract) -> bool:

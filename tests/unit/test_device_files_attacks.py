@@ -21,6 +21,7 @@ import pytest
 from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
+from tests.fakes.pace import within
 
 READS = {"read_file", "list_directory", "list_processes", "shell_execute_read", "get_system_info", "SYS_INFO"}
 HAS_SANDBOX = shutil.which("bwrap") is not None
@@ -213,6 +214,44 @@ async def test_what_would_block_or_never_end_is_refused_at_once(router: Router, 
         listening.close()
     assert time.monotonic() - begun < 5
     assert stat.S_ISFIFO((root / "fifo").stat().st_mode)
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="makes another user's link")
+async def test_another_users_link_in_a_shared_folder_is_not_followed(router: Router, root: Path) -> None:
+    mine, shared = root / "mine", root / "shared"
+    mine.write_text("old")
+    shared.mkdir()
+    shared.chmod(0o1777)
+    for name, owner in (("planted", 65534), ("own", os.geteuid())):
+        (shared / name).symlink_to(mine)
+        os.lchown(shared / name, owner, owner)
+    (root / "around").symlink_to("shared/../shared/planted")
+    for path in (shared / "planted", root / "around"):
+        said = await error_of(router, "write_file", file_path=str(path), content="new")
+        assert "a link that another user put" in said
+    assert mine.read_text() == "old"
+    assert (await call(router, "write_file", file_path=str(shared / "own"), content="new")).error is None
+    assert mine.read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    ("tool", "more"),
+    [
+        ("read_file", {}),
+        ("list_directory", {}),
+        ("write_file", {"content": ""}),
+        ("shell_execute", {"command": "true"}),
+    ],
+)
+async def test_a_path_of_a_megabyte_is_refused_before_it_is_resolved(
+    router: Router, root: Path, tool: str, more: dict[str, str]
+) -> None:
+    name = {"list_directory": "path", "shell_execute": "working_directory"}.get(tool, "file_path")
+    for one in within(0.3):
+        with one:
+            said = await error_of(router, tool, **{name: str(root) + "/a" * 500_000}, **more)
+    assert "1000" in said
+    assert len(said) < 400
 
 
 async def test_a_huge_sparse_file_is_read_in_bounded_parts(router: Router, root: Path) -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
+from collections.abc import Coroutine
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from core.aip.messages import ToolInfo
 from core.device.config import DeviceConfig
 from core.device.guard import Guard
+from core.device.mcp.calls import call
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.host import McpHost
 from core.device.mcp.listing import Listing, read_listing
@@ -157,3 +160,64 @@ async def test_a_server_whose_list_always_changes_is_not_listed_without_a_rest()
         await serving
     await tasks.close()
     assert listed[3] - listed[1] >= 2 * pause * 0.9
+
+
+def test_schemas_that_would_take_minutes_to_read_are_refused_together():
+    large = {"type": "object", "properties": {f"p{n}": {} for n in range(3_500)}}
+    listing = read_listing([{"name": f"t{n}", "inputSchema": large} for n in range(100)], False)
+    assert 1 < len(listing.tools) < 10
+    assert "too large together" in listing.refused[0][1]
+
+
+async def test_an_answer_that_its_schema_makes_costly_leaves_the_loop_free():
+    schema = {"properties": {"rows": {"items": {"allOf": [{"minimum": 0}] * 200}}}}
+    definition = _listing("search", outputSchema=schema).tools[0]
+    answer = {"content": [], "structuredContent": {"rows": list(range(50_000))}}
+    turns = 0
+    tasks = TaskGroupOwner("test")
+    config = ServerConfig("web", "stdio", "server")
+    calling = tasks.spawn(
+        "call", _failing(call(cast(Any, _Answers(answer)), config, definition, ToolCall({}), 10**7))
+    )
+    while not calling.done():
+        await asyncio.wait([calling], timeout=0.02)
+        turns += 1
+    assert "too much work" in calling.result()
+    assert turns > 10
+
+
+class _Answers:
+    """Stands where a session does."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        self._answer = answer
+
+    async def ask(self, *_: Any) -> dict[str, Any]:
+        return self._answer
+
+
+async def test_the_server_and_not_its_schema_is_blamed_for_a_number_that_json_cannot_say():
+    schema = {"properties": {"share": {"type": "number", "multipleOf": 0.5}}}
+    definition = _listing("search", outputSchema=schema).tools[0]
+    session = cast(Any, _Answers({"content": [], "structuredContent": {"share": math.nan}}))
+    config = ServerConfig("web", "stdio", "server")
+    said = await _failing(call(session, config, definition, ToolCall({}), 10**7))
+    assert "NaN at structured['share']" in said
+
+
+async def test_a_failed_tool_says_what_of_its_answer_could_not_be_shown():
+    definition = _listing("search").tools[0]
+    words = [{"type": "text", "text": "the disk is full"}]
+    session = cast(
+        Any, _Answers({"isError": True, "content": words, "structuredContent": {"free": math.inf}})
+    )
+    config = ServerConfig("web", "stdio", "server")
+    said = await _failing(call(session, config, definition, ToolCall({}), 10**7))
+    assert said.startswith("the disk is full")
+    assert "structured['free']" in said
+
+
+async def _failing(calling: Coroutine[Any, Any, Any]) -> str:
+    with pytest.raises(DeviceError) as failed:
+        await calling
+    return failed.value.message

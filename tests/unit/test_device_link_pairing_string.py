@@ -63,6 +63,14 @@ def test_any_other_text_is_bad_input_and_nothing_else(text: str) -> None:
             decode_pairing(attempt)
 
 
+@pytest.mark.parametrize("sign", ["\udcff", "é", "\u2028x"])
+@pytest.mark.parametrize("at", [0, 3, 20, -1])
+def test_bytes_that_a_terminal_garbled_are_bad_input(at: int, sign: str) -> None:
+    text = encode_pairing(REMOTE)
+    with pytest.raises(BadInput):
+        decode_pairing(text[:at] + sign + text[at:][1:])
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from core.device.mcp.names import assign_names
 from core.device.mcp.results import result_of
 from core.dispatch.observe import take_evidence
 from core.errors import DeviceError, ErrorCode
+from tests.fakes.pace import within
 
 MEBIBYTE = 1024 * 1024
 
@@ -201,6 +203,65 @@ def test_a_falsy_structured_value_is_not_its_absence(value: Any):
     assert result == {"content": [], "structured": value}
     assert type(result["structured"]) is type(value)
     assert "structured" not in result_of({"content": []}, MEBIBYTE)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    ("answer", "place"),
+    [
+        ({"structuredContent": "?"}, "structured,"),
+        ({"structuredContent": {"rows": [1, {"a": "?"}]}}, "structured['rows'][1]['a'],"),
+        (
+            {"content": [{"type": "text", "text": "NaN"}, {"type": "odd", "depth": "?"}]},
+            "content[1]['depth'],",
+        ),
+        (
+            {"content": [{"type": "image", "mimeType": "image/png", "data": "", "_meta": {"a": "?"}}]},
+            "content[0]['meta']['a'],",
+        ),
+        ({"content": [{"type": "text", "text": "x" * MEBIBYTE, "size": "?"}]}, "content[0]['size'],"),
+    ],
+)
+def test_a_number_that_json_cannot_say_is_a_bad_result_that_names_its_place(
+    answer: dict[str, Any], place: str, number: float
+):
+    with pytest.raises(DeviceError) as caught:
+        result_of(_with(number, answer), MEBIBYTE)
+    assert caught.value.code is ErrorCode.BAD_RESULT
+    assert f" at {place}" in caught.value.message
+    assert ("NaN at" in caught.value.message) is math.isnan(number)
+
+
+def _with(number: float, value: Any) -> Any:
+    """The value with the number where a question mark stands."""
+    if isinstance(value, dict):
+        return {key: _with(number, item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with(number, item) for item in value]
+    return number if value == "?" else value
+
+
+def test_a_place_with_a_long_name_is_shortened_and_cannot_hide_anything():
+    with pytest.raises(DeviceError) as caught:
+        result_of({"structuredContent": {"k\u202e" * 100_000: math.nan}}, MEBIBYTE)
+    assert len(caught.value.message) < 500
+    assert "\u202e" not in caught.value.message
+
+
+def test_finding_the_place_takes_no_longer_for_long_names():
+    answer = {"structuredContent": {"k" * 100_000: {"NaN" * 100_000: [0] * 100_000 + [math.nan]}}}
+    for one in within(0.3):
+        with one, pytest.raises(DeviceError) as caught:
+            result_of(answer, MEBIBYTE * 4)
+    assert "[100000]" in caught.value.message
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_a_tool_whose_schema_has_a_number_that_json_cannot_say_is_refused(number: float):
+    odd = tool(inputSchema={"type": "object", "properties": {"a": {"default": number}}})
+    listing = read_listing([odd, tool(name="good")], False)
+    assert [definition.name for definition in listing.tools] == ["good"]
+    assert "at ['inputSchema']['properties']['a']['default']" in listing.refused[0][1]
 
 
 def test_an_empty_text_is_not_the_absence_of_content():

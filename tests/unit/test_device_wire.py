@@ -7,11 +7,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
+from core.aip.console_end import acknowledgement
 from tests.fakes.device_process import GOOD, HERE, admit, device, hear, hostile
 
 
@@ -54,6 +56,46 @@ async def test_every_malformed_frame_is_answered_and_the_link_goes_on(tmp_path: 
     async with hostile(story) as (url, done), device(url, tmp_path):
         async with asyncio.timeout(20):
             await done
+
+
+async def test_ids_that_are_no_unicode_text_cost_neither_the_link_nor_the_device(tmp_path: Path) -> None:
+    half = "\ud800"
+    action = {**GOOD, "tool_type": "action"}
+    frames: list[dict[str, Any]] = [
+        {"response_id": "a", "actions": [{**action, "call_id": half}]},
+        # The second time it is refused before anything else is looked at.
+        {"response_id": "a", "actions": [{**action, "call_id": half}]},
+        {"response_id": half, "actions": [GOOD]},
+        {"response_id": half, "actions": [GOOD] * 9_000},
+        {"response_id": "b", "session_id": half, "actions": [GOOD]},
+        {
+            "response_id": "c",
+            "actions": [{**GOOD, "tool_name": "quarterdeck.recall", "parameters": {"call_ids": [half]}}],
+        },
+    ]
+    visits = 0
+
+    async def story(connection: ServerConnection) -> None:
+        nonlocal visits
+        visits += 1
+        await hear(connection)
+        # Alternately as a stock console, and as one that may ask for earlier results.
+        await connection.send(acknowledgement(["recall"] if visits == 2 else []))
+        for frame in frames:
+            await connection.send(json.dumps({"type": "command", "status": "continue", **frame}))
+            said = await hear(connection)
+            assert said["type"] in {"error", "command_results"}
+        await connection.send(json.dumps({"type": "command", "status": "ok", "actions": [GOOD]}))
+        assert (await hear(connection))["action_results"][0]["status"] == "success"
+        if visits == 1:
+            await connection.close()
+            await connection.recv()
+
+    async with hostile(story) as (url, done), device(url, tmp_path) as client:
+        async with asyncio.timeout(30):
+            await done
+        assert client.process.returncode is None
+    assert visits == 2
 
 
 async def test_an_oversized_frame_costs_the_link_but_not_the_device(tmp_path: Path) -> None:
@@ -197,6 +239,7 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
     shared = {
         "core.canonical",
         "core.errors",
+        "core.files",
         "core.ids",
         "core.machine",
         "core.quick",

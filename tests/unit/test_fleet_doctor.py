@@ -280,6 +280,7 @@ class TestThatDialIn:
         ({"version": __version__, "features": []}, CheckState.PASSED, f"this console {__version__}"),
         ({"version": "99.0.0", "features": []}, CheckState.FAILED, "Its client is 99.0.0"),
         ({"features": []}, CheckState.FAILED, "Its client is unknown"),
+        ({"version": "\x1b[2J" + "9" * 9_000, "features": []}, CheckState.FAILED, "[U+001B][2J99"),
     ],
 )
 async def test_a_client_of_another_version_is_told_from_one_that_speaks_wrongly(
@@ -295,6 +296,7 @@ async def test_a_client_of_another_version_is_told_from_one_that_speaks_wrongly(
         checks = {one.name: one for one in await desk.doctor.examine(device, link)}
         await socket.close()
     assert checks["protocol"].state is CheckState.PASSED
+    assert all(one.found.isprintable() and len(one.found) < 500 for one in checks.values())
     assert checks["version"].state is state
     assert words in checks["version"].found
     assert bool(checks["version"].next) is (state is CheckState.FAILED)

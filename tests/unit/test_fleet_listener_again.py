@@ -13,6 +13,7 @@ from core.audit.entries import Entry, Kind
 from core.errors import BadInput
 from core.fleet import listener
 from core.service.service import Service
+from tests.fakes.awaited import entries_when
 from tests.fakes.remote_device import make_listening_home
 
 
@@ -37,17 +38,7 @@ async def service(tmp_path: Path, other: socket.socket) -> AsyncIterator[Service
 
 async def changes(service: Service, count: int) -> list[Entry]:
     """The entries about listening, oldest first, as soon as there are so many."""
-    async with asyncio.timeout(20):
-        while True:
-            changed = asyncio.Event()
-            stop = service.journal.subscribe(lambda entries, seen=changed: seen.set())
-            try:
-                page = await service.journal.query(f"kind:{Kind.LISTENING_CHANGED}", limit=100)
-                if len(page.entries) >= count:
-                    return page.entries[::-1]
-                await changed.wait()
-            finally:
-                stop()
+    return await entries_when(service.journal, f"kind:{Kind.LISTENING_CHANGED}", count)
 
 
 async def test_it_listens_as_soon_as_the_port_is_free_and_says_both_once(

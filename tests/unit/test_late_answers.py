@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from core.policy.operator_keys import create_operator_key
 from core.service.console import Console
 from core.service.service import Service
 from core.tasks import TaskGroupOwner
+from tests.fakes.awaited import entries_when
 from tests.fakes.desk import approve, next_approval
 from tests.fakes.remote_device import make_listening_home, stands
 from tests.fakes.scripted_device import ScriptedDevice, scripted
@@ -57,17 +57,8 @@ async def given_up(service: Service, console: Console, device: ScriptedDevice) -
 
 
 async def late_entries(service: Service, count: int = 1) -> list[Entry]:
-    async with asyncio.timeout(10):
-        while True:
-            changed = asyncio.Event()
-            stop = service.journal.subscribe(lambda entries, seen=changed: seen.set())
-            try:
-                page = await service.journal.query(f"kind:{Kind.LATE_ANSWER_RECEIVED}", limit=50)
-                if len(page.entries) >= count:
-                    return page.entries
-                await changed.wait()
-            finally:
-                stop()
+    """Late answers as the journal has them, newest first, as soon as there are so many."""
+    return (await entries_when(service.journal, f"kind:{Kind.LATE_ANSWER_RECEIVED}", count))[::-1]
 
 
 async def pairing(console: Console) -> tuple[str, str]:

@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from core.errors import BadInput
-from core.fleet.models import Risk
 from core.policy.constraints import Constraint
-from core.policy.examples import run_examples
 from core.policy.models import Answer, Moment, Profile
-from core.policy.policy import Policy, checked_policy
 from core.policy.policy_file import parse_policy
 from core.policy.rule_book import RuleBook
-from core.policy.rules import Rule, TimeWindow
-from tests.fakes.pace import within
-from tests.fakes.policy_calls import MONDAY_NOON, a_device, a_question, a_tool, judged
-
-NO_ETC = """
-[[rule]]
-id = "no-system-files"
-decision = "deny"
-tool = "write_file"
-reason = "System files are managed elsewhere."
-[rule.parameters.file_path]
-below = "/etc"
-[[rule.match]]
-parameters = {file_path = "/etc/hosts"}
-[[rule.not_match]]
-parameters = {file_path = "/etcetera"}
-"""
-
-
-def rule(decision: str, more: str = "", name: str = "r") -> str:
-    return f'[[rule]]\nid = "{name}"\ndecision = "{decision}"\n{more}\n'
+from core.policy.rules import TimeWindow
+from tests.fakes.policy_calls import MONDAY_NOON, NO_ETC, a_device, a_question, a_tool, judged, rule
 
 
 @pytest.mark.parametrize(
@@ -190,204 +164,6 @@ def test_a_window_over_midnight_belongs_to_the_day_it_began_on():
     assert {one: window.covers(datetime.fromisoformat(one)) for one in covered} == covered
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (rule("maybe"), "rule r: decision"),
-        (rule("deny", "colour = 'red'"), "rule r: colour: there is no such key"),
-        (rule("deny") + rule("ask"), "two rules have the id r"),
-        (rule("deny", "[rule.parameters.x]"), "needs one of equals"),
-        (rule("deny", "[rule.parameters.x]\npattern = '('"), "pattern"),
-        (rule("deny", "[rule.parameters.x]\npattern = '(a)\\1'"), "pattern"),
-        (rule("deny", "[rule.parameters.x]\nbelow = 'etc'"), "absolute"),
-        (rule("deny", "approvers = 2"), "rules that ask"),
-        (rule("allow", "approvers = 2"), "rules that ask"),
-        (rule("ask", "approvers = 0"), "approvers"),
-        (rule("deny", 'time = {from = "8"}'), "08:30"),
-        (rule("deny", "[[rule.match]]\nparamters = {}"), "paramters"),
-        ("profil = 'guarded'", "profil"),
-        ("[[rule]\n", "not TOML"),
-        ("line_numbers = [1]", "line_numbers"),
-    ],
-)
-def test_a_file_with_a_fault_is_refused_and_says_where(text: str, says: str):
-    with pytest.raises(BadInput) as caught:
-        parse_policy(text)
-    assert says in caught.value.message
-
-
-def test_a_fault_names_the_line_of_its_rule():
-    with pytest.raises(BadInput, match=r"line 5: rule second: decision"):
-        parse_policy(
-            'profile = "guarded"\n' + rule("deny", name="first").strip() + "\n" + rule("x", name="second")
-        )
-
-
-def test_an_example_that_does_not_hold_breaks_the_file(tmp_path: Path):
-    path = tmp_path / "policy.toml"
-    path.write_text(NO_ETC)
-    checked_policy(path)
-    path.write_text(NO_ETC.replace('"/etcetera"', '"/etc/cron.d/x"'))
-    with pytest.raises(BadInput, match=r"line 2: rule no-system-files, not_match 1: it matches"):
-        checked_policy(path)
-    path.write_text(NO_ETC.replace('"/etc/hosts"', '"/home/hosts"'))
-    with pytest.raises(BadInput, match=r"match 1: it does not match: file_path"):
-        checked_policy(path)
-
-
-def test_examples_are_about_what_they_name():
-    policy = parse_policy(
-        rule(
-            "ask",
-            'device = "db-*"\nactor = "agent:*"\n'
-            '[[rule.match]]\ndevice = "db-7"\n[[rule.not_match]]\nactor = "operator:x"',
-        )
-    )
-    assert [one.ok for one in run_examples(policy)] == [True, True]
-
-
-def test_while_the_file_is_broken_everything_asks_and_what_was_denied_stays_denied(tmp_path: Path):
-    path = tmp_path / "policy.toml"
-    path.write_text(NO_ETC + rule("allow", 'tool = "write_file"', "free"))
-    policy = Policy(path).load()
-    path.write_text("[[rule]\n")
-    for opened in (policy, Policy(path)):
-        opened.load()
-        assert opened.problem
-        denied = judged(
-            opened.file, parameters={"file_path": "/etc/x", "content": ""}, problem=opened.problem
-        )
-        asked = judged(opened.file, problem=opened.problem)
-        assert (denied.answer, asked.answer) == (Answer.DENY, Answer.ASK)
-        reads = judged(
-            opened.file, a_tool("read_file", "data_collection"), {"file_path": "/x"}, problem="broken"
-        )
-        assert reads.answer is Answer.ASK
-
-
-def test_a_policy_that_was_taken_away_denies_nothing_any_more(tmp_path: Path):
-    path = tmp_path / "policy.toml"
-    path.write_text(NO_ETC)
-    Policy(path).load()
-    path.unlink()
-    Policy(path).load()
-    path.write_text("[[rule]\n")
-    after = Policy(path).load()
-    assert after.file.rules == []
-
-
-def test_a_catastrophic_pattern_is_decided_in_bounded_time_and_in_doubt_against_the_call():
-    held = Constraint(pattern="^(a+)+$")
-    text = "a" * 20_000 + "b"
-    for one in within(2.0):
-        with one:
-            assert held.permits(text) is False
-            held.forbids(text)
-
-
-def test_near_misses_name_the_one_thing_that_did_not_hold():
-    policy = parse_policy(NO_ETC + rule("allow", 'actor = "agent:*"\ntool = "write_file"', "agents"))
-    book = RuleBook(policy.rules, policy.line_numbers)
-    near = book.near(a_question({"file_path": "/home/x"}))
-    assert [(one.id, one.fault) for one in near] == [
-        ("no-system-files", "file_path does not fit, the rule wants that it is below /etc"),
-        ("agents", "the asker is operator:anna"),
-    ]
-
-
-def test_ten_thousand_rules_are_asked_in_less_than_a_millisecond():
-    rows = []
-    for number in range(2_500):
-        rows.append(
-            rule(
-                "deny",
-                f'tool = "write_file"\n[rule.parameters.file_path]\nbelow = "/srv/{number}"',
-                f"a{number}",
-            )
-        )
-        rows.append(rule("ask", f'device = "db-{number}-*"', f"b{number}"))
-        rows.append(rule("allow", f'tool = "tool-{number}"', f"c{number}"))
-        rows.append(
-            rule("deny", f'[rule.parameters.command]\npattern = "curl .*host{number}[.]"', f"d{number}")
-        )
-    policy = parse_policy("\n".join(rows))
-    book = RuleBook(policy.rules, policy.line_numbers)
-    for question in (
-        a_question({"file_path": "/home/anna/notes/a.txt", "content": "x"}),
-        a_question(
-            {"command": "curl https://host9999.example/x"}, tool=a_tool("shell_execute"), risk=Risk.HIGH
-        ),
-    ):
-        book.speaking(question)
-        for one in within(0.001):
-            with one:
-                one.seconds = min(_timed(lambda asked=question: book.speaking(asked)) for _ in range(20))
-
-
-def _timed(work: Any) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
-PATHS = st.sampled_from(["/etc/x", "/etc", "/srv/a/b", "../x", "/srv/../etc", "~/x", "", "/a b"])
-VALUES = st.one_of(
-    PATHS,
-    st.integers(-2, 3),
-    st.booleans(),
-    st.none(),
-    st.floats(-2, 3),
-    st.lists(PATHS, max_size=3),
-    st.text("ab/.", max_size=4),
-)
-CONDITIONS = st.one_of(
-    st.builds(lambda value: {"equals": value}, VALUES),
-    st.builds(
-        lambda values: {"one_of": values},
-        st.lists(st.one_of(PATHS, st.integers(-2, 3), st.booleans()), min_size=1, max_size=3),
-    ),
-    st.sampled_from([{"below": "/etc"}, {"below": "/srv"}, {"below": "~/x"}, {"below": "/"}]),
-    st.sampled_from([{"pattern": "a.b"}, {"pattern": "^/srv"}, {"pattern": "(?i)ETC"}, {"pattern": "x|y"}]),
-    st.sampled_from([{"min": 0}, {"max": 1, "min": -1}, {"max_length": 2}, {"min_length": 1}]),
-)
-RULES = st.builds(
-    lambda decision, device, tool, conditions: {
-        "decision": decision,
-        "device": device,
-        "tool": tool,
-        "parameters": conditions,
-        "risk": [*Risk],
-    },
-    st.sampled_from(["allow", "ask", "deny"]),
-    st.sampled_from(["*", "lab-*", "lab-1", "db-1"]),
-    st.sampled_from(["*", "write_file", "write_*", "other"]),
-    st.dictionaries(st.sampled_from(["x", "y", "z.w"]), CONDITIONS, max_size=2),
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(
-    st.lists(RULES, max_size=12),
-    st.dictionaries(
-        st.sampled_from(["x", "y", "z"]), st.one_of(VALUES, st.fixed_dictionaries({"w": VALUES})), max_size=3
-    ),
-    st.booleans(),
-)
-def test_looking_rules_up_finds_what_trying_each_one_finds(
-    rows: list[Any], sent: dict[str, Any], shares: bool
-):
-    rules = [Rule.model_validate({**row, "id": f"r{number}"}) for number, row in enumerate(rows)]
-    question = a_question(sent, real=(lambda path: path.replace("/srv/a", "/etc")) if shares else None)
-    fit = [
-        one
-        for one in rules
-        if not one.static_fault(question.device, question.tool) and not one.faults(question)
-    ]
-    denying = [one for one in fit if one.decision is Answer.DENY][:1]
-    wanted = denying or [one for word in (Answer.ASK, Answer.ALLOW) for one in fit if one.decision is word]
-    assert [one.id for one in RuleBook(rules).speaking(question)] == [one.id for one in wanted]
-
-
 def test_the_profile_is_found_for_each_device(tmp_path: Path):
     file = parse_policy('profile = "trusted"\n[[profiles]]\nprofile = "lockdown"\ntag = "prod"\n')
     assert judged(file).profile is Profile.TRUSTED
@@ -430,12 +206,6 @@ def test_a_condition_is_the_same_after_it_was_written_and_read():
         assert (again, again.wants_equal) == (one, one.wants_equal)
     assert Constraint.model_validate(Constraint(max=5).model_dump(mode="json")).permits(3)
     assert Constraint(equals=None).model_dump(mode="json") != Constraint(max=5).model_dump(mode="json")
-
-
-@pytest.mark.parametrize("empty", [{"one_of": None}, {"pattern": None}, {"max": float("nan")}, {}])
-def test_a_condition_that_says_nothing_is_a_fault(empty: dict[str, Any]):
-    with pytest.raises(ValueError, match=r"needs one of|are numbers"):
-        Constraint.model_validate(empty)
 
 
 def test_a_limit_is_shown_with_every_digit():

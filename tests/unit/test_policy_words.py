@@ -17,7 +17,6 @@ from core.policy.shell_findings import MOST_FINDINGS, judge_line
 from core.policy.shell_words import system_folder
 from core.policy.summaries import size_words
 from core.policy.words import findings_of, summary_of, undo_words
-from core.text import escape_hidden, hidden_characters, shorten_middle
 from tests.fakes.pace import within
 
 
@@ -354,34 +353,6 @@ def test_system_folders_are_known_however_they_are_written(path: str) -> None:
 @pytest.mark.parametrize("path", ["/etcetera", "etc/x", "/dev/null", "/home/etc", "~/x", ""])
 def test_other_folders_are_not_system_folders(path: str) -> None:
     assert not system_folder(path)
-
-
-def test_hidden_characters_are_named_and_escaped_and_ordinary_text_is_not() -> None:
-    text = "a\x1b[0m\u202eb\r\nc\rd\tß 日本 Привет"
-    assert hidden_characters(text) == [
-        (1, "U+001B ESCAPE"),
-        (5, "U+202E RIGHT-TO-LEFT OVERRIDE"),
-        (10, "U+000D CARRIAGE RETURN"),
-    ]
-    assert escape_hidden(text) == "a[U+001B][0m[U+202E]b\r\nc[U+000D]d\tß 日本 Привет"
-    assert escape_hidden("a\tb\nc", keep_lines=False) == "a[U+0009]b[U+000A]c"
-
-
-@given(st.text(max_size=200))
-def test_escaped_text_hides_nothing_but_lookalikes(text: str) -> None:
-    assert all("Latin word" in name for _, name in hidden_characters(escape_hidden(text)))
-    assert escape_hidden(text, keep_lines=False).isprintable()
-
-
-@given(st.text(max_size=50), st.integers(1, 40))
-def test_shortening_keeps_within_its_limit_and_both_ends(text: str, limit: int) -> None:
-    short = shorten_middle(text, limit)
-    assert len(short) <= max(limit, 1)
-    if len(text) <= limit:
-        assert short == text
-    elif limit >= 3:
-        assert short[0] == text[0]
-        assert short[-1] == text[-1]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from core.schema_forms.fields import Field, FieldKind, form_for
+from core.schema_forms.fields import Field, form_for
+from core.schema_forms.kinds import FieldKind
 from core.schema_forms.validate import errors_for
 
 FOLDER = Path(__file__).parents[1] / "fakes" / "schemas"

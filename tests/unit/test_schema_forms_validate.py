@@ -220,3 +220,72 @@ def test_a_schema_that_is_itself_broken_gives_one_clear_error(schema: Any) -> No
     (error,) = validate_arguments(schema, {"a": 1})
     assert error.path == ()
     assert error.message.startswith("The tool's own schema is broken")
+
+
+def _below_each_other(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(depth):
+        schema = {"unevaluatedProperties": False, "allOf": [schema], "properties": {"a": {}}}
+    return {"type": "object", **schema}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        # Each level looks twice at all that is below it, and no reference is followed.
+        pytest.param(_below_each_other(30), {"a": 1}, id="unevaluated"),
+        pytest.param(
+            {"properties": {"a": {"allOf": [{"pattern": f"(?:(.*)(?:.*)){{{n}}}q"} for n in range(5, 60)]}}},
+            {"a": "x" * 2000},
+            id="many patterns for one text",
+        ),
+        pytest.param(
+            {"properties": {"a": {"items": {"allOf": [{"minimum": 0}] * 200}}}},
+            {"a": list(range(20_000))},
+            id="alternatives times items",
+        ),
+        pytest.param(
+            {"allOf": [{"properties": {"a": {"uniqueItems": True}}}] * 1_000},
+            {"a": [[list(range(50_000))]]},
+            id="one large value, many times",
+        ),
+    ],
+)
+def test_work_that_a_schema_multiplies_without_references_ends_in_time(
+    schema: dict[str, Any], value: Any
+) -> None:
+    for one in within(3.0):
+        with one:
+            (error,) = errors_for(schema, value)
+    assert "too much work" in error.message
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"properties": {f"p{n}": {"type": "string"} for n in range(5_000)}}, "parts"),
+        ({"description": "x" * 300_000}, "characters"),
+        ({"properties": {f"p{n}": {"pattern": f"(?:a{{60}}){{60}}{n}"} for n in range(200)}}, "patterns"),
+    ],
+)
+def test_a_schema_that_would_take_seconds_to_read_is_not_read(schema: dict[str, Any], reason: str) -> None:
+    for one in within(2.0):
+        with one:
+            (error,) = errors_for(schema, {})
+    assert reason in error.message
+
+
+def test_a_large_list_of_plain_values_is_still_checked() -> None:
+    schema = {"properties": {"a": {"items": {"type": "integer"}}}}
+    assert errors_for(schema, {"a": list(range(20_000))}) == []
+    assert errors_for(schema, {"a": [*range(20_000), "x"]}) != []
+
+
+def test_the_nearest_word_is_not_looked_for_among_pages() -> None:
+    pages = ["".join(chr(0x4E00 + (n * step) % 300) for n in range(8_000)) for step in (7, 11, 13)]
+    schema = {"properties": {"a": {"enum": pages * 10}}}
+    for one in within(0.3):
+        with one:
+            (error,) = errors_for(schema, {"a": pages[0][::-1], "pages[0]": 1})
+    assert "must be one of" in error.message
+    assert len(error.message) < 3_000

@@ -10,19 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from core.aip.pairing import decode_pairing
-from core.errors import DeviceError
+from core.errors import DeviceError, ErrorCode
 from core.fleet.links import COMES_BACK_WITHIN_S
-from core.fleet.models import Device, DeviceSettings, Health, Risk
+from core.fleet.models import DeviceSettings, Health, Risk
 from core.policy.operator_keys import create_operator_key
-from core.service.console import Console, DeviceChanged
+from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.desk import approve, next_approval
-from tests.fakes.remote_device import make_listening_home, stands
+from tests.fakes.lab_device import AWAY, FEATURES, device_when, pair
+from tests.fakes.remote_device import PATIENCE, make_listening_home, stands
 from tests.fakes.scripted_device import ScriptedDevice, scripted, tool
-
-FEATURES = ["progress", "metrics", "tools_changed", "terms", "cancel"]
-AWAY = (Health.OFFLINE, Health.RECONNECTING)
 
 
 @pytest.fixture
@@ -35,23 +32,6 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
 @pytest.fixture
 def console(service: Service) -> Console:
     return service.console("operator:anna")
-
-
-async def pair(console: Console, **settings: object) -> tuple[str, str]:
-    pairing = await console.pair("lab-1", DeviceSettings.model_validate(settings))
-    return pairing.url, decode_pairing(pairing.string).token
-
-
-async def device_when(console: Console, wanted: str) -> Device:
-    """The device as soon as `wanted`, an expression over it, is true."""
-    async with asyncio.timeout(20):
-        events = console.events()
-        device = next(one for one in (await console.state()).devices if one.name == "lab-1")
-        while not eval(wanted, {"Health": Health}, {"device": device}):
-            event = await anext(events)
-            if isinstance(event, DeviceChanged) and event.device.name == "lab-1":
-                device = event.device
-        return device
 
 
 async def ask(service: Service, console: Console, device: ScriptedDevice) -> str:
@@ -93,6 +73,26 @@ class TestExtensions:
             }
             [entry] = (await console.entries("kind:contract_changed device:lab-1")).entries
             assert list(entry.body["tools"]) == ["action::poke"]
+
+    async def test_a_risk_that_a_device_claims_no_more_is_blocked_also_when_it_dials_in_anew(self, console):
+        url, token = await pair(console)
+        poke = tool("poke")
+        async with scripted(url, token, "lab-1", features=FEATURES) as device:
+            device.tools = [{**poke, "meta": {"quarterdeck": {"risk": "critical"}}}]
+            await stands(console, "lab-1", Health.ONLINE)
+            assert [one.contract.risk.value for one in await console.tools("lab-1")] == [Risk.CRITICAL]
+        await stands(console, "lab-1", *AWAY)
+        async with scripted(url, token, "lab-1", features=FEATURES) as device:
+            device.tools = [poke]
+            await device_when(console, "device.changed_tools == ['action::poke']")
+            change = await console.contract_change("lab-1", "action::poke")
+            assert change.changed == ["claimed_risk"]
+            run = await console.call("lab-1", "poke", {})
+            [cell] = (await console.wait_run(run.summary.id, PATIENCE)).cells
+            assert cell.result is not None
+            assert cell.result.error is not None
+            assert cell.result.error.code is ErrorCode.CONTRACT_CHANGED
+            assert device.commands.empty()
 
     async def test_a_flood_of_changes_is_a_few_listings(self, console):
         url, token = await pair(console)
@@ -173,65 +173,6 @@ class TestHealth:
         assert (gone.health, gone.reason) == (Health.OFFLINE, lost.reason)
         with pytest.raises(DeviceError, match="dials in by itself"):
             await console.reconnect("lab-1")
-
-
-class TestStockClients:
-    async def test_the_configured_agent_is_addressed(self, console):
-        url, token = await pair(console, agent="HardwareAgent")
-        async with scripted(url, token, "lab-1", ["HardwareAgent"]):
-            device = await stands(console, "lab-1", Health.ONLINE)
-            assert (device.agent, device.features, device.tool_count) == ("HardwareAgent", [], 1)
-            assert device.client == "UFO device client"
-
-    async def test_without_configuration_the_first_agent_that_answers_is_found(self, console):
-        url, token = await pair(console)
-        async with scripted(url, token, "lab-1", ["LinuxAgent"]):
-            assert (await device_when(console, "device.agent")).agent == "LinuxAgent"
-
-    @pytest.mark.parametrize("listed_first", ["action", "data_collection"])
-    async def test_a_tool_that_it_lists_under_both_types_is_one_that_acts(self, console, listed_first):
-        url, token = await pair(console)
-        async with scripted(url, token, "lab-1") as device:
-            types = sorted(["action", "data_collection"], reverse=listed_first != "action")
-            device.tools = [tool("poke", tool_type=one) for one in types]
-            await stands(console, "lab-1", Health.ONLINE)
-            [found] = await console.tools("lab-1")
-            assert (found.tool_key, found.tool_type) == ("action::poke", "action")
-
-    @pytest.mark.parametrize("metadata", [{}, {"features": FEATURES}])
-    async def test_the_same_tool_twice_under_one_type_is_nonsense(self, console, metadata):
-        url, token = await pair(console)
-        async with scripted(url, token, "lab-1", **metadata) as device:
-            device.tools = [tool("poke"), {**tool("poke"), "tool_key": "action::other"}]
-            await stands(console, "lab-1", Health.OFFLINE, reason="lists the tool poke twice")
-
-    async def test_one_whose_tools_could_not_be_listed_is_asked_again_at_its_next_heartbeat(self, console):
-        url, token = await pair(console)
-        async with scripted(url, token, "lab-1") as device:
-            device.tools = [tool("poke"), {**tool("poke"), "tool_key": "action::other"}]
-            await stands(console, "lab-1", Health.OFFLINE, reason="of no use yet")
-            device.tools = [tool("poke")]
-            await device.beat()
-            heard = (await stands(console, "lab-1", Health.ONLINE)).last_heard
-            asked = device.listed
-            await device.beat()
-            await device_when(console, f"device.last_heard > {heard!r}")
-            assert device.listed == asked
-
-    async def test_our_own_client_lists_no_tool_under_two_types(self, console):
-        url, token = await pair(console)
-        async with scripted(url, token, "lab-1", features=FEATURES) as device:
-            device.tools = [tool("poke"), tool("poke", tool_type="data_collection")]
-            await stands(console, "lab-1", Health.OFFLINE, reason="lists the tool poke twice")
-
-    async def test_another_agent_is_addressed_as_soon_as_it_is_set(self, console):
-        url, token = await pair(console)
-        async with scripted(url, token, "lab-1", ["LinuxAgent", "MobileAgent"]) as device:
-            await device_when(console, "device.agent == 'LinuxAgent'")
-            device.tools = [tool("swipe")]
-            await console.set_device("lab-1", DeviceSettings(agent="MobileAgent"))
-            await device_when(console, "device.agent == 'MobileAgent'")
-            assert [one.tool_name for one in await console.tools("lab-1")] == ["swipe"]
 
 
 class TestTrustThatEndsWhileADeviceRegisters:
@@ -356,13 +297,3 @@ async def test_what_a_command_on_this_computer_prints_is_seen_while_it_runs(tmp_
         assert (await console.entries(f"kind:progress_reported run:{run}")).entries
     finally:
         await service.close()
-
-
-@pytest.mark.parametrize(("features", "risk"), [({}, Risk.HIGH), ({"features": FEATURES}, Risk.LOW)])
-async def test_a_stock_client_does_not_lower_a_risk_by_calling_its_tools_like_ours(console, features, risk):
-    url, token = await pair(console)
-    async with scripted(url, token, "lab-1", **features) as device:
-        device.tools = [{**tool("get_system_info", tool_type="data_collection"), "namespace": "builtin"}]
-        await stands(console, "lab-1", Health.ONLINE)
-        [found] = await console.tools("lab-1")
-        assert found.contract.risk.value is risk

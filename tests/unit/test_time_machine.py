@@ -12,6 +12,7 @@ import pytest
 
 from core.audit.entries import Entry, Kind
 from core.audit.models import Page
+from core.dispatch.order import Order
 from core.fleet.models import Device
 from core.home import Home
 from core.policy.models import Answer
@@ -19,7 +20,7 @@ from core.policy.operator_keys import statement_for
 from core.policy.policy_file import PolicyFile, parse_policy
 from core.service.time_machine import PAGE, try_over_journal
 from tests.fakes.policy_calls import a_device
-from tests.fakes.rig import Rig, open_rig
+from tests.fakes.rig import DEVICE, Rig, open_rig
 
 ALLOW_SHELL = '[[rule]]\nid = "open"\ndecision = "allow"\ntool = "shell_execute"\nrisk = ">=low"\n'
 
@@ -78,6 +79,7 @@ def command(
     parameters: dict[str, Any] | None = None,
     tags: list[str] | None = None,
     human: Kind | None = None,
+    glimpse: bool = False,
     **decided: Any,
 ) -> Iterator[Entry]:
     call = f"c{number}"
@@ -104,6 +106,8 @@ def command(
     body: dict[str, Any] = {"decision": decision}
     if tags is not None:
         body |= {"tags": tags, "production": False}
+    if glimpse:
+        prepared["glimpse"] = body["glimpse"] = True
     yield entry(3 * number + 1, Kind.COMMAND_PREPARED, call, prepared, tool)
     yield entry(3 * number + 2, Kind.COMMAND_DECIDED, call, body, tool)
     if human is not None:
@@ -175,6 +179,37 @@ async def test_what_was_granted_stays_granted_where_nothing_else_speaks():
     assert (trial.allowed, trial.changed) == (1, 0)
     trial = await tried('[[rule]]\nid = "a"\ndecision = "ask"\n', command(1, "allow", tags=[], grant="g1"))
     assert (trial.asked, trial.changed) == (1, 1)
+
+
+def glimpse(number: int, **more: Any) -> Iterator[Entry]:
+    """A picture of a live wall, as the dispatcher writes it."""
+    return command(
+        number, "allow", tool="screenshot", tags=[], glimpse=True, risk="low", effect="observe", **more
+    )
+
+
+async def test_live_pictures_are_counted_apart_from_commands():
+    walls = [glimpse(number, parameters={}) for number in range(10, 1250)]
+    trial = await tried(ALLOW_SHELL, command(1, tags=[]), *walls, command(2, tags=[], tool="other"))
+    assert (trial.commands, trial.looked_at, trial.allowed, trial.asked) == (2, 2, 1, 1)
+    assert (trial.glimpses, trial.glimpses_refused) == (1240, 0)
+    assert [row.call_id for row in trial.rows] == ["c1"]
+
+
+@pytest.mark.parametrize("answer", ["ask", "deny"])
+async def test_live_pictures_that_would_be_refused_are_said_so_without_a_row(answer: str):
+    rule = f'[[rule]]\nid = "no"\ndecision = "{answer}"\ntool = "screenshot"\n'
+    pictures = (glimpse(1), glimpse(2), command(3, "allow", tags=[], tool="screenshot", effect="observe"))
+    trial = await tried(rule, *pictures)
+    assert (trial.glimpses, trial.glimpses_refused) == (2, 2)
+    # A picture that somebody asked for is a command like any other.
+    assert (trial.commands, trial.changed, [row.call_id for row in trial.rows]) == (1, 1, ["c3"])
+
+
+async def test_live_pictures_that_cannot_be_judged_are_not_among_the_commands_left_out():
+    rule = '[[rule]]\nid = "x"\ndecision = "deny"\n[rule.parameters.password]\nmax_length = 3\n'
+    trial = await tried(rule, glimpse(1, parameters={"password": {"$secret": "abc"}}))
+    assert (trial.commands, trial.skipped, trial.glimpses, trial.glimpses_refused) == (0, 0, 1, 0)
 
 
 async def test_an_operators_word_on_a_tool_counts_but_what_the_arguments_do_still_does():
@@ -257,6 +292,18 @@ async def test_a_trial_can_be_cancelled_and_lets_others_work_meanwhile(hundred_t
 async def rig(tmp_path: Path):
     async with open_rig(Home(tmp_path / "home").create()) as opened:
         yield opened
+
+
+async def test_the_pictures_of_a_live_wall_in_a_real_journal_are_no_commands(rig: Rig):
+    for _ in range(3):
+        wall = Order(DEVICE, "screenshot", {}, "operator:anna", unasked=True, glimpse=True)
+        await rig.dispatcher.dispatch(wall)
+    await rig.call("screenshot")
+    await rig.entries()
+    lit = await try_over_journal(rig.journal, parse_policy(""), nobody, 10)
+    assert (lit.commands, lit.glimpses, lit.glimpses_refused) == (1, 3, 0)
+    dark = await try_over_journal(rig.journal, parse_policy('profile = "lockdown"\n'), nobody, 10)
+    assert (dark.commands, dark.changed, dark.glimpses, dark.glimpses_refused) == (1, 1, 3, 3)
 
 
 async def test_a_real_journal_is_tried(rig: Rig):

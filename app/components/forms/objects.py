@@ -13,9 +13,10 @@ from app.components.forms.editor import Editor, FormOptions
 from app.components.forms.inputs import LineInput
 from app.components.forms.row import FieldRow
 from app.components.label import Label, Link, rule
-from core.schema_forms.fields import Field, FieldKind
+from core.schema_forms.fields import Field
 from core.schema_forms.json_text import is_plain
 from core.schema_forms.json_values import UNSET, Path, path_text
+from core.schema_forms.kinds import FieldKind
 from core.schema_forms.validate import FieldError
 
 MOST_KEYS = 60

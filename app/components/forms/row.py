@@ -15,8 +15,9 @@ from app.components.forms.scalars import RawEditor
 from app.components.label import Label, Link, plain_tip
 from app.look.glyphs import paint_glyph
 from app.look.theme import theme_of
-from core.schema_forms.fields import NUMBER_KINDS, Field, FieldKind
+from core.schema_forms.fields import Field
 from core.schema_forms.json_values import UNSET, Path, same_json, type_word
+from core.schema_forms.kinds import NUMBER_KINDS, FieldKind
 from core.schema_forms.validate import FieldError
 
 _LONGEST_HELP = 220
@@ -158,7 +159,10 @@ class FieldRow(QWidget):
                 0, f"written as JSON, because {field.reason}" if field.reason else "any value, as JSON"
             )
         tail = ", ".join(fact for fact in facts if fact)
-        return f"{said.rstrip('.')}. {tail[:1].upper()}{tail[1:]}." if said and tail else said or tail
+        if not tail:
+            return said
+        tail = f"{tail[:1].upper()}{tail[1:]}."
+        return f"{said.rstrip('.')}. {tail}" if said else tail
 
     def _name_inputs(self) -> None:
         name = self.field.where or "arguments"

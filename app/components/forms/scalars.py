@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.components.forms.editor import Editor, FormOptions
 from app.components.forms.inputs import ChoiceBox, GrowingText, LineInput
 from app.components.json_editor import JsonEditor
-from core.schema_forms.fields import NUMBER_KINDS, Choice, Field, FieldKind
+from core.schema_forms.fields import Choice, Field
 from core.schema_forms.json_text import is_plain, json_text
 from core.schema_forms.json_values import (
     UNSET,
@@ -22,6 +22,7 @@ from core.schema_forms.json_values import (
     same_json,
     shown,
 )
+from core.schema_forms.kinds import NUMBER_KINDS, FieldKind
 from core.schema_forms.validate import FieldError
 
 

@@ -32,6 +32,8 @@ class CardHeader(QWidget):
         self.risk = RiskBadge()
         self.summary = Label("", "title", wrap=True, selectable=True)
         self.summary.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        # The header's least height is more than two lines take; the badge stands beside the first one anyway.
+        self.summary.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self._platform = IconMark("device")
         self.device = Label("", "head")
         self._tool = ElidedLabel("", "mono_small", "text2")
@@ -57,7 +59,11 @@ class CardHeader(QWidget):
     def _first(self) -> QHBoxLayout:
         row = QHBoxLayout()
         row.setSpacing(SPACE.small)
-        row.addWidget(self.risk, 0, Qt.AlignmentFlag.AlignTop)
+        badge = QVBoxLayout()
+        badge.setContentsMargins(0, 1, 0, 0)
+        badge.addWidget(self.risk)
+        badge.addStretch(1)
+        row.addLayout(badge)
         row.addWidget(self.summary, 1)
         return row
 

@@ -43,7 +43,8 @@ class BytesPart(Section):
         self._exact = exact
         self.box = CodeBox(title, numbers=exact)
         self.add(self.box)
-        self.facts = ElidedLabel("", "meta", "text3")
+        # Whole, on a second line where one is too short: how old what was compared with is must be readable.
+        self.facts = Label("", "meta", "text3", wrap=True)
         self.alike = Label("", "meta", "warn")
         self._seen_mark = IconMark("check", "text3", painted=True, size=12)
         self.seen = Label("", "meta", "text2")
@@ -82,7 +83,7 @@ class BytesPart(Section):
         self._copy_mark.setVisible(whole)
         if masked:
             words.append(f"{masked} {'secret' if masked == 1 else 'secrets'} masked")
-        self.facts.set_text("   ".join(words))
+        self.facts.setText("   ".join(words))
         alike = sum(name.endswith("(in a Latin word)") for _, name in hidden_characters(text))
         self.alike.setText(
             f"{alike} {'letter' if alike == 1 else 'letters'} of another script in Latin words"

@@ -90,7 +90,7 @@ class ContentPart(BytesPart):
         self.diff.removed.setVisible(not shows_bytes)
         size = size_words(len(self.box.exact_bytes))
         words = "   ".join([size, self.box.shown.describe_hidden(), self.diff.read_at])
-        self.facts.set_text(self._bytes_words if shows_bytes else words)
+        self.facts.setText(self._bytes_words if shows_bytes else words)
         if not shows_bytes:
             self.diff.view.set_two(view == "side")
         self._show_seen(self.end_was_seen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtCore import QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from app.components.forms import SchemaForm
@@ -12,12 +12,13 @@ from app.components.label import Label, surface
 from app.look.tokens import SPACE
 from app.screens.approvals.edited_part import EditedPart
 from app.screens.approvals.words import one_line
-from app.shell.sheet import Sheet
+from app.shell.sheet import FOCUS_ROOM, Sheet
 from core.canonical import canonical_bytes
 from core.errors import BadInput
 from core.policy.models import Approval
 
 WIDTH = 920
+AROUND = 300  # bars, title, words and answers; the versions take what a low window leaves
 SHOW_AFTER_MS = 150
 
 
@@ -37,10 +38,12 @@ class EditSheet(Sheet):
         )
         self._before = approval.request.parameters
         self.form = SchemaForm()
-        self.form.setContentsMargins(SPACE.card, SPACE.small, SPACE.card, SPACE.card)
-        surface(self.form, "base")
+        # Room at the left, too: the focus ring stands outside the fields.
+        self.form.setContentsMargins(FOCUS_ROOM, FOCUS_ROOM, SPACE.card, SPACE.card)
+        surface(self.form, "raised")
         self.form.set_schema(schema, self._before)
         scroll = QScrollArea()
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setWidgetResizable(True)
         scroll.setWidget(self.form)
         self.versions = EditedPart("Before and after")
@@ -54,8 +57,13 @@ class EditSheet(Sheet):
         split.addWidget(scroll)
         split.addWidget(right)
         split.setSizes([width // 2, width // 2])
-        split.setMinimumHeight(min(440, max(200, window.height() - 320)))
-        self.add(split)
+        # A splitter takes its greatest height from its parts, so something around it has to say it.
+        both = QWidget()
+        both.setFixedHeight(min(440, max(200, window.height() - AROUND)))
+        inner = QVBoxLayout(both)
+        inner.setContentsMargins(0, 0, 0, 0)
+        inner.addWidget(split)
+        self.add(both, focus_room=True)
         self.add(Label("Nothing is sent by this.", "meta", "text3"))
         self.add_answer("cancel", "Cancel")
         self._ask = self.add_answer("ask", "Ask again with this", "primary", closes=False)
@@ -69,7 +77,8 @@ class EditSheet(Sheet):
 
     def begin(self) -> None:
         """Come up."""
-        self.open(self.form)
+        self.open()
+        self.form.focus_first()
 
     def show_versions(self) -> None:
         """Show what was asked for and what it is by now."""

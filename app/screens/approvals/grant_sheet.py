@@ -27,7 +27,7 @@ from app.screens.approvals.grant_draft import (
     terms_of,
 )
 from app.screens.approvals.words import one_line
-from app.shell.sheet import Sheet
+from app.shell.sheet import FOCUS_ROOM, Sheet
 from app.state import AppState
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.models import Risk
@@ -133,7 +133,7 @@ class GrantSheet(Sheet):
             self.draft = narrowest(approval)
         except QuarterdeckError as error:
             problem = error.message
-        height = min(430, max(220, window.height() - 330))
+        height = min(430, max(220, window.height() - 275))
         if self.draft is not None:
             halves = QWidget()
             sides = QHBoxLayout(halves)
@@ -141,7 +141,7 @@ class GrantSheet(Sheet):
             sides.setSpacing(SPACE.large)
             sides.addWidget(_scrolled(self._form(self.draft), height), 3)
             sides.addWidget(_scrolled(self._words(), height), 2)
-            self.add(halves)
+            self.add(halves, focus_room=True)
         self.add_answer("cancel", "Cancel")
         self.approve = ApproveButton()
         self.approve.set_words("Approve and remember")
@@ -183,7 +183,7 @@ class GrantSheet(Sheet):
         form = QWidget()
         surface(form, "raised")
         grid = QGridLayout(form)
-        grid.setContentsMargins(0, 0, SPACE.small, 0)
+        grid.setContentsMargins(FOCUS_ROOM, 0, SPACE.small, FOCUS_ROOM)
         grid.setHorizontalSpacing(SPACE.medium)
         grid.setVerticalSpacing(SPACE.medium)
         grid.addWidget(self.scope, 0, 0, 1, 2, Qt.AlignmentFlag.AlignLeft)

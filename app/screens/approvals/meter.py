@@ -45,10 +45,10 @@ class Meter(QWidget):
     def _show(self) -> None:
         known = self._known
         count, approved = self._session
-        self.decided.set_text(f"This session you decided {count}, approved {approved}")
+        self.decided.set_text(f"This session: {count} decided, {approved} approved")
         if known is not None and known.decided:
             share = round(100 * known.approved / known.decided)
-            self.decided.set_text(f"Last hour you decided {known.decided}, approved {share} %")
+            self.decided.set_text(f"Last hour: {known.decided} decided, {share} % approved")
         self.median.setText(f"median {known.median_s:.0f} s" if known is not None and known.decided else "")
         hasty = known.hasty if known is not None else 0
         self.hasty.setText(f"{hasty} approved in under a second")

@@ -69,12 +69,12 @@ class QueuePane(QWidget):
         self.keys = QWidget()
         keys = QHBoxLayout(self.keys)
         keys.setContentsMargins(0, 0, 0, 0)
-        keys.setSpacing(SPACE.snug)
-        for cap, words in (("J", ""), ("K", "move"), ("Ctrl+Enter", "approve"), ("D", "deny")):
+        keys.setSpacing(SPACE.small)
+        for cap, words in (("J K", "move"), ("Ctrl+Enter", "approve"), ("D", "deny")):
             keys.addWidget(KeyHint(cap, words))
         keys.addStretch(1)
         column = QVBoxLayout(foot)
-        column.setContentsMargins(13, 10, 8, 10)
+        column.setContentsMargins(SPACE.pane, 10, 13, 10)
         column.setSpacing(SPACE.tight)
         column.addWidget(self.meter)
         column.addWidget(self.keys)
@@ -176,12 +176,13 @@ class QueuePane(QWidget):
         if self._telling and one is not None and one.id != self._open:
             self.chosen.emit(one.id)
 
-    def step(self, by: int) -> None:
-        """Choose the next card, or the one before; at an end nothing happens."""
+    def step(self, by: int) -> bool:
+        """Choose the next card, or the one before; False at an end, where there is none."""
         row = self.model.row_of(self._open)
         one = self.model.approval_at(row + by if row >= 0 else 0)
         if one is not None:
             self.chosen.emit(one.id)
+        return one is not None
 
     def after(self, approval: str) -> str:
         """The card to open when this one is done: the next that waits, else the first; empty for none."""

@@ -129,8 +129,8 @@ class ApprovalsScreen(Screen):
     def shortcuts(self) -> list[Shortcut]:
         """The keys of this screen."""
         return [
-            Shortcut("J", "Next request", lambda: self.queue.step(1)),
-            Shortcut("K", "Request before", lambda: self.queue.step(-1)),
+            Shortcut("J", "Next request", self._step_on),
+            Shortcut("K", "Request before", self._step_back),
             Shortcut("Ctrl+Return", "Approve once", self.bar.press_approve),
             Shortcut("Ctrl+Enter", "Approve once (number pad)", self.bar.press_approve),
             Shortcut("D", "Deny, with a reason", self.bar.open_reason),
@@ -231,6 +231,14 @@ class ApprovalsScreen(Screen):
 
     def _show_known(self) -> None:
         self.nothing.show_known(self.state.loaded and self.state.service.link is Link.CONNECTED)
+
+    def _step_on(self) -> None:
+        """The next card; from the last one, when it is done, to what still waits, as its button says."""
+        if not self.queue.step(1) and self.bar.next.isVisible():
+            self._go_on()
+
+    def _step_back(self) -> None:
+        self.queue.step(-1)
 
     def _go_on(self) -> None:
         """Leave a card that is done for the next that waits."""

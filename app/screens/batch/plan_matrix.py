@@ -173,6 +173,14 @@ class _DeviceHead(QHeaderView):
         )
         return QSize(max(150, round(widest) + 32), 0)
 
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Below the last name is the table's own ground, not a head's."""
+        super().paintEvent(event)
+        painter = QPainter(self.viewport())
+        below = self.viewport().rect().adjusted(0, self.length() - self.offset(), 0, 0)
+        painter.fillRect(below, theme_of(self).color("base"))
+        painter.end()
+
     def paintSection(self, painter: QPainter, rect: QRect, logical: int) -> None:
         plan, theme = self._view.plan_model.plan, theme_of(self)
         if plan is None or logical >= len(plan.devices):

@@ -64,7 +64,7 @@ class StepPane(QWidget):
         self.form.changed.connect(lambda: self.parameters_typed.emit(self.form.value()))
         self.form.checked.connect(lambda found: self.problems_found.emit(found[0].message if found else ""))
         self.timeout = LineInput("s")
-        self.timeout_field = Field("step timeout", self.timeout, help_text="left out when empty")
+        self.timeout_field = Field("step timeout", self.timeout, help_text="Left out when empty.")
         self.timeout_field.setMaximumWidth(180)
         self.timeout.textEdited.connect(self._timeout_edited)
         self.judgement = Judgement()

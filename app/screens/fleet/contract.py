@@ -147,6 +147,7 @@ class DefinitionBox(QPlainTextEdit):
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setReadOnly(True)
+        self.setProperty("code", "true")
         self.setAccessibleName(name)
         self.setFont(theme_of(self).font("mono_small"))
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.WidgetWidth)

@@ -7,50 +7,32 @@ always the newest state, and nothing is worked out for what nobody sees.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
-from PySide6.QtCore import QSettings, Qt, QTimer, Signal
-from PySide6.QtGui import QImage, QKeyEvent, QShowEvent
+from PySide6.QtCore import QSettings, QTimer, Signal
+from PySide6.QtGui import QImage, QShowEvent
 from PySide6.QtWidgets import QStackedWidget
 
 from app.components.rows import Row
-from app.components.tables import DataTable
 from app.components.wall import TileWall
 from app.components.wall_tile import Tile
 from app.link import ConsoleLink
+from app.screens.fleet.device_table import DeviceTable
 from app.screens.fleet.grouping import device_tile, group_devices
-from app.screens.fleet.rows import DEVICE_COLUMNS, device_row
+from app.screens.fleet.rows import device_row
 from app.screens.fleet.thumbs import Thumbs
 from core.fleet.models import Device, Health
 from core.service.console import LivePicture
 
 LARGE = 100
+# The work of one turn of the loop, counted in rows that are made. One in sight is painted too, and that
+# costs as much as so many others.
 MOST_AT_ONCE = 150
+IN_SIGHT = 12
 TABLE_PAUSE_S, LARGE_TABLE_PAUSE_S, WALL_PAUSE_S = 0.0, 0.25, 0.5
 REFRESH_TIMES_MS = 10_000
 # No device that is shown is this one.
 _OUTDATED = Device(name="", health=Health.OFFLINE, since="")
-
-
-class DeviceTable(DataTable):
-    """The table, with marks.
-
-    Signals:
-        mark_asked(key): Space: mark this device, or take its mark away.
-    """
-
-    mark_asked = Signal(str)
-
-    def __init__(self) -> None:
-        super().__init__(DEVICE_COLUMNS, "Devices", multiple=True)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Space marks; the rest is as in every table."""
-        if event.key() == Qt.Key.Key_Space and not event.modifiers():
-            if key := self.current_key():
-                self.mark_asked.emit(key)
-            return
-        super().keyPressEvent(event)
 
 
 class Listing(QStackedWidget):
@@ -73,6 +55,9 @@ class Listing(QStackedWidget):
     def __init__(self) -> None:
         super().__init__()
         self._devices: dict[str, Device] = {}
+        # Those whose rows have not been looked at yet, and whether there was a change since they were given.
+        self._left: Iterator[Device] = iter(())
+        self._changed_since = False
         self._rows: dict[str, tuple[Device, bool, Row]] = {}
         self._tiles: dict[str, tuple[Device, LivePicture | None, Tile]] = {}
         # How the live picture of a device stands; None where none is wished for.
@@ -148,6 +133,10 @@ class Listing(QStackedWidget):
         """Something is different: ask for it at once, or when the last time is long enough ago."""
         if not self.isVisible():
             return
+        if self._go_on.isActive():
+            # To begin anew now might mean never to end, where changes come faster than rows are made.
+            self._changed_since = True
+            return
         pause = WALL_PAUSE_S
         if not self.is_wall:
             pause = LARGE_TABLE_PAUSE_S if len(self._devices) > LARGE else TABLE_PAUSE_S
@@ -161,6 +150,7 @@ class Listing(QStackedWidget):
         """Show these devices in the view in front."""
         self._soon.stop()
         self._go_on.stop()
+        self._changed_since = False
         self._devices = {device.name: device for device in devices}
         if self.is_wall:
             self.wall.show_groups(
@@ -168,16 +158,29 @@ class Listing(QStackedWidget):
             )
             self._end_showing()
         else:
+            self._left = iter(self._devices.values())
             self._fill()
 
     def _fill(self) -> None:
-        """Make the rows that are missing, some hundred at a time, so that nothing else waits for long."""
-        made = 0
-        for device in self._devices.values():
-            made += self._make_row(device)
-            if made >= MOST_AT_ONCE:
-                self._go_on.start()
-                return
+        """Make the rows that changed, as many as one turn has time for, so that nothing else waits for long.
+
+        What stays in its place is shown at once; what comes, goes or moves once all of them are made.
+        """
+        work = 0
+        made: list[Row] = []
+        in_sight = self.table.places_in_sight()
+        for device in self._left:
+            if not self._make_row(device):
+                continue
+            made.append(self._rows[device.name][2])
+            work += IN_SIGHT if self.table.rows_model.place_of(device.name) in in_sight else 1
+            if work >= MOST_AT_ONCE:
+                break
+        self.table.device_rows.change_rows(made)
+        # Showing all of them is work too.
+        if work > MOST_AT_ONCE / 2:
+            self._go_on.start()
+            return
         self.table.show_rows([self._rows[name][2] for name in self._devices])
         self._end_showing()
 
@@ -185,6 +188,9 @@ class Listing(QStackedWidget):
         # After the work: a slow machine gets its pause all the same.
         self._shown_at = time.monotonic()
         self.filled.emit()
+        if self._changed_since:
+            self._changed_since = False
+            self.devices_changed()
 
     def shown_count(self) -> int:
         """How many devices are shown."""
@@ -221,6 +227,7 @@ class Listing(QStackedWidget):
 
     def _times_passed(self) -> None:
         """ "6 min ago" changes by the clock alone."""
+        self._go_on.stop()
         self._rows.clear()
         # Made anew when they are painted; which pictures they showed is still of use then.
         self._tiles = {name: (_OUTDATED, *kept[1:]) for name, kept in self._tiles.items()}

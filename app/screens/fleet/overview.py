@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
 from app.components.banner import Notice
 from app.components.facts import Fact, Facts, short_digest
@@ -36,7 +36,7 @@ class OverviewTab(QWidget):
         self._link, self._nav = link, nav
         self._tools: list[Tool] = []
         self._device: Device | None = None
-        self._fingerprint = ""
+        self._fingerprint, self._low = "", False
         self.facts = Facts(name="Facts of the device")
         self.notice = Notice("warn", "")
         self.notice.acted.connect(self._review)
@@ -46,26 +46,49 @@ class OverviewTab(QWidget):
         self.message.hide()
         self.table = DataTable(TOOL_COLUMNS, "Tools of the device")
         self.table.opened.connect(self.tool_opened)
-        top = QVBoxLayout()
+        self._top = top = QVBoxLayout()
         top.setContentsMargins(12, 10, 12, 10)
         top.setSpacing(10)
         top.addWidget(self.facts)
         top.addWidget(self.plot)
         top.addWidget(self.notice)
         top.addWidget(self.message)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addLayout(top)
-        whole.addWidget(self.table, 1)
+        inner = QWidget()
+        inner.setProperty("clear", "true")
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(top)
+        column.addWidget(self.table, 1)
         self._rest = QWidget()
         self._rest.hide()
-        whole.addWidget(self._rest, 1)
+        column.addWidget(self._rest, 1)
+        # Facts wrap into as many lines as they need: a low window scrolls, it does not squeeze them.
+        self.area = QScrollArea()
+        self.area.setWidgetResizable(True)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setAccessibleName("Overview of the device")
+        self.area.setWidget(inner)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(self.area)
 
     def set_beside_tabs(self, beside: bool) -> None:
         """Leave the tools to the tab that stands beside this."""
         self.table.setVisible(not beside)
         self._rest.setVisible(beside)
+        self._place_notice()
+
+    def set_low(self, low: bool) -> None:
+        """The window has few lines."""
+        self._low = low
+        self._place_notice()
+
+    def _place_notice(self) -> None:
+        # Where not all is in sight at once, what must be answered stands first.
+        first = self._low or not self._rest.isHidden()
+        self._top.removeWidget(self.notice)
+        self._top.insertWidget(0 if first else self._top.indexOf(self.plot) + 1, self.notice)
 
     def show_device(self, device: Device, tools: list[Tool] | None) -> None:
         """Show facts at once, and the tools when they are known."""

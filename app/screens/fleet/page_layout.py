@@ -10,8 +10,10 @@ from app.screens.fleet.overview import OverviewTab
 from app.screens.fleet.pictures import Thumbnail
 from app.screens.fleet.tools_tab import ToolsTab
 
-PANEL_WIDTH, SIDE_WIDTH = 424, 468
-SMALL, LARGE = QSize(152, 95), QSize(444, 277)
+PANEL_WIDTH = 424
+SIDE_WIDTH, NARROW_SIDE_WIDTH = 468, 400
+SMALL, SMALLEST = QSize(152, 95), QSize(112, 70)
+LARGE, LARGE_IN_NARROW = QSize(444, 277), QSize(376, 235)
 _OVERVIEW, _TOOLS = 0, 1
 _ACROSS, _DOWN = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
 _NO_LIMIT = 16_777_215
@@ -22,7 +24,7 @@ class PageLayout:
 
     def __init__(self, panel: QWidget, head: QBoxLayout, tops: list[QWidget], mains: list[QWidget]) -> None:
         """`head` is the layout of the device's head, `tops` stand above `mains` or at their left."""
-        self.wide = self.low = False
+        self.wide = self.low = self._narrow = False
         self._panel, self._head = panel, head
         self._narrow_width, self._narrow_tab = PANEL_WIDTH, _OVERVIEW
         self.side = QWidget()
@@ -53,16 +55,25 @@ class PageLayout:
         self._overview_column.addWidget(overview)
 
     def set_narrow_width(self, width: int) -> None:
-        """How wide the panel is while it is not the page."""
-        self._narrow_width = width
-        if not self.wide:
+        """How wide the panel is while it is not the page; less than usual: the window is narrow."""
+        self._narrow_width, self._narrow = width, width < PANEL_WIDTH
+        if self.wide:
+            self.side.setFixedWidth(self._side_width())
+        else:
             self._panel.setFixedWidth(width)
+
+    def _side_width(self) -> int:
+        return NARROW_SIDE_WIDTH if self._narrow else SIDE_WIDTH
 
     def fit_head(self, picture: Thumbnail) -> None:
         """The page has a large picture, where it is high enough for one."""
         large = self.wide and not self.low
         self._head.setDirection(_DOWN if large else _ACROSS)
-        picture.set_size(LARGE if large else SMALL)
+        if large:
+            picture.set_size(LARGE_IN_NARROW if self._narrow else LARGE)
+        else:
+            # The name beside it is never cut, so the picture gives way.
+            picture.set_size(SMALLEST if self._narrow and not self.wide else SMALL)
 
     def set_wide(
         self, wide: bool, picture: Thumbnail, tabs: QTabBar, overview: OverviewTab, tools: ToolsTab
@@ -75,7 +86,7 @@ class PageLayout:
         if wide:
             self._panel.setMinimumWidth(0)
             self._panel.setMaximumWidth(_NO_LIMIT)
-            self.side.setFixedWidth(SIDE_WIDTH)
+            self.side.setFixedWidth(self._side_width())
             self._side_column.addWidget(overview, 1)
             self._narrow_tab = tabs.currentIndex()
             tabs.setCurrentIndex(self._narrow_tab or _TOOLS)

@@ -54,6 +54,7 @@ class PairingForm(QWidget):
         agent_help = "Only for a stock UFO client: whose tools it has, such as LinuxAgent."
         self.agent_row = Field("Agent", self.agent_field, help_text=agent_help)
         self.string_field = QPlainTextEdit()
+        self.string_field.setProperty("input", "true")
         self.string_field.setFont(theme_of(self).font("mono_small"))
         self.string_field.setTabChangesFocus(True)
         self.string_field.setFixedHeight(self.string_field.fontMetrics().lineSpacing() * STRING_LINES + 16)

@@ -14,6 +14,7 @@ from app.link import ConsoleLink
 from app.look.theme import theme_of
 from app.look.tokens import SPACE
 from app.screens.base import Navigator, OpenQuery, OpenReplay, OpenTool
+from app.screens.fleet.device_name import DeviceName
 from app.screens.fleet.link_tab import LinkTab
 from app.screens.fleet.overview import OverviewTab
 from app.screens.fleet.page_layout import PageLayout
@@ -33,6 +34,7 @@ from core.service.console import EntryPage
 TABS = ("overview", "tools", "try", "recent", "link")
 # Moving through the table with a held key must not ask every device it passes.
 TOOLS_PAUSE_MS = 90
+_UNBROKEN = "\N{NO-BREAK SPACE}"
 
 
 class DevicePanel(QWidget):
@@ -92,6 +94,7 @@ class DevicePanel(QWidget):
         self._page.set_narrow_width(width)
         self._page.low = low
         self._page.fit_head(self.picture)
+        self.overview.set_low(low)
 
     def set_wide(self, wide: bool) -> None:
         """Be the page of the device, or the panel again."""
@@ -108,7 +111,7 @@ class DevicePanel(QWidget):
         self.strip = ProductionStrip("")
         self.picture = Thumbnail()
         self._icon = IconMark("device", size=18)
-        self._name = Label("", "title")
+        self._name = DeviceName()
         self._health = HealthBadge("offline")
         self._since = ElidedLabel("", tone="text3")
         self._picture_words = Label("", "meta", "text3", wrap=True)
@@ -237,7 +240,7 @@ class DevicePanel(QWidget):
     def _show_head(self, device: Device, before: Device | None) -> None:
         self.strip.set_detail(f"profile {device.profile}" if device.profile else "")
         self._icon.set_icon(platform_icon(device.platform))
-        self._name.setText(device.name)
+        self._name.set_name(device.name)
         self._health.set_health(device.health.value)
         since = f"since {clock(device.since, seconds=False)}"
         self._since.set_text(f"{since}, {device.reason}" if device.reason else since)
@@ -261,7 +264,8 @@ class DevicePanel(QWidget):
             if self._device is None or self._device.picture != blob:
                 return
             size = image.size() if not image.isNull() else QSize()
-            words = f"Picture from {at}, {size.width()} × {size.height()}" if size.isValid() else "No picture"
+            measure = _UNBROKEN.join((str(size.width()), "×", str(size.height())))
+            words = f"Picture from {at}, {measure}" if size.isValid() else "No picture"
             self.picture.show_picture(image, f"{words}, {device.name}", device.production)
             self._picture_words.setText(words if size.isValid() else "The picture cannot be read.")
 

@@ -15,7 +15,7 @@ from app.event_loop import ended
 from app.link import ConsoleLink
 from app.look.tokens import FRAME
 from app.screens.fleet.contract import ContractFacts, DefinitionBox
-from app.screens.fleet.contract_change import Change, change_of
+from app.screens.fleet.contract_change import Change, change_of, turns
 from app.screens.fleet.rows import tool_title
 from app.shell.sheet import Sheet
 from core.errors import QuarterdeckError
@@ -50,7 +50,7 @@ class ReviewSheet(Sheet):
     def __init__(self, window: QWidget, tool: Tool) -> None:
         super().__init__(
             window,
-            f"{tool_title(tool)} on {tool.device} changed its definition",
+            f"{tool_title(tool)} on {tool.device} is not what was trusted",
             "Read all of it: what a device says of its tools is not checked by anybody. Until it is trusted, "
             "no call of this tool leaves.",
             width=WIDTH,
@@ -67,16 +67,29 @@ class ReviewSheet(Sheet):
         self.diff.hide()
         self.now = DefinitionBox("Definition, as the device gives it")
         self.now.show_json(definition_of(tool))
+        self.turns = Label("", "meta_strong", "warn", wrap=True)
+        self.turns.hide()
         self.counts = Label("What it counts as now", "head")
         self.facts = ContractFacts()
         self.facts.show_contract(tool)
         self._tool = tool
+        self.add(self._scrolled())
+        self.first = Label("Scroll to the end of what changed: then it can be trusted.", "meta", "text2")
+        self.first.hide()
+        self.add(self.first)
+        self.add_answer("not-yet", "Leave it blocked")
+        self.trust = self.add_answer("trust", "Trust this definition", closes=False)
+        self.trust.set_off("What changed is not shown yet.")
+
+    def _scrolled(self) -> QScrollArea:
         inner = QWidget()
         inner.setProperty("clear", "true")
         column = QVBoxLayout(inner)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
-        for widget in (self.what, self.not_kept, self.diff, self.now, self.counts, self.facts):
+        column.addWidget(self.what)
+        column.addWidget(self.turns)
+        for widget in (self.not_kept, self.diff, self.now, self.counts, self.facts):
             column.addWidget(widget)
         column.addStretch(1)
         self._inner, self._column = inner, column
@@ -85,13 +98,7 @@ class ReviewSheet(Sheet):
         self.read_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.read_area.setAccessibleName("What changed")
         self.read_area.setWidget(inner)
-        self.add(self.read_area)
-        self.first = Label("Scroll to the end of what changed: then it can be trusted.", "meta", "text2")
-        self.first.hide()
-        self.add(self.first)
-        self.add_answer("not-yet", "Leave it blocked")
-        self.trust = self.add_answer("trust", "Trust this definition", closes=False)
-        self.trust.set_off("What changed is not shown yet.")
+        return self.read_area
 
     def show_change(self, change: Change) -> None:
         """Show what was compared."""
@@ -109,11 +116,20 @@ class ReviewSheet(Sheet):
             self.first.show()
             self.diff.end_seen.connect(self._all_was_seen)
             self.diff.show_diff(change.diff)
+        self._show_turns(change)
+        self._fit()
+
+    def _show_turns(self, change: Change) -> None:
+        """Say what the change makes of the tool, before anybody reads the lines of it."""
         told = "What it counts as now"
-        if known and change.before is None:
+        if change.diff is not None and change.before is None:
             told += "; what it counted as before is not known"
         self.counts.setText(told)
-        self._fit()
+        if change.before is not None:
+            changed = turns(self._tool.contract, change.before)
+            self.turns.setText("\n".join(changed) or "It counts as the same as before.")
+            self.turns.set_tone("warn" if changed else "text2")
+            self.turns.show()
 
     def _all_was_seen(self) -> None:
         self.trust.set_off("")
@@ -160,7 +176,7 @@ async def _review(window: QWidget, link: ConsoleLink, tool: Tool, on_trusted: Ca
 
     async def compare(console: Console) -> Change:
         change = await console.contract_change(tool.device, tool.tool_key)
-        return await asyncio.to_thread(change_of, change, tool.contract)
+        return await asyncio.to_thread(change_of, change)
 
     sheet.trust.clicked.connect(press)
     sheet.open(sheet.answer("not-yet"))

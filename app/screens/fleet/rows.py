@@ -20,7 +20,7 @@ PLATFORM_ICONS = {
 DEVICE_COLUMNS = (
     Column("device", "Device", Kind.NAME, 148),
     Column("health", "Health", Kind.HEALTH, 124),
-    Column("tags", "Tags", Kind.TEXT, 92, drop=2),
+    Column("tags", "Tags", Kind.TEXT, 116, drop=2),
     Column("tools", "Tools", Kind.NUMBER, 48, drop=1),
     Column("round_trip", "Trip, ms", Kind.SPARK, 72, drop=3),
     Column("cpu", "CPU, %", Kind.SPARK, 66, drop=4),
@@ -29,11 +29,14 @@ DEVICE_COLUMNS = (
     Column("heard", "Last heard", Kind.TIME, 92),
 )
 
+# So many letters of tags, with the bold one, stand in the column as wide as it is at first.
+TAG_LETTERS = 15
+
 TOOL_COLUMNS = (
-    Column("tool", "Tool", Kind.MONO, 160, stretch=True),
+    Column("tool", "Tool", Kind.MONO, 150, stretch=True),
     Column("effect", "Effect", Kind.TEXT, 76),
     Column("risk", "Risk", Kind.RISK, 92),
-    Column("source", "Source", Kind.TEXT, 72, tone="text3"),
+    Column("source", "Source", Kind.TEXT, 72, tone="text3", drop=1),
 )
 
 
@@ -49,6 +52,25 @@ def _percents(values: list[float]) -> Cell:
     return Cell(f"{values[-1]:.0f}", spark=tuple(values[-24:]), scale=PERCENT, tone="warn" if hot else "")
 
 
+def _trip_words(ms: float | None) -> str:
+    """As exact as `milliseconds` is, under a head that names the unit."""
+    if ms is None:
+        return "—"
+    return f"{ms:.1f}" if ms < 10 else f"{ms:.0f}"
+
+
+def _tag_words(plain: list[str], bold: str) -> str:
+    """The tags before the bold one. That one says "production": others are counted before it would be cut."""
+    if not bold or not plain:
+        return ", ".join(plain)
+    shown, room = list(plain), TAG_LETTERS - len(bold)
+    words = ", ".join(plain)
+    while shown and len(words) > room:
+        shown.pop()
+        words = ", ".join([*shown, f"+{len(plain) - len(shown)}"])
+    return f"{words},"
+
+
 def device_row(device: Device, marked: bool = False) -> Row:
     """One device, ready to be painted; production sorts before the rest within the names.
 
@@ -56,8 +78,7 @@ def device_row(device: Device, marked: bool = False) -> Row:
     """
     plain_tags = [tag for tag in device.tags if tag != "prod"]
     bold = "prod" if "prod" in device.tags else "production" if device.production else ""
-    tags = ", ".join(plain_tags) + ("," if plain_tags and bold else "")
-    trip = f"{device.round_trip_ms:.0f}" if device.round_trip_ms is not None else "—"
+    trip = _trip_words(device.round_trip_ms)
     needs_answer = "approval" in device.doing or "waits" in device.doing
     doing = (
         Cell(device.doing, glyph="sand", tone="waiting")
@@ -74,7 +95,7 @@ def device_row(device: Device, marked: bool = False) -> Row:
             if marked
             else Cell(device.name, icon=platform_icon(device.platform)),
             Cell(device.health.value, tip=device.reason),
-            Cell(tags, bold=bold),
+            Cell(_tag_words(plain_tags, bold), bold=bold, tip=", ".join(device.tags)),
             str(device.tool_count),
             Cell(trip, spark=tuple(device.round_trips_ms[-24:])),
             _percents(device.cpu_percents),

@@ -29,7 +29,7 @@ from app.screens.fleet.picture_wish import ManyPictures
 from app.state import AppState
 from core.fleet.models import Device
 
-COLUMNS_KEY = "fleet/table-v3"
+COLUMNS_KEY = "fleet/table-v4"
 
 
 class FleetScreen(Screen):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from app.components.badges import RiskBadge
@@ -22,6 +23,10 @@ from app.screens.fleet.rows import (
     unavailable_rows,
 )
 from core.fleet.models import Device, Tool
+
+# Below this the contract would be cut beside the table, and the names of the tools in it.
+LEAST_BESIDE = 720
+LEAST_PART = 340
 
 
 class ToolsTab(QWidget):
@@ -46,7 +51,7 @@ class ToolsTab(QWidget):
         self.details = ToolDetails()
         self.details.called.connect(self._call)
         self.details.review_asked.connect(self._review)
-        upper = QWidget()
+        self._upper = upper = QWidget()
         column = QVBoxLayout(upper)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -58,6 +63,7 @@ class ToolsTab(QWidget):
         split.setHandleWidth(1)
         split.addWidget(upper)
         split.addWidget(self.details)
+        self._wide = False
         split.setSizes([320, 260])
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
@@ -65,8 +71,22 @@ class ToolsTab(QWidget):
 
     def set_wide(self, wide: bool) -> None:
         """Details beside the table, or below it."""
-        self._split.setOrientation(Qt.Orientation.Horizontal if wide else Qt.Orientation.Vertical)
-        self._split.setSizes([400, 400] if wide else [320, 260])
+        self._wide = wide
+        self._arrange()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Details go below the table where both have no room beside each other."""
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        beside = self._wide and self.width() >= LEAST_BESIDE
+        turned = Qt.Orientation.Horizontal if beside else Qt.Orientation.Vertical
+        if turned != self._split.orientation():
+            for part in (self._upper, self.details):
+                part.setMinimumWidth(LEAST_PART if beside else 0)
+            self._split.setOrientation(turned)
+            self._split.setSizes([400, 400] if beside else [320, 260])
 
     def show_tools(self, device: Device, tools: list[Tool] | None) -> None:
         """Show what the device offers, and what it does not."""

@@ -137,10 +137,10 @@ class JournalScreen(Screen):
             self.bar.set_query(target.query)
         elif isinstance(target, OpenEntry):
             self.open_entry(target.seq, target.tab)
-        if not self.feed.loaded and not self.feed.loading:
-            self._apply(self.bar.text())
-        else:
+        if self.feed.loaded or self.feed.loading:
             self._journal_changed()
+        elif self.state.loaded:  # else `reset` reads it, once the service answers
+            self._apply(self.bar.text())
         self.table.setFocus()
 
     def leave(self) -> None:
@@ -216,7 +216,7 @@ class JournalScreen(Screen):
 
     def _reread(self) -> None:
         if self._entered:
-            self._apply(self.feed.query)
+            self._apply(self.feed.query if self.feed.loaded else self.bar.text())
 
     def _first_page(self) -> None:
         self.trouble.hide()

@@ -61,6 +61,19 @@ class Details(QWidget):
         self._build()
 
     def _build(self) -> None:
+        head, tabs, stack = self._build_head(), self._build_tabs(), self._build_stack()
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(1, 0, 0, 0)
+        whole.setSpacing(0)
+        whole.addWidget(head)
+        whole.addWidget(rule())
+        whole.addWidget(tabs)
+        whole.addWidget(rule())
+        whole.addWidget(stack, 1)
+        whole.addWidget(rule())
+        whole.addWidget(_hints())
+
+    def _build_head(self) -> QWidget:
         self.tool = ElidedLabel("", "head")
         self.production = ProductionTag(0)
         self.production_devices: frozenset[str] = frozenset()
@@ -81,6 +94,9 @@ class Details(QWidget):
         column.setSpacing(SPACE.hair)
         column.addLayout(top)
         column.addWidget(self.title)
+        return head
+
+    def _build_tabs(self) -> QTabBar:
         self.tabs = QTabBar()
         self.tabs.setExpanding(False)
         self.tabs.setDrawBase(False)
@@ -89,6 +105,9 @@ class Details(QWidget):
         for title in ("Decision", "Result", "Proof"):
             self.tabs.addTab(title)
         self.tabs.currentChanged.connect(self._tab_changed)
+        return self.tabs
+
+    def _build_stack(self) -> QStackedWidget:
         self.decision_tab = DecisionTab()
         self.result_tab = ResultTab()
         self.proof_tab = ProofTab(self._link)
@@ -96,23 +115,7 @@ class Details(QWidget):
         self.stack = QStackedWidget()
         for tab in (self.decision_tab, self.result_tab, self.proof_tab):
             self.stack.addWidget(tab)
-        hints = QWidget()
-        row = QHBoxLayout(hints)
-        row.setContentsMargins(SPACE.side_panel, SPACE.snug, SPACE.side_panel, SPACE.snug)
-        row.setSpacing(SPACE.medium)
-        for keys, words in (("←+→", "entry"), ("Space", "play"), ("N", "next change")):
-            row.addWidget(KeyHint(keys, words))
-        row.addStretch(1)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(1, 0, 0, 0)
-        whole.setSpacing(0)
-        whole.addWidget(head)
-        whole.addWidget(rule())
-        whole.addWidget(self.tabs)
-        whole.addWidget(rule())
-        whole.addWidget(self.stack, 1)
-        whole.addWidget(rule())
-        whole.addWidget(hints)
+        return self.stack
 
     @property
     def tab(self) -> str:
@@ -229,6 +232,17 @@ class Details(QWidget):
     def _failed(self, error: QuarterdeckError) -> None:
         self._problem = f"{error.message} {error.info.next}"
         self._show_body()
+
+
+def _hints() -> QWidget:
+    hints = QWidget()
+    row = QHBoxLayout(hints)
+    row.setContentsMargins(SPACE.side_panel, SPACE.snug, SPACE.side_panel, SPACE.snug)
+    row.setSpacing(SPACE.medium)
+    for keys, words in (("←+→", "entry"), ("Space", "play"), ("N", "next change")):
+        row.addWidget(KeyHint(keys, words))
+    row.addStretch(1)
+    return hints
 
 
 def _instant(stamp: str) -> datetime | None:

@@ -84,8 +84,9 @@ def moment_facts(moment: Moment, clock: Clock) -> list[Fact]:
         ("Device", shown(moment.device), False),
         ("Tool", shown(moment.tool), True),
     ]
-    # Always the same rows: a step then only writes new values into them.
-    return [Fact(label, value or "—", mono) for label, value, mono in rows]
+    # The same rows whatever the entry: a step then mostly writes new values into them. The dash is never in
+    # the type for what a machine reads: there it is a shorter one.
+    return [Fact(label, value or "—", mono and bool(value)) for label, value, mono in rows]
 
 
 def command_facts(known: Known, clock: Clock, start: datetime | None, playhead: Moment) -> list[Fact]:

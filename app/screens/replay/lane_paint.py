@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -20,6 +19,7 @@ from core.replay.models import Mark, Span
 SPAN = 16
 MARK = 11
 LEAST_SPAN = 4.0
+EDGE = 14  # how far words may stand out of the range, towards the edge of the window
 _GLYPHS = {"approved": ("diamond", "ok"), "denied": ("diamond", "fail"), "expired": ("diamond", "fail")}
 _TONES = {"failed": "fail", "unknown": "unknown", "lost": "warn", "approval_wait": "waiting"}
 
@@ -39,6 +39,7 @@ class LanePainter:
     ) -> None:
         self._painter, self._theme, self._scale = painter, theme, scale
         self._row, self._left, self._right = row, left, right
+        self._taken: list[tuple[float, float]] = []  # what stands in the lane that is being painted
 
     def paint_grid(self, places: Sequence[float], lanes: Sequence[str]) -> None:
         """Draw hairlines at the ticks and below the lanes."""
@@ -66,16 +67,18 @@ class LanePainter:
         shapes = [shape for span in spans if (shape := self._shape(number, span, until)) is not None]
         shapes = _thinned(shapes)
         diamonds = [self._diamond(number, mark) for mark in marks]
-        ends = [rect.left() for _, rect in shapes] + [rect.left() for rect in diamonds]
-        ends.sort()
+        drawn = [rect for _, rect in shapes] + diamonds
+        self._taken = [(rect.left(), rect.right()) for rect in drawn]
         for span, rect in shapes:
             self._paint_span(span, rect)
         for span, rect in shapes:
-            self._paint_label(span, rect, ends)
+            self._paint_label(span, rect)
+        waits = [rect for span, rect in shapes if span.kind == "approval_wait"]
         for mark, rect in zip(marks, diamonds, strict=True):
             glyph, tone = _GLYPHS[mark.kind]
+            if not self._beside(rect, mark.kind, "text2"):
+                self._on_wait(rect, mark.kind, waits)
             paint_glyph(self._painter, rect, glyph, self._theme.color(tone))
-            self._beside(rect, mark.kind, "text2", ends)
         self._painter.restore()
 
     def paint_asked(self, number: int, times: Sequence[float]) -> None:
@@ -122,15 +125,15 @@ class LanePainter:
             # What still goes on has an open end.
             painter.fillRect(QRectF(rect.right() - 2, rect.y() - 2, 2, SPAN + 4), theme.color("accent"))
 
-    def _paint_label(self, span: Span, rect: QRectF, starts: Sequence[float]) -> None:
+    def _paint_label(self, span: Span, rect: QRectF) -> None:
         words = label_of(span)
         width = paint.text_width(words, self._theme, "hint_strong")
         if span.kind in ("action", "observation") and rect.width() < width + 12:
             if rect.width() > 24:
-                self._beside(rect, words, "text2", starts)
+                self._beside(rect, words, "text2")
             return
         if rect.width() < width + 12:
-            self._beside(rect, words, _TONES[span.kind], starts)
+            self._beside(rect, words, _TONES[span.kind])
             return
         tone = {"action": "on_accent", "observation": "text"}.get(span.kind) or _TONES[span.kind]
         place = QRectF(rect.x() + 1, rect.y() + 1, width + 11, SPAN - 2)
@@ -140,15 +143,41 @@ class LanePainter:
             self._painter.fillRect(place, self._theme.color(tint))
         paint.text(self._painter, place.adjusted(5, 0, 0, 0), words, self._theme, "hint_strong", tone)
 
-    def _beside(self, rect: QRectF, words: str, tone: str, starts: Sequence[float]) -> None:
-        """Write at the right, where nothing else begins there."""
+    def _beside(self, rect: QRectF, words: str, tone: str) -> bool:
+        """Write at the right, else at the left, where nothing else stands; False where there is no room."""
         width = paint.text_width(words, self._theme, "hint_strong")
-        left = rect.right() + 6
-        after = bisect_right(starts, rect.right())
-        if after < len(starts) and starts[after] < left + width + 4:
-            return
+        left = place_beside((rect.left(), rect.right()), width, self._taken, (self._left, self._right + EDGE))
+        if left is None:
+            return False
+        self._taken.append((left, left + width))
         place = QRectF(left, rect.center().y() - 8, width + 2, 16)
         paint.text(self._painter, place, words, self._theme, "hint_strong", tone)
+        return True
+
+    def _on_wait(self, rect: QRectF, words: str, waits: Sequence[QRectF]) -> None:
+        """Write a decision on the end of the wait that it ended, on plain tint: never by colour alone."""
+        width = paint.text_width(words, self._theme, "hint_strong")
+        least = width * 2 + 100  # the wait's own words stand at its beginning
+        if any(wait.width() > least and abs(wait.right() - rect.center().x()) <= MARK for wait in waits):
+            place = QRectF(rect.left() - width - 10, rect.center().y() - SPAN / 2 + 1, width + 8, SPAN - 2)
+            self._painter.fillRect(place, self._theme.color("waiting_tint"))
+            words_at = place.adjusted(4, 0, 0, 0)
+            paint.text(self._painter, words_at, words, self._theme, "hint_strong", "text2")
+
+
+def place_beside(
+    shape: tuple[float, float],
+    width: float,
+    taken: Sequence[tuple[float, float]],
+    within: tuple[float, float],
+) -> float | None:
+    """Where words of this width begin beside a shape: at its right, else at its left; None without room."""
+    others = [one for one in taken if one != shape]
+    for left in (shape[1] + 6, shape[0] - 6 - width):
+        inside = within[0] <= left and left + width <= within[1]
+        if inside and not any(start < left + width + 4 and end > left - 4 for start, end in others):
+            return left
+    return None
 
 
 def _mixed(theme: Theme, tone: str) -> QColor:

@@ -27,6 +27,8 @@ NOTHING_LINE = (
     "After the first run you step through it here: every entry in order, the pictures before and after, "
     "what changed between them, who approved what, and the proof of each entry."
 )
+NOT_KNOWN = "What has run is not known."
+NOT_KNOWN_LINE = "The service is not connected. Runs are shown as soon as it answers."
 
 
 class ReplayParts(Screen):
@@ -68,7 +70,7 @@ class ReplayParts(Screen):
         for part in (self.transport, self._below_transport, self.film, rule(), self.lanes, rule()):
             column.addWidget(part)
         column.addWidget(self.split, 1)
-        self.empty = EmptyState(NOTHING_YET, NOTHING_LINE)
+        self.empty = EmptyState(NOT_KNOWN, NOT_KNOWN_LINE)
         self.pages = QStackedWidget()
         self.pages.addWidget(work)
         self.pages.addWidget(self.empty)

@@ -11,7 +11,7 @@ from app.look.states import cell_look
 from app.screens.base import Navigator, OpenEntry, OpenReplay, Shortcut, Target
 from app.screens.replay.finder import Finder
 from app.screens.replay.heading import heading_of
-from app.screens.replay.parts import NOTHING_LINE, NOTHING_YET, ReplayParts
+from app.screens.replay.parts import NOT_KNOWN, NOT_KNOWN_LINE, NOTHING_LINE, NOTHING_YET, ReplayParts
 from app.screens.replay.player import Player
 from app.screens.replay.reel import Reel
 from app.screens.replay.transport import SPEEDS
@@ -255,7 +255,8 @@ class ReplayScreen(ReplayParts):
     def _show_page(self) -> None:
         self._show_head()
         if self._shown is None:
-            self.empty.say(NOTHING_YET, NOTHING_LINE)
+            known = self.state.loaded
+            self.empty.say(*((NOTHING_YET, NOTHING_LINE) if known else (NOT_KNOWN, NOT_KNOWN_LINE)))
         elif self._reel is None:
             self.empty.say("Reading…", "")
         elif not len(self._reel):

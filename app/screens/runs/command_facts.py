@@ -6,9 +6,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
 from app.components.facts import Fact, Facts, short_digest
-from app.components.label import Label, surface
+from app.components.label import Label, Link, surface
 from app.components.section import Card
 from app.look.states import cell_look
+from app.look.tokens import SPACE
 from app.screens.runs.record import Known
 from app.screens.runs.words import (
     BASIS_WORDS,
@@ -23,16 +24,26 @@ from core.batch.models import Cell
 from core.dispatch.models import Basis
 from core.text import shorten_middle
 
+# From top to bottom.
+_LABELS = (
+    "Decision", "Verdict", "Basis", "Device said", "call_id", "Digest", "Contract",
+    "Started", "Took", "So far", "Note",
+)  # fmt: skip
+
 
 class CommandFacts(QScrollArea):
-    """The right side of the drawer."""
+    """The right side of the drawer.
+
+    Each line is made once and hidden while there is nothing to say: to make them anew for every cell would
+    hold the window for longer than a frame.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("This command")
-        self.facts = Facts(84, "This command")
+        self._lines = {label: Facts(84, label) for label in _LABELS}
         self._hint = Card()
         self._hint_words = Label("", "meta", "text2", wrap=True)
         self._hint.add(self._hint_words)
@@ -41,17 +52,36 @@ class CommandFacts(QScrollArea):
         column.setContentsMargins(14, 10, 14, 10)
         column.setSpacing(10)
         column.addWidget(Label("This command", "head"))
-        column.addWidget(self.facts)
+        lines = QVBoxLayout()
+        lines.setSpacing(SPACE.tight)
+        for line in self._lines.values():
+            line.hide()
+            lines.addWidget(line)
+        column.addLayout(lines)
         column.addWidget(self._hint)
         column.addStretch(1)
         self.setWidget(inside)
 
     def show_cell(self, cell: Cell, look: str, known: Known) -> None:
         """Show the facts of one cell."""
-        self.facts.show_facts(_facts(cell, look, known))
+        facts = {fact.label: fact for fact in _facts(cell, look, known)}
+        for label, line in self._lines.items():
+            if label in facts:
+                line.show_facts([facts[label]])
+            line.setVisible(label in facts)
         words = _hint_words(look)
         self._hint.setVisible(bool(words))
         self._hint_words.setText(words)
+
+    def value(self, label: str) -> Label | Link:
+        """The widget that shows the value of `label`.
+
+        Raises:
+            KeyError: there is no such line now.
+        """
+        if self._lines[label].isHidden():
+            raise KeyError(label)
+        return self._lines[label].value(label)
 
 
 def _facts(cell: Cell, look: str, known: Known) -> list[Fact]:

@@ -182,14 +182,15 @@ class Counts(QWidget):
         self.bar.show_counts(counts)
         for key, chip in self.chips.items():
             chip.show_count(counts[key])
-        self.all.set_words(f"All {count_words(total)}")
-        self.look.set_words(f"Needs a look {count_words(needing)}")
+        _say(self.all, f"All {count_words(total)}")
+        _say(self.look, f"Needs a look {count_words(needing)}")
         self.look.setEnabled(needing > 0 or self.look.isChecked())
         self.look.setToolTip("" if needing else "No cell of this run needs a look")
 
     def say_rules(self, words: str) -> None:
         """Say what the run does with its devices: targets, what happens on failure."""
-        self.rule_words.set_text(words)
+        if self.rule_words.text() != words:
+            self.rule_words.set_text(words)
 
     def show_chosen(self, group: str) -> None:
         """Mark the filter that holds, without telling."""
@@ -206,3 +207,8 @@ class Counts(QWidget):
         """Short words where there is little room."""
         for chip in self.chips.values():
             chip.set_short(short)
+
+
+def _say(chip: Chip, words: str) -> None:
+    if chip.text() != words:
+        chip.set_words(words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.components.badges import RiskBadge
@@ -25,22 +26,36 @@ MOST_SAID = 2000
 
 
 class DecisionTab(QScrollArea):
-    """The very decision that was enforced, as the journal has it."""
+    """The very decision that was enforced, as the journal has it.
+
+    Dozens of labels are made for it, so they are made when the tab comes to be seen, and not before.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Decision")
-        self._shown: Known | None = None
+        self._known: Known | None = None
         self._missing = ""
-        self.show_known(None, "")
+        self._shown: tuple[Known | None, str] | None = None
 
     def show_known(self, known: Known | None, missing: str) -> None:
         """Show what is known; without a decision, `missing` says why there is none."""
-        if self.widget() is not None and (known, missing) == (self._shown, self._missing):
+        self._known, self._missing = known, missing
+        if self.isVisible():
+            self._build()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Make what is to be seen."""
+        self._build()
+        super().showEvent(event)
+
+    def _build(self) -> None:
+        known, missing = self._known, self._missing
+        if (known, missing) == self._shown:
             return
-        self._shown, self._missing = known, missing
+        self._shown = (known, missing)
         inside = surface(QWidget(), "base")
         column = QVBoxLayout(inside)
         column.setContentsMargins(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.medium)

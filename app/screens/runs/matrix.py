@@ -117,6 +117,10 @@ class MatrixView(QTableView):
         if self.cells.goes_on():
             self.viewport().update()
 
+    def look_at_bands(self) -> None:
+        """Paint the names anew when one of them carries the production band now, or no longer does."""
+        self._names.look_at_bands()
+
     # Measures
 
     def _keep_place(self) -> None:

@@ -51,8 +51,11 @@ class MatrixModel(QAbstractTableModel):
     # What is shown
 
     def show_run(self, run: Run) -> None:
-        """Show the cells of a run; of another run, with no filter."""
+        """Show the cells of a run; of another run, with no filter. Of the same run only what is new."""
         other = self.summary is None or self.summary.id != run.summary.id
+        if not (other or self._chosen) and self._has_places_of(run):
+            self._take_cells(run)
+            return
         if other:
             self._chosen = ""
         self.beginResetModel()
@@ -65,6 +68,21 @@ class MatrixModel(QAbstractTableModel):
         self._arrange()
         self.endResetModel()
         self.counted.emit()
+
+    def _has_places_of(self, run: Run) -> bool:
+        return self._devices == run.summary.devices and self._steps == run.summary.steps
+
+    def _take_cells(self, run: Run) -> None:
+        self.summary = run.summary
+        self._cells = {(cell.device, cell.step): cell for cell in run.cells}
+        self._look_again()
+        self._all_changed()
+        self.counted.emit()
+
+    def _all_changed(self) -> None:
+        if self._shown:
+            last = self.index(len(self._shown) - 1, len(self._steps) - 1)
+            self.dataChanged.emit(self.index(0, 0), last)
 
     def clear(self) -> None:
         """Show nothing."""
@@ -100,9 +118,7 @@ class MatrixModel(QAbstractTableModel):
         self.summary = summary
         if ended:
             self._look_again()
-            if self._shown:
-                last = self.index(len(self._shown) - 1, len(self._steps) - 1)
-                self.dataChanged.emit(self.index(0, 0), last)
+            self._all_changed()
             self.counted.emit()
 
     def put(self, cell: Cell) -> None:

@@ -142,6 +142,15 @@ class DeviceHead(QHeaderView):
         self.setMinimumSectionSize(1)
         self.setAccessibleName("Devices")
         self._width = 120
+        # Whether each name that was painted carried the production band.
+        self._banded: dict[str, bool] = {}
+
+    def look_at_bands(self) -> None:
+        """Paint the names anew when a band came or went."""
+        is_production = self._view.cells.is_production
+        if any(is_production(device) != banded for device, banded in self._banded.items()):
+            self._banded.clear()
+            self.viewport().update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Below the last name there is nothing: the ground of the pane."""
@@ -156,6 +165,7 @@ class DeviceHead(QHeaderView):
     def measure(self) -> None:
         """Be as wide as the longest name."""
         theme = theme_of(self)
+        self._banded.clear()
         role = "meta" if self._view.dense else "name"
         names = (one_line(device) for device in self._view.cells.devices)
         # Only the longest by letters are measured: a thousand names in a thousand font lookups would show.
@@ -181,7 +191,8 @@ class DeviceHead(QHeaderView):
         painter.fillRect(rect, theme.color("sel_idle" if here else "base"))
         painter.fillRect(rect.x(), rect.bottom(), rect.width(), 1, theme.color("border"))
         painter.fillRect(rect.right(), rect.y(), 1, rect.height(), theme.color("border"))
-        if self._view.cells.is_production(device):
+        self._banded[device] = self._view.cells.is_production(device)
+        if self._banded[device]:
             paint_production_band(painter, QRectF(rect.x() + 3, rect.y() + 1, 5, rect.height() - 3), theme)
         room = QRectF(rect).adjusted(FRAME.first_column, 0, -2, 0)
         role = "meta" if self._view.dense else "name"

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from app.components.empty_state import EmptyState
 from app.components.label import Label, rule
+from app.components.timers import once
 from app.screens.runs.drawer import Drawer
 from app.screens.runs.matrix import MatrixView
 
@@ -15,7 +16,7 @@ LIST_WIDTH = 228
 
 
 class Panes(QStackedWidget):
-    """The run with its list, or the empty state.
+    """The run with its list, or what is true while there is none.
 
     Signals:
         divided(share): the operator moved the line above the drawer; the matrix has this share now.
@@ -39,7 +40,8 @@ class Panes(QStackedWidget):
         self.split.splitterMoved.connect(self._moved)
         drawer.setMinimumHeight(150)
         matrix.setMinimumHeight(90)
-        right = QWidget()
+        self._right = right = QWidget()
+        self._paint_soon = once(self, 0, lambda: right.setUpdatesEnabled(True))
         column = QVBoxLayout(right)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -57,15 +59,46 @@ class Panes(QStackedWidget):
             "Build a batch and run it, or call one tool of a device: both appear here, cell by cell.",
             ("batch", "Build a batch", "batch"),
         )
-        self.addWidget(self.across)
-        self.addWidget(self.empty)
+        self.reading = EmptyState("Reading the runs…", "They are shown as soon as the service answers.")
+        for page in (self.across, self.empty, self.reading):
+            self.addWidget(page)
+        self.setCurrentWidget(self.reading)
+        drawer.hide()
+
+    def choose(self, known: bool, nothing: bool) -> None:
+        """Show the page that is true: the runs are not `known` yet, there is `nothing`, or there are some."""
+        waited, page = self.currentWidget() is self.reading, self.empty if nothing else self.across
+        # Asked before the page goes: hidden, it hands the keyboard on to whatever comes next in the window.
+        focused = self.window().focusWidget()
+        waits = focused is not None and (focused.isAncestorOf(self) or self.isAncestorOf(focused))
+        self.setCurrentWidget(page if known else self.reading)
+        if waited and known and not nothing and waits:
+            # There was nothing that could take the keyboard; what the operator went to since keeps it.
+            self._matrix.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def say(self, words: str) -> None:
         """Say why there is no matrix; empty shows the matrix."""
+        focused = self.window().focusWidget()
+        if words and focused is not None and self.split.isAncestorOf(focused):
+            # What is hidden hands the keyboard on to whatever comes next in the window: here it waits.
+            self.setFocus(Qt.FocusReason.OtherFocusReason)
         self.message.setText(words)
         self.message.setVisible(bool(words))
         self._counts.setVisible(not words)
         self.split.setVisible(not words)
+        if not words and self.hasFocus():
+            self._matrix.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def uncover(self) -> None:
+        """Show the matrix, from its cursor on, and the drawer: all is put in place now, and painted next."""
+        # In a turn of the loop of its own: to lay out and paint so much at once would hold the window.
+        self._right.setUpdatesEnabled(False)
+        self.say("")
+        self.divide()
+        # While it was covered it had another height.
+        self._matrix.scrollToTop()
+        self._matrix.scrollTo(self._matrix.currentIndex())
+        self._paint_soon.start()
 
     def set_share(self, share: float) -> None:
         """Give the matrix the share that the operator chose; 0 for none."""

@@ -36,6 +36,8 @@ class RunHead(QWidget):
         self.show_list.clicked.connect(lambda *_: self.wished.emit("list"))
         self.show_list.hide()
         self.number = Label("", "mono_small", "text2", selectable=True)
+        self._state: RunState | None = None
+        self._production = 0
         self.badge = StateBadge(cell_look("queued"), "State of the run")
         self.elapsed = Label("", "body", "text2")
         self.production = ProductionTag(0)
@@ -73,20 +75,34 @@ class RunHead(QWidget):
 
     def show_run(self, summary: RunSummary, parallel: int | None) -> None:
         """Show how a run stands; `parallel` is how many devices at once, None when not known."""
-        self.title.set_text(one_line(summary.name))
+        say(self.title, one_line(summary.name))
         self.number.setText(one_line(summary.id))
-        self.badge.set_look(cell_look(summary.state.value))
+        if summary.state is not self._state:
+            self._state = summary.state
+            self.badge.set_look(cell_look(summary.state.value))
         self.tick(summary)
         parts = [actor_words(summary.actor)]
         if parallel is not None and len(summary.devices) > 1:
             parts.append(f"{parallel} at once")
-        self.about.set_text(", ".join(part for part in parts if part))
+        say(self.about, ", ".join(part for part in parts if part))
         self.cancel.setVisible(not summary.state.ended)
         self.setAccessibleName(f"Run {one_line(summary.name)}, {summary.id}, {summary.state.value}")
+
+    def show_production(self, count: int) -> None:
+        """Show how many of the run's devices are production."""
+        if count != self._production:
+            self._production = count
+            self.production.set_count(count)
 
     def tick(self, summary: RunSummary) -> None:
         """Show the time anew."""
         self.elapsed.setText(elapsed_words(summary))
+
+
+def say(label: ElidedLabel, words: str) -> None:
+    """Show words; those that are there already are not laid out and painted anew, thirty times a second."""
+    if label.text() != words:
+        label.set_text(words)
 
 
 def rules_words(summary: RunSummary, batch: Batch) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
@@ -109,12 +111,14 @@ class RunListView(QListView):
         return self.isVisible() and self._turning_in_sight()
 
     def _turning_in_sight(self) -> bool:
+        return any(self._turning_rows())
+
+    def _turning_rows(self) -> Iterator[QModelIndex]:
         first = max(0, self.indexAt(self.viewport().rect().topLeft()).row())
         for row in range(first, min(self.runs.rowCount(), first + 40)):
             run = self.runs.run_at(row)
             if run is not None and run.state is RunState.RUNNING:
-                return True
-        return False
+                yield self.runs.index(row)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the runs; keep rings turning."""
@@ -123,11 +127,19 @@ class RunListView(QListView):
             self._pulse.keep_turning(self)
 
     def update(self, *args: object) -> None:
-        """The shared timer asks for a repaint: what turns is in the viewport."""
+        """The shared timer asks for a repaint: of the rows in which something turns."""
         if args:
             super().update(*args)
         else:
-            self.viewport().update()
+            for index in self._turning_rows():
+                super().update(index)
+
+    def dataChanged(self, first: Index, last: Index, roles: Sequence[int] = ()) -> None:
+        """A run's row is painted anew where it is: rows have one height, so nothing has to be laid out.
+
+        `QListView` would lay out and paint the whole list, thirty times a second while a run goes on.
+        """
+        QAbstractItemView.dataChanged(self, first, last, roles)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Letters are keys of the screen, not a search in the list."""

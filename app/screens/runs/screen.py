@@ -48,6 +48,8 @@ class RunsScreen(Screen):
         self._drawer_open = True
         self._pause = once(self, READ_PAUSE_MS, self._read_run)
         self._count_soon = once(self, 0, self._say_counts)
+        self._settle_soon = once(self, 0, self._settle)
+        self._uncover_soon = once(self, 0, self._uncover)
         self._clock = QTimer(self)
         self._clock.setInterval(TICK_MS)
         self._clock.timeout.connect(self._tick)
@@ -71,6 +73,7 @@ class RunsScreen(Screen):
         self._drawer_open = str(self.remembered("drawer_open", "true")).lower() == "true"
         self.drawer.want_tab(str(self.remembered("tab", "")))
         self._take_runs("")
+        self._show_head()
 
     def _build(self) -> None:
         above = [self.head, rule(), self.ask, self.notice]
@@ -86,7 +89,7 @@ class RunsScreen(Screen):
         state.cell_changed.connect(self._take_cell)
         state.devices_changed.connect(self._names_changed)
         state.journal_changed.connect(self.drawer.look_again)
-        state.reset.connect(self._read_again)
+        state.reset.connect(self._pause.start)
         self.matrix.cells.is_production = self.drawer.is_production = self._is_production
         self.matrix.cells.counted.connect(self._count_soon.start)
         self.matrix.cell_changed.connect(self._show_cell)
@@ -142,7 +145,7 @@ class RunsScreen(Screen):
     def panes(self) -> list[QWidget]:
         """List, matrix and drawer."""
         if self.pages.currentIndex():
-            return [self.empty]
+            return [self.empty if self.pages.currentIndex() == 1 else self.pages.reading]
         return [self.list.view, self.matrix, self.drawer]
 
     def escape(self) -> bool:
@@ -210,9 +213,8 @@ class RunsScreen(Screen):
             self.list.choose(first)
 
     def _choose_page(self) -> None:
-        nothing = self.state.loaded and not self.state.runs and not self.list.model.known
-        wanted = bool(self._run or self.list.current)
-        self.pages.setCurrentIndex(1 if nothing and not wanted else 0)
+        some = self.state.runs or self.list.model.known or self._run or self.list.current
+        self.pages.choose(self.state.loaded, not some)
 
     def _choose_run(self, run: str) -> None:
         self.keep("run", run)
@@ -236,12 +238,9 @@ class RunsScreen(Screen):
             self._toggle_list()
         self._focus_matrix()
 
-    def _read_again(self) -> None:
-        if self.list.current:
-            self._pause.start()
-
     def _read_run(self) -> None:
-        run = self.list.current
+        if not (run := self.list.current):
+            return
         if self._task is not None:
             self._task.cancel()
         self._task = self.link.ask(
@@ -258,23 +257,24 @@ class RunsScreen(Screen):
         if first:
             self.list.choose(run.summary.id)
         self._choose_page()
-        self.pages.say("")
         self._show_head()
         self.matrix.cells.show_run(run)
         if first:
-            # In a turn of its own: a thousand rows and the drawer at once would stop the window visibly.
-            QTimer.singleShot(0, self, self._settle)
+            # A thousand rows, then the drawer, then the first look at both, each in a turn of the loop of its
+            # own: together they would be a visible stall. Until then all is covered.
+            self._settle_soon.start()
         else:
-            self._show_drawer()
+            self.pages.say("")
+            self._show_cell(self.matrix.current_cell())
 
     def _settle(self) -> None:
         if self._run is not None:
             self._go_to_wanted()
-            self._show_drawer()
-        self.pages.divide()
+            self._uncover_soon.start()
 
-    def _show_drawer(self) -> None:
-        self.drawer.setVisible(self._drawer_open and self.matrix.current_cell() is not None)
+    def _uncover(self) -> None:
+        if self._run is not None:
+            self.pages.uncover()
 
     def _run_failed(self, error: QuarterdeckError) -> None:
         self._task = None
@@ -300,7 +300,8 @@ class RunsScreen(Screen):
         if summary is None:
             return
         self.head.show_run(summary, batch.rollout.parallel if batch else None)
-        self.head.production.set_count(sum(map(self._is_production, summary.devices)))
+        known = map(self.state.devices.get, summary.devices)
+        self.head.show_production(sum(1 for device in known if device is not None and device.production))
         if batch is not None:
             self.counts.say_rules(rules_words(summary, batch))
         show_notice(self.notice, summary)
@@ -321,7 +322,7 @@ class RunsScreen(Screen):
 
     def _names_changed(self) -> None:
         if self.isVisible():
-            self.matrix.verticalHeader().viewport().update()
+            self.matrix.look_at_bands()
 
     def _tick(self) -> None:
         if self._summary is not None and not self._summary.state.ended and self.isVisible():

@@ -31,9 +31,9 @@ REFRESH_PAUSE_MS = 1_000
 COLUMNS = (
     Column("scope", "What may run", Kind.TEXT, 170, stretch=True, tone="text"),
     Column("device", "Device", Kind.NAME, 112),
-    Column("author", "Given by", Kind.TEXT, 84, drop=1),
-    Column("left", "Uses left", Kind.NUMBER, 72),
-    Column("used", "Last use", Kind.TIME, 94),
+    Column("author", "Given by", Kind.TEXT, 84, drop=3),
+    Column("left", "Uses left", Kind.NUMBER, 72, drop=1),
+    Column("used", "Last use", Kind.TIME, 94, drop=2),
     Column("ends", "Ends", Kind.TIME, 92),
     Column("state", "State", Kind.TEXT, 90),
 )
@@ -106,6 +106,13 @@ def grant_rows(grants: Iterable[Grant]) -> list[Row]:
             )
         )
     return rows
+
+
+def scope_shown(grant: Grant) -> list[str]:
+    """The whole scope in words, its end by the local clock."""
+    until = datetime.fromisoformat(grant.terms.expires).astimezone()
+    words = scope_words(grant.terms, f"{until:%Y-%m-%d %H:%M}")
+    return [escape_hidden(line, keep_lines=False) for line in words]
 
 
 def fits_words(grant: Grant, words: str) -> bool:
@@ -270,8 +277,7 @@ class Grants(QWidget):
 
 
 def _scope_label(grant: Grant) -> Label:
-    lines = "\n".join(escape_hidden(line, keep_lines=False) for line in grant.words)
-    return Label(lines, "mono_small", "text", wrap=True, selectable=True)
+    return Label("\n".join(scope_shown(grant)), "body", "text", wrap=True, selectable=True)
 
 
 class GrantDetails(QScrollArea):
@@ -335,9 +341,7 @@ class GrantDetails(QScrollArea):
         return [one.text() for one in labels if isinstance(one, Label)]
 
     def _show_scope(self, grant: Grant) -> None:
-        until = datetime.fromisoformat(grant.terms.expires).astimezone()
-        words = scope_words(grant.terms, f"{until:%Y-%m-%d %H:%M}")
-        lines = [escape_hidden(line, keep_lines=False) for line in words]
+        lines = scope_shown(grant)
         if lines == self.scope_words():
             return
         while (item := self.scope.takeAt(0)) is not None:

@@ -125,7 +125,7 @@ class PolicyPage(QWidget):
         self.search = SearchField("Find in the policy", "find", keys="Ctrl+F")
         self.search.setFixedWidth(180)
         bar = QHBoxLayout()
-        bar.setContentsMargins(SPACE.pane, 5, SPACE.small, 5)
+        bar.setContentsMargins(SPACE.pane, 5, SPACE.pane, 5)
         bar.setSpacing(SPACE.medium)
         bar.addWidget(self.stand, 1)
         bar.addWidget(self.place)
@@ -141,7 +141,7 @@ class PolicyPage(QWidget):
     def _right(self) -> QWidget:
         right = QWidget()
         bar = QHBoxLayout()
-        bar.setContentsMargins(SPACE.pane, 7, SPACE.small, 7)
+        bar.setContentsMargins(SPACE.pane, 7, SPACE.pane, 7)
         bar.addWidget(self.tabs)
         bar.addStretch(1)
         column = QVBoxLayout(right)
@@ -159,6 +159,7 @@ class PolicyPage(QWidget):
         self.work.checked.connect(self._show_check)
         self.work.stands_changed.connect(self._show_stand)
         self.work.failed.connect(self._say_failed)
+        self.work.came_back.connect(self.banner.hide)
         self.work.saved.connect(self._saved)
         self.tabs.chosen.connect(self.show_tab)
         for tab in (self.check, self.examples, self.why):
@@ -297,6 +298,8 @@ class PolicyPage(QWidget):
             stand, tone, off = "Saving…", "text2", "It is being saved."
         elif not work.dirty:
             stand, tone, off = "Saved; this is in force", "text3", "There is nothing to save."
+            if not work.base.text.strip():
+                stand = "Empty: the built-in default is in force"
             if work.base.problem:
                 stand, tone = "As on the disk, which is broken", "warn"
         else:

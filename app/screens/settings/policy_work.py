@@ -30,6 +30,7 @@ class PolicyWork(QObject):
         checked(PolicyCheck): what was found in the text as it stands.
         stands_changed: `dirty`, `saving` or `conflict` is different.
         failed(what, what to do): something could not be read, kept or saved.
+        came_back: the file was read, after a time in which it could not be.
         saved: the text is the policy now.
     """
 
@@ -37,6 +38,7 @@ class PolicyWork(QObject):
     checked = Signal(object)
     stands_changed = Signal()
     failed = Signal(str, str)
+    came_back = Signal()
     saved = Signal()
 
     def __init__(self, parent: QObject, link: ConsoleLink, folder: Path, text: Callable[[], str]) -> None:
@@ -46,6 +48,7 @@ class PolicyWork(QObject):
         self.base: PolicyText | None = None
         self.conflict: PolicyText | None = None
         self.saving = False
+        self._lost = False
         self._base_shown = ""
         self._checked_text: str | None = None
         self._found: PolicyCheck | None = None
@@ -79,6 +82,9 @@ class PolicyWork(QObject):
         self._link.ask(lambda console: console.policy_text(), self._came, self._not_read, "read the policy")
 
     def _came(self, disk: PolicyText) -> None:
+        if self._lost:
+            self._lost = False
+            self.came_back.emit()
         if self.base is None:
             self._begin(disk)
         elif disk.digest == self.base.digest:
@@ -113,6 +119,7 @@ class PolicyWork(QObject):
         self.check_now()
 
     def _not_read(self, error: QuarterdeckError) -> None:
+        self._lost = True
         self.failed.emit(f"The policy cannot be read. {error.message}", error.info.next)
 
     # Editing

@@ -41,6 +41,7 @@ class SettingsScreen(Screen):
         surface(self, "base")
         self._key = ""
         self._entering = False
+        self._wanted: OpenSection | None = None
         self.list = DataTable(
             (Column("section", "Section", Kind.TEXT, 100, stretch=True, tone="text"),), "Sections"
         )
@@ -83,6 +84,7 @@ class SettingsScreen(Screen):
         whole.addWidget(rule())
         whole.addLayout(body, 1)
         super().bind(state, link, nav)
+        state.reset.connect(self._begin_late)
         self.remember("grants-split", self.grants.split)
         self.appearance.changed.connect(nav.apply_density)
         self.policy.profile_chosen.connect(nav.choose_profile)
@@ -155,7 +157,10 @@ class SettingsScreen(Screen):
             self._begin(OpenSection(key))
 
     def _begin(self, wanted: OpenSection) -> None:
-        """Read what the section in front shows."""
+        """Read what the section in front shows; when the window has just opened, once the service answers."""
+        if not self.state.loaded:
+            self._wanted = wanted
+            return
         match self._key:
             case "devices":
                 self.devices.read()
@@ -163,6 +168,11 @@ class SettingsScreen(Screen):
                 self.policy.begin(wanted.line)
             case "grants":
                 self.grants.begin(wanted.grant)
+
+    def _begin_late(self) -> None:
+        wanted, self._wanted = self._wanted, None
+        if wanted is not None and self.isVisible():
+            self._begin(wanted)
 
     def _show_grant(self, grant: str) -> None:
         self.nav.open("settings", OpenSection("grants", grant=grant))

@@ -61,6 +61,15 @@ def against_words(trial: Trial) -> str:
     return f"{count_words(count)} of the allowed {'was' if count == 1 else 'were'} denied by a human then."
 
 
+def glimpses_words(trial: Trial) -> str:
+    """`1,240 live pictures not counted.`, and how many would be refused; empty when there is none."""
+    if not trial.glimpses:
+        return ""
+    words = f"{plural(trial.glimpses, 'live picture')} not counted"
+    refused = trial.glimpses_refused
+    return f"{words}; {count_words(refused)} of them would be refused." if refused else f"{words}."
+
+
 class TimeMachineTab(QWidget):
     """Runs the text over the journal and lists what would be answered otherwise.
 
@@ -83,6 +92,7 @@ class TimeMachineTab(QWidget):
         self.sentence = Label("", "step", wrap=True)
         self.against = Label("", "head", "fail", wrap=True)
         self.more = Label("", tone="text2", wrap=True)
+        self.glimpses = Label("", tone="text2", wrap=True)
         self.stale = Notice("note", "The text was edited since.", "Run it again for what stands there now.")
         self.run = Button("Run over the journal", "primary", icon="run")
         self.run.clicked.connect(self.start)
@@ -108,7 +118,7 @@ class TimeMachineTab(QWidget):
         line.addWidget(self.sentence, 1)
         line.addWidget(self.run, 0, Qt.AlignmentFlag.AlignTop)
         words.addLayout(line)
-        for widget in (self.against, self.more, self.progress, self.stale):
+        for widget in (self.against, self.more, self.glimpses, self.progress, self.stale):
             words.addWidget(widget)
         self._filters = QWidget()
         self._filters.setAccessibleName("Which changes are shown")
@@ -207,6 +217,10 @@ class TimeMachineTab(QWidget):
         against = against_words(trial) if trial is not None else ""
         self.against.setText(self._problem or against)
         self.against.setVisible(bool(self._problem or against))
+        glimpses = glimpses_words(trial) if trial is not None else ""
+        self.glimpses.setText(glimpses)
+        self.glimpses.set_tone("warn" if trial is not None and trial.glimpses_refused else "text2")
+        self.glimpses.setVisible(bool(glimpses))
         self.show_edited()
         self._show_rows()
 

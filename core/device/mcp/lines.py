@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _KEPT_END = 4096
+_MOST_SEARCHED = 100_000
 # An answer's id stands at its beginning or, as some servers write it, at its end.
 _ID_FIRST = re.compile(rb'^\s*\{(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,)?\s*"id"\s*:\s*(\d{1,15})\s*,')
 _ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
@@ -58,11 +59,20 @@ class LineCutter:
     def _take(self) -> bytes | TooLong:
         line: bytes | TooLong = b"".join(self._parts)
         if self._size > self._most:
-            found = _ID_FIRST.search(self._head) or _ID_LAST.search(self._tail)
-            line = TooLong(self._size, int(found[1]) if found else None)
+            line = TooLong(self._size, _request_in(self._head, self._tail))
         self._parts.clear()
         self._size, self._head, self._tail = 0, b"", b""
         return line
+
+
+def request_of(line: bytes) -> int | None:
+    """The id of the request that a line answers, where that can be seen in one that is no message."""
+    return _request_in(line[:_KEPT_END], line[-_KEPT_END:])
+
+
+def _request_in(head: bytes, tail: bytes) -> int | None:
+    found = _ID_FIRST.search(head) or _ID_LAST.search(tail)
+    return int(found[1]) if found else None
 
 
 class ServerLog:
@@ -87,24 +97,33 @@ class ServerLog:
         self._since = clock()
         self._written = 0
         self._dropped = 0
-        self.last = ""
+        self._last = ""
+
+    @property
+    def last(self) -> str:
+        """The last line of standard error, as it would be logged."""
+        return self._shown(self._last)
 
     def say(self, where: str, text: str) -> None:
         """Log one line that came from `where`, or count it when there were too many."""
-        # The whole line is searched for secrets before it is cut: half of one would not be recognised.
-        shown = "".join(sign if sign.isprintable() else " " for sign in self._hide(text[:100_000])).strip()
-        if not shown:
+        if not text.strip():
             return
-        shown = shown if len(shown) <= self._characters else f"{shown[: self._characters]}…"
         if where == "stderr":
-            self.last = shown
+            self._last = text
         now = self._clock()
         if now - self._since >= self._each_s:
             if self._dropped:
                 self._write(where, f"({self._dropped} more lines were not logged)")
             self._since, self._written, self._dropped = now, 0, 0
-        if self._written < self._most:
+        if self._written >= self._most:
+            # A server may say more than there is time to look at.
+            self._dropped += 1
+        elif shown := self._shown(text):
             self._written += 1
             self._write(where, shown)
-        else:
-            self._dropped += 1
+
+    def _shown(self, text: str) -> str:
+        # The whole line is searched for secrets before it is cut: half of one would not be recognised.
+        whole = self._hide(text[:_MOST_SEARCHED])
+        shown = "".join(sign if sign.isprintable() else " " for sign in whole).strip()
+        return shown if len(shown) <= self._characters else f"{shown[: self._characters]}…"

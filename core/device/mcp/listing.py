@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from jsonschema.exceptions import SchemaError
-from jsonschema.validators import Draft202012Validator, validator_for
 from pydantic_core import to_json
 
 from core.aip.messages import ToolInfo, ToolType
+from core.device.mcp.numbers import odd_number
 from core.errors import DeviceError, ErrorCode
+from core.schema_forms.budget import subschemas
 from core.schema_forms.validate import Validator
 
 MOST_TOOLS = 2000
@@ -20,8 +20,12 @@ MOST_PAGES = 400
 MOST_DESCRIPTION = 16_000
 MOST_DEFINITION = 256 * 1024
 MOST_DEFINITIONS = 8 * 1024 * 1024
+# Reading a schema takes about 0.4 ms for each object in it; two thousand tools of ten arguments have these.
+MOST_PARTS = 25_000
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 _MOST_REFUSED = 50
+# Of holding one answer against its schema: enough for twenty thousand rows of ten values.
+_MOST_STEPS = 300_000
 _DEEPEST = 60
 
 
@@ -56,7 +60,7 @@ class Definition:
         )
 
     def check_result(self, answer: dict[str, Any]) -> None:
-        """Hold an answer against the output schema.
+        """Hold an answer against the output schema; slow for a large one, so not for the loop.
 
         Raises:
             DeviceError: it is not what the tool promised (code `bad_result`).
@@ -65,7 +69,7 @@ class Definition:
             return
         if "structuredContent" not in answer:
             raise DeviceError(f"{self.name} promises structured content and sent none", ErrorCode.BAD_RESULT)
-        faults = self.output.errors(answer["structuredContent"])
+        faults = self.output.errors(answer["structuredContent"], _MOST_STEPS)
         if faults:
             place = "".join(f"[{part!r}]" for part in faults[0].path)
             raise DeviceError(
@@ -112,7 +116,7 @@ def read_listing(tools: list[Any], overflow: bool) -> Listing:
     """The tools among what a server listed. Slow for many of them: not for the loop."""
     good: dict[str, Definition] = {}
     refused: list[tuple[str, str]] = []
-    size = 0
+    size = parts = 0
     for said in tools:
         name = said.get("name") if isinstance(said, dict) else None
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -121,6 +125,9 @@ def read_listing(tools: list[Any], overflow: bool) -> Listing:
         try:
             if name in good:
                 raise ValueError("The server lists two tools of this name")
+            parts += sum(1 for _ in subschemas([said.get("inputSchema"), said.get("outputSchema")]))
+            if parts > MOST_PARTS:
+                raise ValueError("The server's definitions are too large together")
             definition = _definition(name, said)
             size += len(definition.digest)
             if size > MOST_DEFINITIONS:
@@ -140,6 +147,8 @@ def _definition(name: str, said: dict[str, Any]) -> Definition:
         raise ValueError(
             f"Its definition has {len(digest)} bytes; this device takes at most {MOST_DEFINITION}"
         )
+    if odd := odd_number(said, digest):
+        raise ValueError(f"Its definition has {odd}, which JSON cannot say")
     annotations = said.get("annotations")
     annotations = annotations if isinstance(annotations, dict) else None
     description = said.get("description")
@@ -174,11 +183,8 @@ def _schema(schema: Any, which: str) -> dict[str, Any]:
     if not isinstance(schema, dict):
         raise ValueError(f"Its {which} schema is not an object")
     _refuse_remote(schema, which, 0)
-    try:
-        validator_for(schema, default=Draft202012Validator).check_schema(schema)
-    except (SchemaError, RecursionError) as error:
-        words = error.message if isinstance(error, SchemaError) else "it is nested too deeply"
-        raise ValueError(f"Its {which} schema is not a JSON Schema: {words[:200]}") from error
+    if broken := Validator(schema).broken:
+        raise ValueError(f"Its {which} schema cannot be used: {broken[:200]}")
     return schema
 
 

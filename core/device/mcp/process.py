@@ -24,8 +24,9 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
+from core.aip.limits import Allowance
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.lines import LineCutter, ServerLog, TooLong
+from core.device.mcp.lines import LineCutter, ServerLog, TooLong, request_of
 from core.tasks import TaskGroupOwner
 
 ANSWER_TOO_LARGE = -32099
@@ -37,6 +38,10 @@ _CLOSE_POLITE_S = 1.0
 _TERM_POLITE_S = 0.5
 _POLL_S = 0.02
 _WATCH_S = 0.5
+# What a server may say unasked at once and in a second, by lines: beyond that it is read more slowly.
+_WORDS_AT_ONCE, _WORDS_PER_S = 1000.0, 20_000.0
+_NEWS_AT_ONCE, _NEWS_PER_S = 500.0, 500.0
+_BREATH_S = 0.02
 _GUARD = str(Path(__file__).with_name("guard_process.py"))
 _GROUP_FLAG: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)  # only Windows has it
 
@@ -171,6 +176,8 @@ class _Pipes:
         self._said = said
         self._to_session = to_session
         self._on_lost = on_lost
+        self._words = Allowance(_WORDS_AT_ONCE, _WORDS_PER_S)
+        self._news = Allowance(_NEWS_AT_ONCE, _NEWS_PER_S)
 
     async def read(self) -> None:
         """Pass on what the server writes; its end of output is the session's end."""
@@ -182,11 +189,23 @@ class _Pipes:
                     message = await self._message(line)
                     if message is not None:
                         await self._to_session.send(message)
+                    await self._pace(message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
             # The session went first. What is still written must be read, or the server cannot end.
             await self._drain()
         finally:
             self._lose()
+
+    async def _pace(self, message: SessionMessage | None) -> None:
+        """Have a server that talks without end wait, not the loop: its pipe is left full for a moment."""
+        if message is None:
+            free = self._words.spend(0)
+        elif isinstance(message.message, types.JSONRPCNotification | types.JSONRPCRequest):
+            free = self._news.spend(0)
+        else:
+            free = True
+        if not free:
+            await asyncio.sleep(_BREATH_S)
 
     def _lose(self) -> None:
         self._to_session.close()
@@ -202,19 +221,19 @@ class _Pipes:
         if isinstance(line, TooLong):
             words = f"an answer of {line.size} bytes; this device takes at most {self._most_line}"
             self._said.say("stdout", words)
-            if line.request_id is None:
-                return None
-            error = types.ErrorData(code=ANSWER_TOO_LARGE, message=f"The server sent {words}")
-            return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=line.request_id, error=error))
+            return _failed_answer(line.request_id, ANSWER_TOO_LARGE, f"The server sent {words}")
         if not line.strip():
             return None
         try:
+            if not line.lstrip().startswith(b"{"):
+                raise ValueError("no object")
             if len(line) > _LARGE:
                 return SessionMessage(await asyncio.to_thread(_parse, line))
             return SessionMessage(_parse(line))
         except ValueError:
             self._said.say("stdout", f"not a message: {line[:2000].decode('utf-8', 'replace')}")
-            return None
+            # Whoever waits for it is told now: no other answer will come.
+            return _failed_answer(request_of(line), types.PARSE_ERROR, "The server's answer is not JSON")
 
     async def listen(self) -> None:
         """Log what the server says on its standard error."""
@@ -224,6 +243,8 @@ class _Pipes:
             for line in lines.feed(chunk):
                 if isinstance(line, bytes):
                     self._said.say("stderr", line.decode("utf-8", "replace"))
+                if not self._words.spend(0):
+                    await asyncio.sleep(_BREATH_S)
 
     async def write(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
         """Send what the session says."""
@@ -246,6 +267,14 @@ class _Pipes:
         # Its last words may still be in the pipe.
         await asyncio.sleep(_WATCH_S)
         self._lose()
+
+
+def _failed_answer(request_id: int | None, code: int, words: str) -> SessionMessage | None:
+    """The answer in the place of one that cannot be used; None where nobody knows which."""
+    if request_id is None:
+        return None
+    error = types.ErrorData(code=code, message=words)
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
 
 
 def _parse(line: bytes) -> types.JSONRPCMessage:

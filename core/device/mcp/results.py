@@ -4,7 +4,8 @@
 
 `content` is always there, and empty when the server sent nothing. `structured` is there exactly when the
 server sent `structuredContent`: a null in it is not the same as its absence. `truncated` is there only when
-something was left out. Every value stays what it was; each block has the `type` that the server gave it:
+something was left out. Every value stays what it was, and an answer with NaN or an infinity, which would
+arrive as null, is none; each block has the `type` that the server gave it:
 
 | type | keys |
 |---|---|
@@ -29,6 +30,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from core.device.mcp.numbers import odd_number
 from core.errors import DeviceError, ErrorCode
 
 MOST_BLOCKS = 10_000
@@ -43,7 +45,8 @@ def result_of(answer: dict[str, Any], most: int) -> dict[str, Any]:
     """The result that stands for a `tools/call` answer; its JSON is at most about `most` bytes.
 
     Raises:
-        DeviceError: it is no such answer (code `bad_result`), or its structured part alone is too large.
+        DeviceError: it is no such answer or has a number that JSON cannot say (code `bad_result`), or its
+            structured part alone is too large.
     """
     content = answer.get("content", [])
     if not isinstance(content, list) or not all(_is_block(block) for block in content):
@@ -52,20 +55,21 @@ def result_of(answer: dict[str, Any], most: int) -> dict[str, Any]:
     room = max(most - _ROOM_LEFT, most // 2)
     if "structuredContent" in answer:
         result["structured"] = answer["structuredContent"]
-        size = _size(answer["structuredContent"])
+        size = _size(answer["structuredContent"], "structured")
         if size > room:
             raise DeviceError(
                 f"The server's answer has {size} bytes of structured content; {room} are allowed",
                 ErrorCode.TOO_LARGE,
             )
         room -= size
-    for block in content[:MOST_BLOCKS]:
+    for index, block in enumerate(content[:MOST_BLOCKS]):
         kept = _block(block)
-        size = _room_for(kept)
+        place = f"content[{index}]"
+        size = _room_for(kept, place)
         if size > room:
             kept = _shortened(kept, room, size)
             result["truncated"] = True
-            size = min(room, _room_for(kept))
+            size = min(room, _room_for(kept, place))
         room -= size
         result["content"].append(kept)
     if len(content) > MOST_BLOCKS:
@@ -128,19 +132,22 @@ def _decoded(data: Any, kind: str) -> bytes:
     raise DeviceError(f"The server's answer has {kind} data that is not base64", ErrorCode.BAD_RESULT)
 
 
-def _size(value: Any) -> int:
+def _size(value: Any, place: str) -> int:
     try:
-        return len(to_json(value))
+        encoded = to_json(value)
     except (ValueError, RecursionError) as error:
         raise DeviceError(f"The server's answer is not JSON: {error}", ErrorCode.BAD_RESULT) from error
+    if odd := odd_number(value, encoded, place):
+        raise DeviceError(f"The server's answer has {odd}, which JSON cannot say", ErrorCode.BAD_RESULT)
+    return len(encoded)
 
 
-def _room_for(block: dict[str, Any]) -> int:
+def _room_for(block: dict[str, Any], place: str) -> int:
     """The size of a block where its bytes travel as base64."""
     data = block.get("data_bytes")
     if not isinstance(data, bytes):
-        return _size(block)
-    return (len(data) + 2) // 3 * 4 + _size({**block, "data_bytes": ""})
+        return _size(block, place)
+    return (len(data) + 2) // 3 * 4 + _size({**block, "data_bytes": ""}, place)
 
 
 def _shortened(block: dict[str, Any], room: int, size: int) -> dict[str, Any]:

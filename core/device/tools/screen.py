@@ -47,6 +47,52 @@ _RECTANGLE = {
     "height": whole_number("Pixels.", minimum=1),
 }
 _PLACE = whole_number("On the whole desktop.")
+_PART = object_schema(_RECTANGLE)
+_WISHES = object_schema(
+    {
+        "region": {
+            "oneOf": [{"const": "fullscreen"}, _PART, {"type": "string", "pattern": "^window:.+$"}],
+            "default": "fullscreen",
+            "description": "One of: fullscreen, {x, y, width, height}, window:<id>",
+        },
+        "monitor": whole_number("1 is the first; 0 all together.", minimum=0, default=1),
+        "format": {"enum": list(_MEDIA), "default": "png", "description": "Encoding."},
+        "max_width": whole_number("Wider pictures are made smaller.", minimum=16, maximum=16_384),
+    },
+    required=(),
+)
+_ANSWER = object_schema(
+    {
+        "image": object_schema(
+            {
+                "media_type": {"enum": list(_MEDIA.values())},
+                "data_base64": text("The picture.", contentEncoding="base64"),
+            }
+        ),
+        "width": whole_number("Pixels of the picture."),
+        "height": whole_number("Pixels of the picture."),
+        "scale": number("Picture pixels for each screen pixel."),
+        "monitor": whole_number("The monitor."),
+        "taken_at": text("ISO 8601."),
+        "screen_box": object_schema({**_RECTANGLE, "x": _PLACE, "y": _PLACE}),
+        "masked": {
+            "type": "array",
+            "items": _PART,
+            "description": "What was blacked out, in the picture's pixels.",
+        },
+        "not_searched": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Programs that could not be searched for what must not be seen.",
+        },
+        "windows": {
+            "type": "array",
+            "items": WINDOW_ROW,
+            "description": "What is in the picture, the topmost first.",
+        },
+        "observation": text("Good for one click within 30 seconds."),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,61 +158,13 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
 
 
 def _tool(run: Any) -> Tool:
-    rectangle = object_schema(_RECTANGLE)
     return Tool(
         name="screenshot",
         title="Take a picture of the screen",
         tool_type="data_collection",
         description="A picture of a monitor or a part of it, with a ref that a click on it must name.",
-        input_schema=object_schema(
-            {
-                "region": {
-                    "oneOf": [
-                        {"const": "fullscreen"},
-                        rectangle,
-                        {"type": "string", "pattern": "^window:.+$"},
-                    ],
-                    "default": "fullscreen",
-                    "description": "One of: fullscreen, {x, y, width, height}, window:<id>",
-                },
-                "monitor": whole_number("1 is the first; 0 all together.", minimum=0, default=1),
-                "format": {"enum": list(_MEDIA), "default": "png", "description": "Encoding."},
-                "max_width": whole_number("Wider pictures are made smaller.", minimum=16, maximum=16_384),
-            },
-            required=(),
-        ),
-        output_schema=object_schema(
-            {
-                "image": object_schema(
-                    {
-                        "media_type": {"enum": list(_MEDIA.values())},
-                        "data_base64": text("The picture.", contentEncoding="base64"),
-                    }
-                ),
-                "width": whole_number("Pixels of the picture."),
-                "height": whole_number("Pixels of the picture."),
-                "scale": number("Picture pixels for each screen pixel."),
-                "monitor": whole_number("The monitor."),
-                "taken_at": text("ISO 8601."),
-                "screen_box": object_schema({**_RECTANGLE, "x": _PLACE, "y": _PLACE}),
-                "masked": {
-                    "type": "array",
-                    "items": rectangle,
-                    "description": "What was blacked out, in the picture's pixels.",
-                },
-                "not_searched": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "description": "Programs that could not be searched for what must not be seen.",
-                },
-                "windows": {
-                    "type": "array",
-                    "items": WINDOW_ROW,
-                    "description": "What is in the picture, the topmost first.",
-                },
-                "observation": text("Good for one click within 30 seconds."),
-            }
-        ),
+        input_schema=_WISHES,
+        output_schema=_ANSWER,
         contract=OBSERVES,
         run=run,
     )

@@ -1,0 +1,127 @@
+"""The fleet's table: what changes of a device is found and painted cell by cell.
+
+While a run goes over a thousand devices, hundreds of them change a few times a second, each in two or three
+cells. Only those cells are told to the view, so that only their rectangles are painted, and rows are put in
+order anew only when something that they are sorted by is different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QKeyEvent
+
+from app.components.rows import Row, RowsModel
+from app.components.tables import DataTable
+from app.screens.fleet.rows import DEVICE_COLUMNS
+
+Span = tuple[int, int]
+_EVERY_COLUMN: tuple[Span, ...] = ((0, len(DEVICE_COLUMNS) - 1),)
+
+
+class DeviceRows(RowsModel):
+    """Rows of devices, of which single ones may be changed without a look at the rest."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(DEVICE_COLUMNS, parent)
+        # In the order they were given in: among equals the rows stand so.
+        self._given: list[str] | None = None
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        """Sort by a column and keep it sorted on updates."""
+        # Equals stand as they stood before the sort now; the next rows put them as they are given.
+        self._given = None
+        super().sort(column, order)
+
+    def set_rows(self, rows: Iterable[Row]) -> None:
+        """Show these rows; when all of them stay in their places, only those that changed cost something."""
+        wanted = list(rows)
+        given = [row.key for row in wanted]
+        if given != self._given or self.change_rows(wanted) < len(wanted):
+            super().set_rows(wanted)
+            self._given = given
+
+    def change_rows(self, rows: Iterable[Row]) -> int:
+        """Show these rows in the place of those with their keys, where none of the order changes by it.
+
+        Returns how many are shown so; the others wait for `set_rows`.
+        """
+        stay = 0
+        changed: list[tuple[int, Row]] = []
+        for row in rows:
+            place = self.place_of(row.key)
+            if place < 0:
+                continue
+            old = self._rows[place]
+            if old is not row:
+                if self._sorts_as(old) != self._sorts_as(row):
+                    continue
+                changed.append((place, row))
+            stay += 1
+        self._put(changed)
+        return stay
+
+    def _sorts_as(self, row: Row) -> Any:
+        """What decides on the row's place; the text of a cell that has no value of its own for it."""
+        if self._sorted_by is None:
+            return None
+        column = self._sorted_by[0]
+        value = row.order[column] if column < len(row.order) else None
+        return row.cells[column] if value is None else value
+
+    def _update_changed(self, wanted: list[Row]) -> None:
+        self._put([(place, row) for place, row in enumerate(wanted) if self._rows[place] is not row])
+
+    def _put(self, rows: list[tuple[int, Row]]) -> None:
+        """Take these rows and tell the view about the cells that look different, as few times as may be."""
+        spans: list[tuple[int, tuple[Span, ...]]] = []
+        for place, row in sorted(rows, key=lambda one: one[0]):
+            if changed := _changed_columns(self._rows[place], row):
+                spans.append((place, changed))
+            self._rows[place] = row
+        # Rows below each other that changed in the same columns are one rectangle.
+        for (_, changed), block in groupby(enumerate(spans), lambda one: (one[1][0] - one[0], one[1][1])):
+            places = [place for _, (place, _) in block]
+            for left, right in changed:
+                self.dataChanged.emit(self.index(places[0], left), self.index(places[-1], right))
+
+
+def _changed_columns(old: Row, new: Row) -> tuple[Span, ...]:
+    """The columns, from first to last of each group side by side, whose cells do not look as before."""
+    if (old.production, old.muted, old.tint) != (new.production, new.muted, new.tint):
+        return _EVERY_COLUMN
+    spans: list[Span] = []
+    for column, (before, now) in enumerate(zip(old.cells, new.cells, strict=True)):
+        if before == now:
+            continue
+        if spans and spans[-1][1] == column - 1:
+            spans[-1] = (spans[-1][0], column)
+        else:
+            spans.append((column, column))
+    return tuple(spans)
+
+
+class DeviceTable(DataTable):
+    """The table, with marks.
+
+    Signals:
+        mark_asked(key): Space: mark this device, or take its mark away.
+    """
+
+    mark_asked = Signal(str)
+
+    def __init__(self) -> None:
+        self.device_rows = DeviceRows()
+        super().__init__(DEVICE_COLUMNS, "Devices", self.device_rows, multiple=True)
+        self.device_rows.setParent(self)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Space marks; the rest is as in every table."""
+        if event.key() == Qt.Key.Key_Space and not event.modifiers():
+            if key := self.current_key():
+                self.mark_asked.emit(key)
+            return
+        super().keyPressEvent(event)

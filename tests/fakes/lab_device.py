@@ -1,0 +1,29 @@
+"""The remote device `lab-1` of a real service: paired, and waited for."""
+
+from __future__ import annotations
+
+import asyncio
+
+from core.aip.pairing import decode_pairing
+from core.fleet.models import Device, DeviceSettings, Health
+from core.service.console import Console, DeviceChanged
+
+FEATURES = ["progress", "metrics", "tools_changed", "terms", "cancel"]
+AWAY = (Health.OFFLINE, Health.RECONNECTING)
+
+
+async def pair(console: Console, **settings: object) -> tuple[str, str]:
+    pairing = await console.pair("lab-1", DeviceSettings.model_validate(settings))
+    return pairing.url, decode_pairing(pairing.string).token
+
+
+async def device_when(console: Console, wanted: str) -> Device:
+    """The device as soon as `wanted`, an expression over it, is true."""
+    async with asyncio.timeout(20):
+        events = console.events()
+        device = next(one for one in (await console.state()).devices if one.name == "lab-1")
+        while not eval(wanted, {"Health": Health}, {"device": device}):
+            event = await anext(events)
+            if isinstance(event, DeviceChanged) and event.device.name == "lab-1":
+                device = event.device
+        return device

@@ -1,0 +1,122 @@
+"""A console, a device client's process that wants signed approvals, and a proxy that may alter what they say.
+
+Each command appends a line to a file: that is what counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from core.dispatch.models import Basis, CommandResult, Verdict
+from core.errors import ErrorCode
+from core.fleet.models import Device as KnownDevice
+from core.fleet.models import DeviceSettings, Health
+from core.home import Home
+from core.policy.operator_keys import OperatorKey
+from core.service.console import Console
+from core.service.service import Service
+from tests.fakes.altering_proxy import AlteringProxy, Frame, altering_proxy
+from tests.fakes.desk import PATIENCE, approve, next_approval
+from tests.fakes.device_process import Device, device
+from tests.fakes.remote_device import stands
+
+NAME = "d1"
+TOOL = "shell_execute"
+ALLOWS_ALL = '[[rule]]\nid = "all"\ndecision = "allow"\nrisk = ["low", "medium", "high", "critical"]\n'
+
+
+@dataclass
+class Desk:
+    """A service that listens, the operator's door to it, and whoever is in the middle."""
+
+    service: Service
+    console: Console
+    key: OperatorKey
+    proxy: AlteringProxy
+    token: str
+    folder: Path
+
+    @property
+    def count(self) -> Path:
+        return self.folder / "root" / "count"
+
+    @property
+    def ran(self) -> list[str]:
+        """Which commands ran on the device, in order."""
+        return self.count.read_text().split() if self.count.exists() else []
+
+    async def online(self) -> KnownDevice:
+        return await stands(self.console, NAME, Health.ONLINE)
+
+    async def begin(self, word: str = "x", timeout: float = PATIENCE) -> str:
+        """Let a command start that leaves `word` in the file, and approve it."""
+        run = await self.console.call(NAME, TOOL, {"command": f"echo {word} >> '{self.count}'"}, timeout)
+        await approve(self.console, await next_approval(self.console), self.key)
+        return run.summary.id
+
+    async def result(self, run: str) -> CommandResult:
+        [cell] = (await self.console.wait_run(run, PATIENCE)).cells
+        assert cell.result is not None
+        return cell.result
+
+    async def call(self, word: str = "x", timeout: float = PATIENCE) -> CommandResult:
+        return await self.result(await self.begin(word, timeout))
+
+    async def still_works(self) -> None:
+        """After an attack an honest approval is served as ever."""
+        self.proxy.attack = lambda frame: [frame]
+        before = self.ran
+        assert (await self.call("honest")).error is None
+        assert self.ran == [*before, "honest"]
+
+
+def demanding(folder: Path, *keys: OperatorKey, approvers: int = 1) -> None:
+    """A device.toml that pins these operators."""
+    (folder / "root").mkdir(parents=True, exist_ok=True)
+    pinned = "".join(
+        f'[[pinned_operators]]\nname = "{key.name}"\npublic_key = "{key.public_key}"\n' for key in keys
+    )
+    (folder / "device.toml").write_text(
+        f'roots = ["{folder}/root"]\nrequire_signed_approval = true\napprovers = {approvers}\n{pinned}'
+    )
+
+
+@asynccontextmanager
+async def open_desk(home: Home, key: OperatorKey, folder: Path) -> AsyncIterator[Desk]:
+    (home.path / "settings.toml").write_text('this_computer = "in-process"\nlisten = "127.0.0.1:0"\n')
+    service = await Service.open(home)
+    try:
+        console = service.console("operator:anna")
+        await console.register_operator(key.operator)
+        pairing = await console.pair(NAME, DeviceSettings())
+        address = urlsplit(pairing.stock_url)
+        assert address.port
+        async with altering_proxy(address.port) as proxy:
+            yield Desk(service, console, key, proxy, parse_qs(address.query)["token"][0], folder)
+    finally:
+        await service.close()
+
+
+@asynccontextmanager
+async def connected(desk: Desk) -> AsyncIterator[Device]:
+    async with device(desk.proxy.url, desk.folder, token=desk.token) as process:
+        await desk.online()
+        yield process
+
+
+def action(frame: Frame) -> dict:
+    return frame["actions"][0]
+
+
+def approval(frame: Frame) -> dict:
+    return action(frame)["quarterdeck"]["approval"]
+
+
+def refused_by_device(result: CommandResult) -> None:
+    assert (result.verdict, result.basis) == (Verdict.REFUSED, Basis.DEVICE_REFUSED), result
+    assert result.error is not None
+    assert result.error.code is ErrorCode.DENIED_BY_DEVICE

@@ -1,0 +1,167 @@
+"""Batch: the question before a run, what forbids to run, refusals shown in place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.components.json_editor import JsonEditor
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenRun
+from core.errors import ErrorCode, Refused
+from tests.fakes.batch_screen import Recorder, batch_of, opened_screens, risky, sheet_of, words_in
+from tests.fakes.console import FakeConsole
+from tests.fakes.window import play, seen
+
+Key, Mod = Qt.Key, Qt.KeyboardModifier
+
+
+def test_production_is_named_before_a_run_and_enter_on_run_starts_it(theme: Theme, tmp_path: Path) -> None:
+    console = Recorder()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await batch_of(desk, risky("name:build-lnx-03,lab-lnx-01"))
+        opened = opened_screens(desk)
+        assert screen.head.run.text() == "Run on 2…"
+        assert screen.head.production.accessibleName() == "1 Production"
+        QTest.keyClick(desk.window, Key.Key_Return, Mod.ControlModifier)
+        await seen(lambda: sheet_of(desk))
+        sheet = sheet_of(desk)
+        assert sheet is not None
+        words = words_in(sheet)
+        assert "on 2 devices?" in words
+        assert "Production: build-lnx-03" in words
+        assert "2 commands will ask." in words
+        assert not console.started
+        focus = QApplication.focusWidget()
+        assert focus is sheet.answer("run")
+        QTest.keyClick(focus, Key.Key_Return)
+        await seen(lambda: opened)
+        assert console.started[0][1] == ["build-lnx-03", "lab-lnx-01"]
+        assert isinstance(opened[0][1], OpenRun)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_one_production_device_alone_is_asked_about_too(theme: Theme, tmp_path: Path) -> None:
+    console = Recorder()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await batch_of(desk, risky("name:db-primary"))
+        assert screen.head.run.text() == "Run on 1…"
+        screen.head.run.click()
+        await seen(lambda: sheet_of(desk))
+        QTest.keyClick(desk.window, Key.Key_Escape)
+        await seen(lambda: sheet_of(desk) is None and screen.head.run.isEnabled())
+        assert not console.started
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_refused_start_is_shown_in_place_with_what_to_do(theme: Theme, tmp_path: Path) -> None:
+    console = Recorder()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await batch_of(desk, risky("name:this-computer"))
+        console.fail_next["start_run"] = Refused("Everything is stopped.", ErrorCode.STOPPED)
+        screen.head.run.click()
+        await seen(screen.notice.isVisible)
+        assert "Everything is stopped." in screen.notice.accessibleName()
+        assert "Resume in the console" in screen.notice.accessibleName()
+        assert screen.head.run.isEnabled()
+        QTest.keyClick(desk.window, Key.Key_Escape)
+        assert not screen.notice.isVisible()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_devices_that_changed_after_the_question_are_not_run_on(theme: Theme, tmp_path: Path) -> None:
+    console = Recorder()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await batch_of(desk, risky("tag:lab os:linux"))
+        screen.head.run.click()
+        await seen(lambda: sheet_of(desk))
+        console.change_device("kiosk-hall-1", tags=["lab"], platform="linux")
+        sheet = sheet_of(desk)
+        assert sheet is not None
+        sheet.answer("run").click()
+        await seen(screen.notice.isVisible)
+        assert "other devices" in screen.notice.accessibleName()
+        assert not console.work.summaries()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_wrong_filter_names_the_column_and_forbids_to_run(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await batch_of(desk, risky("name:this-computer"))
+        screen.head.targets.setFocus()
+        screen.head.targets.selectAll()
+        QTest.keyClicks(screen.head.targets, "tag:lab health:sick")
+        assert screen.head.error.isVisible()
+        assert "column 16" in screen.head.error.text()
+        assert not screen.head.run.isEnabled()
+        assert "filter" in screen.head.run.toolTip()
+        QTest.keyClick(screen.head.targets, Key.Key_Z, Mod.ControlModifier)
+        assert screen.editor.content.targets == "name:this-computer"
+        assert not screen.head.error.isVisible()
+
+    play(theme, tmp_path, FakeConsole(), scenario)
+
+
+@pytest.mark.parametrize("notation", ["json", "yaml"])
+def test_text_that_cannot_be_read_keeps_the_step_and_forbids_to_run(
+    theme: Theme, tmp_path: Path, notation: str
+) -> None:
+    console = Recorder()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await batch_of(desk, risky("name:this-computer"))
+        text = screen.text
+        text.show_notation(notation)
+        before = screen.editor.content
+        good = text.editor.text()
+        text.editor.setPlainText(good + "\n}: [")
+        assert text.problem
+        assert screen.editor.content == before
+        assert text.editor.text() == good + "\n}: ["
+        screen.head.run.click()
+        assert screen.notice.isVisible()
+        assert not console.started
+        text.editor.setPlainText(good.replace("disk", "memory"))
+        assert not text.problem
+        assert screen.editor.content.steps[0].parameters == {"info_type": "memory"}
+        assert screen.step.form.value() == {"info_type": "memory"}
+        text.editor.setPlainText(good.replace("get_system_info", "screenshot").replace("with", "without"))
+        assert "allowed" in text.problem
+        assert screen.editor.content.steps[0].tool == "get_system_info"
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_json_of_one_field_that_cannot_be_read_forbids_to_run(theme: Theme, tmp_path: Path) -> None:
+    console = Recorder()
+    tools = console.tools_of["this-computer"]
+    schema = {"type": "object", "properties": {"any": {}}}
+    tools[0] = tools[0].model_copy(update={"input_schema": schema})
+
+    async def scenario(desk: Desk) -> None:
+        screen = await batch_of(desk)
+        screen.editor.add(tools[0].tool_name, parameters={"any": {"x": 1}})
+        focus = screen.step.form.findChild(JsonEditor)
+        assert isinstance(focus, JsonEditor)
+        focus.setFocus()
+        focus.selectAll()
+        QTest.keyClicks(focus, '{"x": 2')
+        assert screen.editor.content.steps[0].parameters == {"any": {"x": 1}}
+        screen.head.run.click()
+        assert screen.notice.isVisible()
+        assert not console.started
+
+    play(theme, tmp_path, console, scenario)

@@ -1,0 +1,160 @@
+"""The fleet in the smallest window: nothing is painted over its neighbour, nothing is cut without a sign."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QLabel, QPushButton, QScrollArea, QWidget
+
+from app.components.rows import Cell
+from app.components.table_paint import cell_width
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenDevice
+from app.screens.fleet.pairing import LISTENS, PairingSheet
+from app.screens.fleet.rows import DEVICE_COLUMNS, device_row
+from app.screens.fleet.screen import FleetScreen
+from tests.fakes.fleet_data import make_devices
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+SMALLEST = (1024, 640)
+NAME = "build-lnx-03"
+
+
+async def fleet_with(desk: Desk, tab: str) -> FleetScreen:
+    desk.window.open("fleet", OpenDevice(NAME, tab, "action::shell_execute"))
+    fleet = desk.window.current
+    assert isinstance(fleet, FleetScreen)
+    await seen(lambda: fleet.panel.overview.notice.isVisibleTo(fleet.panel.overview))
+    await seen(lambda: fleet.panel.tools_tab.table.current_key() == "action::shell_execute")
+    return fleet
+
+
+def squeezed(whole: QWidget) -> list[str]:
+    """The texts within `whole` that have less room than they need."""
+    return [
+        label.text()
+        for label in whole.findChildren(QLabel)
+        if label.isVisibleTo(whole)
+        and (
+            label.height() < (label.heightForWidth(label.width()) if label.wordWrap() else 0)
+            or label.width() < label.minimumSizeHint().width()
+        )
+    ]
+
+
+def beyond_the_edge(area: QScrollArea) -> list[str]:
+    """What stands further right in the area than anyone can see."""
+    edge = area.viewport().width()
+    return [
+        part.accessibleName() or str(part.property("text"))
+        for kind in (QLabel, QPushButton)
+        for part in area.widget().findChildren(kind)
+        if part.isVisibleTo(area.widget()) and part.mapTo(area.widget(), part.rect().topRight()).x() >= edge
+    ]
+
+
+def test_the_overview_of_a_device_scrolls_where_it_has_no_room(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        overview = (await fleet_with(desk, "overview")).panel.overview
+        await seen(lambda: overview.area.verticalScrollBar().maximum() > 0)
+        await seen(lambda: not squeezed(overview) and not beyond_the_edge(overview.area))
+        places = [
+            QRect(part.mapTo(overview.area.widget(), part.rect().topLeft()), part.size())
+            for part in (overview.notice, overview.facts, overview.plot, overview.table)
+        ]
+        assert all(above.bottom() < below.top() for above, below in pairwise(places))
+        assert overview.area.verticalScrollBar().value() == 0
+        shown = overview.area.viewport().rect()
+        assert shown.contains(
+            QRect(overview.notice.mapTo(overview.area.viewport(), QPoint()), overview.notice.size())
+        )
+
+    play(theme, tmp_path, story(), scenario, SMALLEST)
+
+
+def test_the_page_of_a_device_shows_names_contract_and_call_in_the_smallest_window(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = await fleet_with(desk, "tools")
+        fleet.listing.opened.emit(NAME)
+        tools = fleet.panel.tools_tab
+        await seen(lambda: fleet.panel.is_wide and tools.table.isVisible())
+        await seen(lambda: tools.table.columnWidth(0) >= tools.table.sizeHintForColumn(0))
+        await seen(lambda: not beyond_the_edge(tools.details))
+        await seen(lambda: not squeezed(fleet.panel))
+
+    play(theme, tmp_path, story(), scenario, SMALLEST)
+
+
+def test_a_quick_answer_is_not_shown_as_none_at_all() -> None:
+    trip = next(place for place, column in enumerate(DEVICE_COLUMNS) if column.key == "round_trip")
+
+    def shown(ms: float) -> str:
+        cell = device_row(make_devices()[0].model_copy(update={"round_trip_ms": ms})).cells[trip]
+        assert isinstance(cell, Cell)
+        return cell.text
+
+    assert [shown(ms) for ms in (0.5, 5.4, 12.4)] == ["0.5", "5.4", "12"]
+
+
+def test_the_tag_prod_is_never_cut_by_the_tags_before_it(theme: Theme) -> None:
+    place = next(place for place, column in enumerate(DEVICE_COLUMNS) if column.key == "tags")
+    column = DEVICE_COLUMNS[place]
+    for tags in (["db", "lab", "prod"], ["floor", "warehouse-2", "linux", "prod"], ["a" * 64, "prod"]):
+        cell = device_row(make_devices()[0].model_copy(update={"tags": tags})).cells[place]
+        assert isinstance(cell, Cell)
+        assert cell.bold == "prod"
+        assert cell_width(column, cell, theme) <= column.width - 16, "what the cell has between its margins"
+        assert cell.tip == ", ".join(tags)
+
+
+def edge_of(widget: QWidget, point: QPoint) -> QColor:
+    return QColor(widget.grab().toImage().pixel(point))
+
+
+def test_fields_of_many_lines_have_an_edge_that_can_be_seen(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = await fleet_with(desk, "tools")
+        fleet.pair()
+        sheet = next(one for one in desk.window.findChildren(PairingSheet) if one.isVisible())
+        sheet.form.direction.choose(LISTENS)
+        sheet.form.direction.chosen.emit(LISTENS)
+        field = sheet.form.string_field
+        await seen(field.isVisible)
+        assert edge_of(field, QPoint(field.width() // 2, 0)) == theme.color("control")
+        sheet.dismiss()
+        schema = fleet.panel.tools_tab.details._schema
+        assert edge_of(schema, QPoint(schema.width() // 2, 0)) == theme.color("border2")
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_the_tools_beside_the_devices_are_named_whole(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        tools = (await fleet_with(desk, "tools")).panel.tools_tab
+        await seen(lambda: tools.table.columnWidth(0) >= tools.table.sizeHintForColumn(0))
+        await seen(lambda: not beyond_the_edge(tools.details))
+
+    play(theme, tmp_path, story(), scenario, SMALLEST)
+
+
+def test_the_name_of_a_device_is_broken_into_lines_and_never_cut(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        panel = (await fleet_with(desk, "overview")).panel
+        for name in (NAME, "x86-builder-in-the-second-hall", "a" * 64):
+            panel._name.set_name(name)
+            await seen(lambda: not squeezed(panel._name.parentWidget()))
+            assert panel._name.accessibleName() == name
+            room = QRect(0, 0, panel._name.width(), 1000)
+            flags = Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap
+            words = panel._name.fontMetrics().boundingRect(room, flags, panel._name.text())
+            assert words.width() <= panel._name.width()
+            assert words.height() <= panel._name.height()
+
+    play(theme, tmp_path, story(), scenario, SMALLEST)

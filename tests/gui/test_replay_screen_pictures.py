@@ -1,0 +1,174 @@
+"""Pictures and words of a moment in Replay: as known then, plain, none that cannot be trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.replay.screen import ReplayScreen
+from core.errors import ErrorCode, QuarterdeckError
+from tests.fakes.console import FakeConsole
+from tests.fakes.replay_screen import KEYS, add_entry, entries_of, fact, press, replay, seq_of
+from tests.fakes.story import story
+from tests.fakes.window import seen
+
+
+def test_stepping_shows_the_pictures_before_and_after_and_how_much_changed(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+        pictures = screen.pictures
+        await seen(lambda: not pictures.changed.image().isNull() and not pictures.before.image().isNull())
+        assert pictures.after.blob == entries_of(console, "09")["result_recorded"].blobs[0]
+        assert pictures.before.blob == entries_of(console, "07")["result_recorded"].blobs[0]
+        await seen(lambda: "1 place" in pictures.words.text())
+        assert pictures.words.text().endswith("% of the picture")
+
+    replay(theme, tmp_path, scenario, ("09", "result_recorded"))
+
+
+def test_nothing_is_shown_that_was_not_known_at_the_moment(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+        stages = entries_of(console, "08")
+        assert screen.pictures.after.blob == entries_of(console, "07")["result_recorded"].blobs[0]
+        await seen(lambda: fact(screen, "Approval").startswith("waits"))
+        assert fact(screen, "Sent") == "not yet"
+        assert fact(screen, "Answer") == "none yet"
+        screen.details.show_tab("result")
+        await seen(lambda: "Not answered yet" in screen.details.result_tab.words.text())
+        screen.details.show_tab("decision")
+        screen.go_to_entry(stages["command_prepared"].seq)
+        await seen(lambda: screen.details.decision_tab.answer.text() == "not decided yet")
+        screen.go_to_entry(stages["approval_given"].seq)
+        assert fact(screen, "Approved") == "once, by harbour after 1:22"
+        screen.go_to_entry(stages["result_recorded"].seq)
+        assert fact(screen, "Answer") == "after 212 ms"
+
+    replay(theme, tmp_path, scenario, ("08", "approval_requested"))
+
+
+def test_the_first_picture_stands_alone(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+        await seen(lambda: not screen.pictures.changed.image().isNull())
+        assert screen.pictures.changed_box.title.text() == "Picture"
+        assert screen.pictures.before.problem == "No earlier picture"
+
+    replay(theme, tmp_path, scenario, ("01", "result_recorded"))
+
+
+def test_pictures_are_read_on_when_the_screen_comes_back(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    gate = console.hold_back("blob")
+
+    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+        desk.window.open("fleet")
+        gate.set()
+        desk.window.open("replay")
+        await seen(lambda: not screen.pictures.changed.image().isNull())
+        await seen(lambda: not screen.pictures.before.image().isNull())
+
+    replay(theme, tmp_path, scenario, ("09", "result_recorded"), console)
+
+
+def test_digits_choose_how_pictures_are_shown_and_the_choice_is_kept(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+        press(screen, KEYS.Key_1)
+        assert screen.pictures.before.isVisible()
+        assert not screen.pictures.changed.isVisible()
+        press(screen, KEYS.Key_3)
+        assert screen.pictures.changed.isVisible()
+        assert not screen.pictures.before.isVisible()
+        assert screen.remembered("mode") == "full"
+        press(screen, KEYS.Key_2)
+        assert screen.pictures.before.isVisible()
+        assert screen.pictures.changed.isVisible()
+
+    replay(theme, tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (QuarterdeckError("x", ErrorCode.JOURNAL_CORRUPT), "This picture does not match its hash."),
+        (QuarterdeckError("x", ErrorCode.NOT_FOUND), "This picture is missing from the store."),
+    ],
+)
+def test_a_picture_that_cannot_be_trusted_is_replaced_by_the_reason(
+    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: QuarterdeckError, words: str
+) -> None:
+    console = story()
+    bad = entries_of(console, "07")["result_recorded"].blobs[0]
+    whole = console.blob
+
+    async def blob(sha256: str) -> bytes:
+        if sha256 == bad:
+            raise error
+        return await whole(sha256)
+
+    monkeypatch.setattr(console, "blob", blob)
+
+    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+        await seen(lambda: screen.pictures.changed.problem == words)
+        assert screen.pictures.after.problem == words
+        await seen(lambda: words in screen.pictures.words.text())
+        # The picture of the step before is still there.
+        await seen(lambda: not screen.pictures.before.image().isNull())
+
+    replay(theme, tmp_path, scenario, ("07", "result_recorded"), console)
+
+
+@pytest.mark.parametrize("data", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n" + b"\x00" * 64, b"<svg/>"])
+def test_bytes_that_are_no_picture_are_said_to_be_none(theme: Theme, tmp_path: Path, data: bytes) -> None:
+    console = story()
+    console.journal.blobs[entries_of(console, "07")["result_recorded"].blobs[0]] = data
+
+    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+        await seen(lambda: "picture" in screen.pictures.changed.problem and not_reading(screen))
+        assert screen.pictures.changed.image().isNull()
+
+    replay(theme, tmp_path, scenario, ("07", "result_recorded"), console)
+
+
+def not_reading(screen: ReplayScreen) -> bool:
+    return not screen.pictures.changed.problem.startswith("Reading")
+
+
+def test_the_proof_is_checked_in_the_window_and_a_wrong_one_is_said_to_be_wrong(
+    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = story()
+
+    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+        screen.details.show_tab("proof")
+        proof_tab = screen.details.proof_tab
+        await seen(lambda: proof_tab.holds.isVisible())
+        assert proof_tab.facts.value("Entry").text() == f"{seq_of(screen):,}"
+        whole = console.proof
+
+        async def forged(seq: int) -> object:
+            proof = await whole(seq)
+            return proof.model_copy(update={"entry": proof.entry.replace("confirmed", "unverified")})
+
+        monkeypatch.setattr(console, "proof", forged)
+        screen.go_to_entry(entries_of(console, "07")["result_recorded"].seq)
+        await seen(lambda: "does not match its proof" in proof_tab.notice.accessibleName())
+        assert not proof_tab.holds.isVisible()
+
+    replay(theme, tmp_path, scenario, ("09", "result_recorded"), console)
+
+
+def test_text_from_devices_is_shown_plain_and_with_its_hidden_characters(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+    add_entry(console, tool="<b>rm</b>\u202ecod")
+
+    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+        press(screen, KEYS.Key_End)
+        assert screen.details.tool.text() == "<b>rm</b>[U+202E]cod"
+        assert "\u202e" not in screen.details.title.text()
+
+    replay(theme, tmp_path, scenario, console=console)

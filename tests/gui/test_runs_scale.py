@@ -1,0 +1,228 @@
+"""A run over a thousand devices: no turn of the window's loop does much, and nothing of it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QEvent, QObject
+from PySide6.QtGui import QPaintEvent
+
+from app.components.label import Label
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.base import OpenRun
+from app.screens.runs.matrix_model import LOOK_ROLE
+from app.screens.runs.screen import RunsScreen
+from app.state import CELLS_A_TURN
+from core.batch.models import Cell, Run
+from core.service.console import CellChanged, RunChanged
+from tests.fakes.big_run import STEP, big_run, ended, ended_run
+from tests.fakes.console import FakeConsole
+from tests.fakes.fleet_data import many_devices
+from tests.fakes.pace import within
+from tests.fakes.runs_screen import CLEAN, drawer_of, runs_of
+from tests.fakes.story import story
+from tests.fakes.turns import Turns
+from tests.fakes.window import play, seen
+
+COUNT = 1000
+# Of 50 ms that no turn may reach, what the machine of these bounds needs at most.
+MOST_TURN_S = 0.03
+
+
+def crowded(*numbers: int) -> tuple[FakeConsole, list[Run]]:
+    """A console with a thousand devices, and runs over all of them."""
+    console = FakeConsole(many_devices(COUNT), story().operators)
+    runs = [big_run(number, list(console.devices)) for number in numbers]
+    for run in runs:
+        console.work.add(run)
+    return console, runs
+
+
+class Painted(QObject):
+    """Notes how high what is painted of a widget is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heights: list[int] = []
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Paint and isinstance(event, QPaintEvent):
+            self.heights.append(event.region().boundingRect().height())
+        return False
+
+
+def test_a_burst_of_cells_goes_out_in_slices_newest_last_and_before_the_end_of_its_run(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console, (run,) = crowded(1)
+
+    async def scenario(desk: Desk) -> None:
+        await asyncio.sleep(0)
+        turns = Turns()
+        told: list[Cell] = []
+        when: Counter[int] = Counter()
+        ends: list[int] = []
+        desk.state.cell_changed.connect(lambda cell: (told.append(cell), when.update([turns.count])))
+        desk.state.runs_changed.connect(
+            lambda name: ends.append(len(told)) if name == run.summary.id else None
+        )
+        for cell in run.cells:
+            desk.state.apply(CellChanged(cell=cell))
+        for cell in run.cells:
+            desk.state.apply(CellChanged(cell=ended(cell)))
+        desk.state.apply(RunChanged(run=ended_run(run).summary))
+        await seen(lambda: ends)
+        assert told == [ended(cell) for cell in run.cells]
+        assert max(when.values()) <= CELLS_A_TURN
+        assert ends == [COUNT]
+        turns.close()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_cell_that_changes_while_others_go_out_is_told_as_it_is_at_last(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console, (run,) = crowded(1)
+
+    async def scenario(desk: Desk) -> None:
+        told: dict[str, Cell] = {}
+        desk.state.cell_changed.connect(lambda cell: told.update({cell.device: cell}))
+        for cell in run.cells:
+            desk.state.apply(CellChanged(cell=cell))
+        desk.state.flush()
+        assert len(told) == CELLS_A_TURN
+        # One that is told already, and one that is not yet.
+        for cell in (run.cells[0], run.cells[-1]):
+            desk.state.apply(CellChanged(cell=ended(cell)))
+        await seen(lambda: len(told) == COUNT and told[run.cells[0].device] == ended(run.cells[0]))
+        assert told[run.cells[-1].device] == ended(run.cells[-1])
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_reading_a_run_again_keeps_the_rows_and_shows_what_is_new(theme: Theme, tmp_path: Path) -> None:
+    console, (run,) = crowded(1)
+    last = run.cells[-1]
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun("r-0001", last.device, last.step))
+        await seen(lambda: screen.drawer.isVisible() and screen.matrix.isVisible())
+        resets: list[int] = []
+        screen.matrix.cells.modelReset.connect(lambda: resets.append(1))
+        top = screen.matrix.verticalScrollBar().value()
+        assert top > 0
+        console.work._runs["r-0001"] = ended_run(run)
+        console.emit(RunChanged(run=ended_run(run).summary))
+        at = screen.matrix.cells.index_of(last.device, last.step)
+        await seen(lambda: at.data(LOOK_ROLE) == "confirmed")
+        await seen(lambda: screen.drawer.badge.accessibleName() == "Outcome: confirmed")
+        assert screen.counts.chips["done"].accessibleName().endswith("done")
+        assert screen.matrix.verticalScrollBar().value() == top
+        assert not resets
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_moving_from_cell_to_cell_makes_no_label_anew(
+    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "disk")
+        await seen(lambda: drawer.entries.table.rows_model.rows)
+        made: list[str] = []
+        real = Label.__init__
+
+        def counted(self: Label, text: str = "", *rest: object, **more: object) -> None:
+            made.append(text)
+            real(self, text, *rest, **more)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Label, "__init__", counted)
+        for device in ("lab-lnx-02", "lab-lnx-03", "lab-lnx-02"):
+            other = await drawer_of(desk, device, "disk")
+            await seen(lambda other=other: other.entries.table.rows_model.rows)
+            assert other.facts.value("Verdict").text() == "confirmed"
+        assert made == []
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_decision_is_built_when_its_tab_comes_to_be_seen(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "edge-gw-11", "clean")
+        await seen(lambda: drawer.entries.table.rows_model.rows)
+        assert drawer.decision.findChildren(Label) == []
+        drawer.choose_tab("decision")
+        await seen(lambda: drawer.decision.findChildren(Label))
+        words = [label.text() for label in drawer.decision.findChildren(Label)]
+        assert "Why" in words
+        drawer.choose_tab("result")
+        await drawer_of(desk, "lab-lnx-04", "clean")
+        drawer.choose_tab("decision")
+        assert [label.text() for label in drawer.decision.findChildren(Label)] != words
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_what_changes_of_one_run_paints_one_row_of_the_list(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk, OpenRun(CLEAN))
+        view = screen.list.view
+        row = view.visualRect(screen.list.model.index(0)).height()
+        await seen(lambda: screen.matrix.isVisible())
+        painted = Painted()
+        summary = console.work.find("r-0409").summary
+        for number in range(1, 4):
+            await asyncio.sleep(0.05)
+            view.viewport().removeEventFilter(painted)
+            painted.heights.clear()
+            view.viewport().installEventFilter(painted)
+            changed = summary.model_copy(update={"note": f"note {number}"})
+            console.emit(RunChanged(run=changed))
+            await seen(lambda: painted.heights)
+            assert max(painted.heights) <= row
+        assert screen.list.model.find("r-0409") == changed
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_no_turn_is_long_while_a_run_over_a_thousand_devices_opens_and_goes_on(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console, runs = crowded(*range(1, 6))
+
+    async def longest_turn(desk: Desk, run: Run) -> float:
+        """Open a run and let every cell of it end at once; the most work between two ticks meanwhile."""
+        desk.window.open("runs", OpenRun(run.summary.id))
+        screen = desk.window.current
+        assert isinstance(screen, RunsScreen)
+        worst, told = 0.0, False
+        async with asyncio.timeout(20):
+            while (
+                screen.matrix.cells.counts["done"] < COUNT or not screen.drawer.facts.value("Verdict").text()
+            ):
+                if not told and screen.matrix.cells.total() == COUNT and screen.matrix.isVisible():
+                    told = True
+                    for cell in run.cells:
+                        console.emit(CellChanged(cell=ended(cell)))
+                began = time.thread_time()
+                await asyncio.sleep(0.002)
+                worst = max(worst, time.thread_time() - began)
+        assert screen.matrix.cells.index_of(run.summary.devices[-1], STEP).data(LOOK_ROLE) == "confirmed"
+        return worst
+
+    async def scenario(desk: Desk) -> None:
+        await runs_of(desk, OpenRun("r-0001"))
+        waiting = iter(runs[1:])
+        for one in within(MOST_TURN_S, tries=len(runs) - 1, clock=time.thread_time):
+            with one:
+                one.seconds = await longest_turn(desk, next(waiting))
+
+    play(theme, tmp_path, console, scenario)

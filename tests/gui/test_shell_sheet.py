@@ -1,0 +1,79 @@
+"""A sheet in a low window: what is asked scrolls whole, the answers and what is wrong stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QPlainTextEdit, QWidget
+
+from app.components.inputs import Field, TextField
+from app.look.theme import Theme
+from app.main import Desk
+from app.shell.sheet import Sheet
+from tests.fakes.console import FakeConsole
+from tests.fakes.window import play, seen
+
+SMALLEST = (1024, 640)
+FIELDS = 12
+
+
+def fields_of(sheet: Sheet) -> list[TextField]:
+    made = []
+    for number in range(FIELDS):
+        field = TextField(f"Field {number}")
+        sheet.add(Field(f"Field {number}", field, help_text="What belongs here."))
+        made.append(field)
+    return made
+
+
+def in_sight(sheet: Sheet, widget: QWidget) -> bool:
+    """Whether all of it is on the card, above the answers."""
+    top = widget.mapTo(sheet.card, QPoint(0, 0)).y()
+    shown = widget.visibleRegion().boundingRect()
+    return top >= 0 and shown.height() == widget.height()
+
+
+def test_what_does_not_fit_scrolls_and_nothing_is_cut_or_squeezed(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        sheet = Sheet(desk.window, "Many fields", "More than a low window has room for.")
+        fields = fields_of(sheet)
+        sheet.add_answer("", "Cancel")
+        sheet.add_answer("go", "Go", "primary")
+        sheet.open(fields[0])
+        await seen(lambda: in_sight(sheet, fields[0]))
+        assert sheet.card.geometry().bottom() <= sheet.height()
+        assert in_sight(sheet, sheet.answer("go"))
+        wanted = fields[0].parentWidget().sizeHint().height()
+        assert all(field.parentWidget().height() >= wanted for field in fields)
+        assert not in_sight(sheet, fields[-1])
+        for _ in range(FIELDS - 1):
+            QTest.keyClick(desk.window.focusWidget(), Qt.Key.Key_Tab)
+        assert fields[-1].hasFocus()
+        await seen(lambda: in_sight(sheet, fields[-1]))
+        sheet.say("This will not do.")
+        await seen(lambda: in_sight(sheet, sheet.answer("go")))
+        sheet.finish("")
+
+    play(theme, tmp_path, FakeConsole(), scenario, size=SMALLEST)
+
+
+def test_a_sheet_that_fits_does_not_scroll_and_grows_with_its_words(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        sheet = Sheet(desk.window, "A question", "Short.")
+        more = QPlainTextEdit()
+        more.setFixedHeight(120)
+        more.hide()
+        sheet.add(more)
+        sheet.add_answer("", "Cancel")
+        sheet.open()
+        before = sheet.card.height()
+        bar = sheet.card.findChildren(QWidget, "qt_scrollarea_vcontainer")
+        assert not any(one.isVisible() for one in bar)
+        more.show()
+        await seen(lambda: sheet.card.height() >= before + 120)
+        assert in_sight(sheet, more)
+        sheet.finish("")
+
+    play(theme, tmp_path, FakeConsole(), scenario)

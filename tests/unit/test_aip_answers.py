@@ -1,0 +1,80 @@
+"""How much a device's answer may be for whoever has to read and keep it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core.aip.answers import MOST_ERROR
+from core.errors import ErrorCode
+from tests.fakes.aip_house import (
+    QUICK,
+    House,
+    answer,
+    fails,
+    hear,
+    look,
+    running_house,
+    say,
+    soon,
+    still_works,
+    success,
+)
+from tests.fakes.pace import within
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    async with running_house(replace(QUICK, max_incoming_bytes=32 * 1024 * 1024)) as built:
+        yield built
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [[]] * 1_500_000,
+        {str(number): 0 for number in range(600_000)},
+        [[[0] * 100]] * 12_000,
+        {"k" * 9_000_000: 1},
+        ["x" * 60_000] * 150,
+        [10**4000] * 2_000,
+    ],
+    ids=["lists", "names", "numbers", "one name", "texts", "digits"],
+)
+async def test_a_result_that_no_entry_of_the_journal_could_hold_is_a_bad_result(
+    house: House, values: object
+) -> None:
+    socket, link = await house.joined()
+    for one in within(3.0):
+        with one:
+            sending = house.send(link, look())
+            await answer(socket, await hear(socket), success(result=values))
+            assert "more than 7,340,032 bytes" in await fails(sending, ErrorCode.BAD_RESULT)
+    await still_works(house, socket, link)
+
+
+async def test_a_large_answer_of_plain_values_is_taken(house: House) -> None:
+    socket, link = await house.joined()
+    sending = house.send(link, look())
+    rows: list[Any] = [{"name": "x", "size": 1, "tags": []}] * 100_000 + ["long " * 20_000] * 20
+    await answer(socket, await hear(socket), success(result=rows))
+    assert (await soon(sending))[0].result == rows
+
+
+async def test_an_error_of_megabytes_is_shortened_where_it_comes_in(house: House) -> None:
+    socket, link = await house.joined()
+    sending = house.send(link, look())
+    words = "first " + "x" * 10_000_000 + " last"
+    await answer(socket, await hear(socket), {**success(), "status": "failure", "error": words})
+    said = (await soon(sending))[0].error or ""
+    assert said.startswith("first ")
+    assert said.endswith(" last")
+    assert len(said) == MOST_ERROR
+
+    sending = house.send(link, look())
+    asked = await hear(socket)
+    await say(socket, type="error", status="error", prev_response_id=asked["response_id"], error=words)
+    assert len(await fails(sending, ErrorCode.BAD_RESULT)) < MOST_ERROR + 200

@@ -1,0 +1,82 @@
+"""Tables stay readable whatever a device calls its tools; programs read every name whole."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from core.cli import show
+from core.cli.output import tool_cell, width
+from core.cli.session import Session
+from core.home import Home
+from core.service.console import Console
+from core.service.door_models import EntryPage
+from core.text import escape_hidden
+from tests.fakes.rig import DEVICE, Rig, open_rig, tool_info
+
+ENDLESS = "copy_" + "a" * 4_990 + "_once"
+ODD = "wipe\u202e" * 1_000
+LONGEST_OF_A_SERVER = "s" * 64
+
+
+def session_of(rig: Rig) -> Session:
+    async def tools(device: str) -> list[Any]:
+        return rig.fleet.tools(device)
+
+    async def entries(query: str, before: int | None, limit: int) -> Any:
+        await rig.journal.settle()
+        page = await rig.journal.query(query, limit=limit)
+        return EntryPage(entries=page.entries, more=False, total=page.count, total_exact=True, took_ms=0)
+
+    console = SimpleNamespace(tools=tools, entries=entries)
+    return Session(rig.home, cast(Console, console), hosted=False)
+
+
+def with_odd_tools(home: Path) -> AbstractAsyncContextManager[Rig]:
+    names = ["look", ENDLESS, ODD, LONGEST_OF_A_SERVER]
+    return open_rig(Home(home).create(), infos=[tool_info(name) for name in names])
+
+
+async def test_a_tool_with_an_endless_name_widens_nobody_elses_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with with_odd_tools(tmp_path / "home") as rig:
+        session = session_of(rig)
+        await show.tools(session, DEVICE, False)
+        head, *rows = capsys.readouterr().out.splitlines()
+        assert len(rows) == 4
+        column = head.index("RISK")
+        assert column < 100
+        assert {row[column:].split()[0] for row in rows} == {"high"}
+        assert any(f" {LONGEST_OF_A_SERVER} " in row for row in rows)
+        assert any(" copy_aaa" in row and "…" in row and "aaa_once " in row for row in rows)
+        await show.tools(session, DEVICE, True)
+        told = json.loads(capsys.readouterr().out)["tools"]
+        assert {ENDLESS, ODD, LONGEST_OF_A_SERVER} < {tool["tool_name"] for tool in told}
+
+
+async def test_the_journals_rows_are_as_narrow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with with_odd_tools(tmp_path / "home") as rig:
+        await rig.call("no_such_tool_" + "b" * 5_000)
+        await show.find(session_of(rig), "", 50, None, False)
+        shown = capsys.readouterr().out
+        assert "no_such_tool_b" in shown
+        assert max(map(len, shown.splitlines())) < 250
+
+
+@given(st.text(max_size=300))
+@example("端" * 300)
+@example("\u202e" * 60)
+def test_a_name_in_a_table_is_narrow_and_hides_nothing(name: str) -> None:
+    shown = tool_cell(name)
+    assert width(shown) <= 2 * 64
+    assert escape_hidden(shown, keep_lines=False) == shown
+    if len(shown) < 64:
+        assert shown == escape_hidden(name, keep_lines=False)

@@ -1,0 +1,239 @@
+"""A device that wants signed approvals looks for itself: what nobody signed, byte for byte, does not run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from core.aip.extras import Terms
+from core.aip.messages import Command
+from core.device import DeviceConfig
+from core.device.approval import ApprovalCheck
+from core.device.tool import Contract, Tool
+from core.errors import Refused
+from core.home import Home
+from core.statements import short_code
+from tests.fakes.signing_bench import CONTRACT, DEVICE, Keys, bench, command_of, terms_of
+
+
+@pytest.fixture
+def keys(home: Home) -> Keys:
+    return Keys(home)
+
+
+@pytest.mark.parametrize("at", range(len("echo ran")))
+async def test_one_byte_of_the_arguments_is_enough_to_refuse(tmp_path: Path, keys: Keys, at: int) -> None:
+    async with bench(tmp_path, keys, "anna") as device:
+        terms = terms_of(keys.signs(command_of()))
+        line = "echo ran"
+        altered = command_of(line=line[:at] + chr(ord(line[at]) ^ 1) + line[at + 1 :])
+        assert "byte for byte" in await device.refused(altered, terms)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"call_id": "c2"},
+        {"parameters": {"line": "echo ran", "more": 1}},
+        {"parameters": {"line": ["echo ran"]}},
+        {"parameters": {}},
+        {"parameters": None},
+        {"parameters": {"LINE": "echo ran"}},
+        {"tool_name": "shell_execute", "parameters": {"command": "echo ran"}},
+        {"call_id": None},
+    ],
+)
+async def test_an_approval_is_for_one_call_one_tool_and_its_arguments(
+    tmp_path: Path, keys: Keys, other: dict[str, Any]
+) -> None:
+    async with bench(tmp_path, keys, "anna") as device:
+        terms = terms_of(keys.signs(command_of()))
+        await device.refused(command_of(**other), terms)
+
+
+async def test_an_approval_for_another_device_is_worth_nothing(tmp_path: Path, keys: Keys) -> None:
+    async with bench(tmp_path, keys, "anna") as device:
+        command = command_of()
+        assert "byte for byte" in await device.refused(command, terms_of(keys.signs(command, on="lab-2")))
+        lying = keys.signs(command, device="lab-2")
+        assert "another device" in await device.refused(command, terms_of(lying))
+        assert "another call" in await device.refused(command, terms_of(keys.signs(command, call_id="c9")))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"verdict": "deny"}, "denied it"),
+        ({"expires": "2001-01-01T00:00:00+00:00"}, "expired"),
+        ({"expires": "2999-01-01T00:00:00+00:00"}, "too long"),
+        ({"expires": "tomorrow"}, "no valid expiry"),
+        ({"expires": "2031-01-01T00:00:00"}, "no valid expiry"),
+        ({"contract": "d" * 64}, "another contract"),
+        ({"request_digest": "0" * 64}, "byte for byte"),
+    ],
+)
+async def test_a_statement_that_says_something_else_is_refused(
+    tmp_path: Path, keys: Keys, changes: dict[str, Any], words: str
+) -> None:
+    async with bench(tmp_path, keys, "anna") as device:
+        command = command_of()
+        assert words in await device.refused(command, terms_of(keys.signs(command, **changes)))
+
+
+async def test_a_key_that_is_not_pinned_counts_for_nothing(tmp_path: Path, keys: Keys, home: Home) -> None:
+    async with bench(tmp_path, keys, "anna") as device:
+        command = command_of()
+        assert "not one of this device's" in await device.refused(
+            command, terms_of(keys.signs(command, by="mallory"))
+        )
+        # Mallory's key under anna's name: the name is pinned, the key is another one.
+        theirs = Keys(Home(home.path / "theirs").create())
+        assert "not one of the key" in await device.refused(command, terms_of(theirs.signs(command)))
+
+
+@pytest.mark.parametrize("part", ["verdict", "approval", "call_id", "approver", "expires", "reason"])
+async def test_a_statement_altered_after_signing_is_refused(tmp_path: Path, keys: Keys, part: str) -> None:
+    async with bench(tmp_path, keys, "anna", "bert") as device:
+        command = command_of()
+        signed = keys.signs(command)
+        other = {
+            "verdict": "deny",
+            "approver": "bert",
+            "expires": (datetime.now(UTC) + timedelta(seconds=90)).isoformat(),
+        }.get(part, "x")
+        forged = signed.model_copy(update={"statement": signed.statement.model_copy(update={part: other})})
+        await device.refused(command, terms_of(forged))
+
+
+@pytest.mark.parametrize(
+    "approval",
+    [
+        {},
+        {"statements": []},
+        {"statements": [], "contract": CONTRACT, "tool_key": "action::note"},
+        {"statements": [{}], "contract": CONTRACT, "tool_key": "action::note"},
+        {"statements": "x", "contract": 1, "tool_key": None},
+        {"statements": [None] * 10_000, "contract": CONTRACT, "tool_key": "action::note"},
+    ],
+)
+async def test_nonsense_in_place_of_an_approval_is_refused(
+    tmp_path: Path, keys: Keys, approval: dict[str, Any]
+) -> None:
+    async with bench(tmp_path, keys, "anna") as device:
+        await device.refused(command_of(), Terms(deadline_s=5, approval=approval))
+
+
+async def test_a_signature_has_one_spelling(tmp_path: Path, keys: Keys) -> None:
+    async with bench(tmp_path, keys, "anna") as device:
+        command = command_of()
+        signed = keys.signs(command)
+        for odd in (signed.signature.upper(), signed.signature + "00", "", signed.signature[:-2]):
+            await device.refused(command, terms_of(signed.model_copy(update={"signature": odd})))
+
+
+async def test_what_the_console_says_of_the_tool_is_not_asked(tmp_path: Path, keys: Keys) -> None:
+    async with bench(tmp_path, keys, "anna") as device:
+        command = command_of()
+        lying = terms_of(keys.signs(command, namespace="elsewhere"), namespace="elsewhere")
+        assert "byte for byte" in await device.refused(command, lying)
+
+
+def checker(folder: Path, keys: Keys, clock: Callable[[], datetime]) -> ApprovalCheck:
+    config = DeviceConfig(roots=(folder,), require_signed_approval=True, pinned_operators=keys.pinned("anna"))
+    return ApprovalCheck(config, DEVICE, folder / "used", clock)
+
+
+NOTE = Tool(
+    name="note",
+    title="Note",
+    tool_type="action",
+    description="",
+    input_schema={},
+    output_schema={},
+    contract=Contract("change", "low", reversible=False, idempotent=False),
+    run=lambda call: asyncio.sleep(0),
+)
+
+
+def test_a_clock_set_back_revives_no_approval(tmp_path: Path, keys: Keys) -> None:
+    now = [datetime(2030, 1, 1, 12, 0, tzinfo=UTC)]
+    check = checker(tmp_path, keys, lambda: now[0])
+
+    def approve(call_id: str) -> None:
+        command = command_of(call_id)
+        signed = keys.signs(command, expires=datetime(2030, 1, 1, 12, minute, 30, tzinfo=UTC).isoformat())
+        leave = check.check(NOTE, command, terms_of(signed))
+        assert leave is not None
+        check.use(leave)
+
+    minute = 0
+    old = command_of("old")
+    held_back = terms_of(keys.signs(old, expires=datetime(2030, 1, 1, 12, 1, tzinfo=UTC).isoformat()))
+    approve("c1")
+    now[0] += timedelta(minutes=5)
+    minute = 5
+    approve("c2")
+    # What could not be valid any more was forgotten; the newest was not.
+    assert len(list((tmp_path / "used").iterdir())) == 1
+    for back in (timedelta(minutes=5), timedelta(days=400)):
+        now[0] -= back
+        for again in (check, checker(tmp_path, keys, lambda: now[0])):
+            with pytest.raises(Refused, match="expired"):
+                again.check(NOTE, old, held_back)
+        now[0] += back
+
+
+def test_a_file_that_was_cut_off_still_counts_as_used(tmp_path: Path, keys: Keys) -> None:
+    check = checker(tmp_path, keys, lambda: datetime.now(UTC))
+    command = command_of()
+    leave = check.check(NOTE, command, terms_of(keys.signs(command)))
+    assert leave is not None
+    check.use(leave)
+    [path] = (tmp_path / "used").iterdir()
+    path.write_text("")
+    with pytest.raises(Refused, match="used before"):
+        checker(tmp_path, keys, lambda: datetime.now(UTC)).use(leave)
+
+
+def test_both_sides_show_the_same_code(tmp_path: Path, keys: Keys) -> None:
+    command = command_of()
+    signed = keys.signs(command)
+    leave = checker(tmp_path, keys, lambda: datetime.now(UTC)).check(NOTE, command, terms_of(signed))
+    assert leave is not None
+    assert leave.code == short_code(signed.statement.request_digest)
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_whatever_byte_of_the_frame_changes_only_the_signed_command_passes(
+    tmp_path: Path, keys: Keys, data: st.DataObject
+) -> None:
+    """The whole command as it stands on the wire, terms and signatures included."""
+    command = command_of(line="rm -r /srv/old; echo ö 1.0 done")
+    terms = terms_of(keys.signs(command))
+    wire = json.dumps({**command.model_dump(), "quarterdeck": terms.model_dump(mode="json")}).encode()
+    at = data.draw(st.integers(0, len(wire) - 1))
+    byte = data.draw(st.integers(0, 255))
+    kind = data.draw(st.sampled_from(["change", "insert", "delete"]))
+    altered = wire[:at] + (b"" if kind == "delete" else bytes([byte])) + wire[at + (kind != "insert") :]
+    try:
+        arrived = Command.model_validate_json(altered)
+        brought = Terms.model_validate(arrived.quarterdeck) if arrived.quarterdeck else None
+    except ValidationError:
+        return
+    check = checker(tmp_path, keys, lambda: datetime.now(UTC))
+    try:
+        leave = check.check(NOTE, arrived, brought)
+    except Refused:
+        return
+    assert leave is not None
+    assert (arrived.parameters, arrived.call_id) == (command.parameters, command.call_id)

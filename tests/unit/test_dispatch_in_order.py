@@ -1,0 +1,156 @@
+"""Arguments that passed once are not looked at again; nothing else ever passes because of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.audit.entries import Kind
+from core.canonical import flat_key
+from core.dispatch import dispatcher
+from core.dispatch.order import Order
+from core.errors import ErrorCode
+from core.home import Home
+from tests.fakes.rig import DEVICE, TEXT, USUAL_TOOLS, Rig, open_rig, tool_info
+
+READ = {"info_type": "memory"}
+
+
+def count_validations(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    seen: list[dict[str, Any]] = []
+    real = dispatcher.validate_arguments
+
+    def counting(schema: Any, parameters: Any, digest: str = "") -> Any:
+        seen.append(dict(parameters))
+        return real(schema, parameters, digest)
+
+    monkeypatch.setattr(dispatcher, "validate_arguments", counting)
+    return seen
+
+
+async def code_of(rig: Rig, parameters: dict[str, Any], tool: str = "get_system_info") -> ErrorCode | None:
+    result = await rig.dispatcher.dispatch(Order(DEVICE, tool, parameters, "operator:anna"))
+    return result.error.code if result.error else None
+
+
+async def test_the_same_arguments_are_looked_at_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_rig(home) as rig:
+        seen = count_validations(monkeypatch)
+        for _ in range(3):
+            assert await code_of(rig, dict(READ)) is None
+        assert seen == [READ]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {},
+        {"info_type": "memory", "extra": "memory"},
+        {"info_type": ["memory"]},
+        {"info_type": {"info_type": "memory"}},
+        {"info_type": 1},
+        {"info_type": None},
+        {"info_type": "mem\x00ory"},
+        {"info_type": "memory\ud800"},
+        {"info_type": "m" * (2 << 20)},
+    ],
+)
+async def test_other_arguments_are_refused_whatever_passed_before(home: Home, other: dict[str, Any]) -> None:
+    async with open_rig(home) as rig:
+        assert await code_of(rig, dict(READ)) is None
+        sent = len(rig.tools.seen)
+        assert await code_of(rig, other) in {ErrorCode.INVALID_ARGUMENTS, ErrorCode.TOO_LARGE}
+        assert len(rig.tools.seen) == sent
+
+
+async def test_the_same_object_with_another_value_in_it_is_looked_at_again(home: Home) -> None:
+    async with open_rig(home) as rig:
+        parameters: dict[str, Any] = dict(READ)
+        assert await code_of(rig, parameters) is None
+        parameters["info_type"] = 7
+        assert await code_of(rig, parameters) is ErrorCode.INVALID_ARGUMENTS
+
+
+async def test_what_was_refused_is_refused_again(home: Home) -> None:
+    async with open_rig(home) as rig:
+        for _ in range(3):
+            assert await code_of(rig, {"info_type": 5}) is ErrorCode.INVALID_ARGUMENTS
+        assert rig.tools.seen == []
+
+
+async def test_a_reviewed_definition_is_asked_anew(home: Home) -> None:
+    async with open_rig(home) as rig:
+        assert await code_of(rig, dict(READ)) is None
+        [before] = [tool for tool in rig.fleet.tools(DEVICE) if tool.tool_name == "get_system_info"]
+        wants_more = tool_info(
+            "get_system_info", "data_collection", {"info_type": TEXT, "depth": TEXT}, ["info_type", "depth"]
+        )
+        others = [one for one in USUAL_TOOLS if one.tool_name != "get_system_info"]
+        rig.tools.infos = [*others, wants_more]
+        await rig.connect()
+        assert await code_of(rig, dict(READ)) is ErrorCode.CONTRACT_CHANGED
+        [now] = [tool for tool in rig.fleet.tools(DEVICE) if tool.tool_name == "get_system_info"]
+        assert now.contract.digest != before.contract.digest
+        await rig.fleet.review(DEVICE, now.tool_key, now.contract.digest, "operator:anna")
+        assert await code_of(rig, dict(READ)) is ErrorCode.INVALID_ARGUMENTS
+
+
+async def test_a_path_on_a_shared_disk_is_followed_each_time(home: Home, tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    link = inside / "link"
+    link.symlink_to(inside)
+    async with open_rig(home) as rig:
+        await rig.connect(roots=[inside])
+        parameters = {"file_path": str(link / "notes.txt")}
+        assert await code_of(rig, dict(parameters), "read_file") is None
+        link.unlink()
+        link.symlink_to(outside)
+        assert await code_of(rig, dict(parameters), "read_file") is ErrorCode.PATH_NOT_ALLOWED
+
+
+async def test_a_secret_is_masked_every_time(home: Home) -> None:
+    login = tool_info("login", "data_collection", {"password": TEXT}, ["password"])
+    async with open_rig(home, [*USUAL_TOOLS, login], expiry_s=0.2) as rig:
+        for _ in range(3):
+            await code_of(rig, {"password": "correct horse"}, "login")
+        prepared = [one for one in await rig.entries() if one.kind is Kind.COMMAND_PREPARED]
+        assert len(prepared) == 3
+        assert all(set(one.body["parameters"]["password"]) == {"$secret"} for one in prepared)
+        assert "correct horse" not in str(prepared)
+
+
+def test_values_that_are_not_the_same_have_different_keys() -> None:
+    values: list[Any] = [
+        1,
+        "1",
+        True,
+        "true",
+        None,
+        "null",
+        "",
+        0,
+        False,
+        -1,
+        1.5,
+        "1.5",
+        '"',
+        "\\",
+        "\u00e9",
+        "e\u0301",
+    ]
+    keys = [flat_key({name: value}) for name in ("a", "b") for value in values]
+    assert None not in keys
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"a": []}, {"a": {}}, {"a": 1.0}, {"a": 1e300}, {"a": 2**60}, {"a": float("nan")}, {1: "a"},
+     {"\u00e9": 1}, {"a": "\ud800"}, {"a": "x" * 5000}, {"a": b"x"}, {"a": (1,)}],
+)  # fmt: skip
+def test_what_is_nested_long_or_unusual_has_none(odd: dict[Any, Any]) -> None:
+    assert flat_key(odd) is None

@@ -1,0 +1,108 @@
+"""A policy with a fault is refused and says where; while its file is broken, everything asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import BadInput
+from core.policy.constraints import Constraint
+from core.policy.examples import run_examples
+from core.policy.models import Answer
+from core.policy.policy import Policy, checked_policy
+from core.policy.policy_file import parse_policy
+from tests.fakes.policy_calls import NO_ETC, a_tool, judged, rule
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (rule("maybe"), "rule r: decision"),
+        (rule("deny", "colour = 'red'"), "rule r: colour: there is no such key"),
+        (rule("deny") + rule("ask"), "two rules have the id r"),
+        (rule("deny", "[rule.parameters.x]"), "needs one of equals"),
+        (rule("deny", "[rule.parameters.x]\npattern = '('"), "pattern"),
+        (rule("deny", "[rule.parameters.x]\npattern = '(a)\\1'"), "pattern"),
+        (rule("deny", "[rule.parameters.x]\nbelow = 'etc'"), "absolute"),
+        (rule("deny", "approvers = 2"), "rules that ask"),
+        (rule("allow", "approvers = 2"), "rules that ask"),
+        (rule("ask", "approvers = 0"), "approvers"),
+        (rule("deny", 'time = {from = "8"}'), "08:30"),
+        (rule("deny", "[[rule.match]]\nparamters = {}"), "paramters"),
+        ("profil = 'guarded'", "profil"),
+        ("[[rule]\n", "not TOML"),
+        ("line_numbers = [1]", "line_numbers"),
+    ],
+)
+def test_a_file_with_a_fault_is_refused_and_says_where(text: str, says: str):
+    with pytest.raises(BadInput) as caught:
+        parse_policy(text)
+    assert says in caught.value.message
+
+
+def test_a_fault_names_the_line_of_its_rule():
+    with pytest.raises(BadInput, match=r"line 5: rule second: decision"):
+        parse_policy(
+            'profile = "guarded"\n' + rule("deny", name="first").strip() + "\n" + rule("x", name="second")
+        )
+
+
+def test_an_example_that_does_not_hold_breaks_the_file(tmp_path: Path):
+    path = tmp_path / "policy.toml"
+    path.write_text(NO_ETC)
+    checked_policy(path)
+    path.write_text(NO_ETC.replace('"/etcetera"', '"/etc/cron.d/x"'))
+    with pytest.raises(BadInput, match=r"line 2: rule no-system-files, not_match 1: it matches"):
+        checked_policy(path)
+    path.write_text(NO_ETC.replace('"/etc/hosts"', '"/home/hosts"'))
+    with pytest.raises(BadInput, match=r"match 1: it does not match: file_path"):
+        checked_policy(path)
+
+
+def test_examples_are_about_what_they_name():
+    policy = parse_policy(
+        rule(
+            "ask",
+            'device = "db-*"\nactor = "agent:*"\n'
+            '[[rule.match]]\ndevice = "db-7"\n[[rule.not_match]]\nactor = "operator:x"',
+        )
+    )
+    assert [one.ok for one in run_examples(policy)] == [True, True]
+
+
+def test_while_the_file_is_broken_everything_asks_and_what_was_denied_stays_denied(tmp_path: Path):
+    path = tmp_path / "policy.toml"
+    path.write_text(NO_ETC + rule("allow", 'tool = "write_file"', "free"))
+    policy = Policy(path).load()
+    path.write_text("[[rule]\n")
+    for opened in (policy, Policy(path)):
+        opened.load()
+        assert opened.problem
+        denied = judged(
+            opened.file, parameters={"file_path": "/etc/x", "content": ""}, problem=opened.problem
+        )
+        asked = judged(opened.file, problem=opened.problem)
+        assert (denied.answer, asked.answer) == (Answer.DENY, Answer.ASK)
+        reads = judged(
+            opened.file, a_tool("read_file", "data_collection"), {"file_path": "/x"}, problem="broken"
+        )
+        assert reads.answer is Answer.ASK
+
+
+def test_a_policy_that_was_taken_away_denies_nothing_any_more(tmp_path: Path):
+    path = tmp_path / "policy.toml"
+    path.write_text(NO_ETC)
+    Policy(path).load()
+    path.unlink()
+    Policy(path).load()
+    path.write_text("[[rule]\n")
+    after = Policy(path).load()
+    assert after.file.rules == []
+
+
+@pytest.mark.parametrize("empty", [{"one_of": None}, {"pattern": None}, {"max": float("nan")}, {}])
+def test_a_condition_that_says_nothing_is_a_fault(empty: dict[str, Any]):
+    with pytest.raises(ValueError, match=r"needs one of|are numbers"):
+        Constraint.model_validate(empty)

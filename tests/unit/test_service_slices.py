@@ -1,0 +1,154 @@
+"""Long answers and bursts of events are read in slices: whoever shares the loop gets a turn between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import ErrorCode, QuarterdeckError
+from core.home import Home
+from core.service import slices, wire
+from core.service.console import CellChanged
+from core.service.remote import RemoteConsole
+from core.service.server import ControlServer
+from core.tasks import TaskGroupOwner
+from tests.fakes.big_run import big_run, ended_run
+from tests.fakes.memory_console import MemoryHost
+from tests.fakes.turns import Turns
+
+DEVICES = [f"d-{number:04d}" for number in range(1000)]
+
+
+@asynccontextmanager
+async def attached(folder: Path, host: MemoryHost) -> AsyncIterator[RemoteConsole]:
+    home = Home(folder / "h").create()
+    server = ControlServer(host, home)
+    await server.open()
+    console = await RemoteConsole.connect(home, "test", "operator:anna")
+    try:
+        yield console
+    finally:
+        host.gate.set()
+        await console.close()
+        await server.close()
+
+
+def note_when(
+    monkeypatch: pytest.MonkeyPatch, name: str, turns: Turns, noted: Callable[[int, Any], None]
+) -> None:
+    """Tell in which turn `wire` read something, and what."""
+    real = getattr(wire, name)
+
+    def read(value: Any) -> Any:
+        made = real(value)
+        noted(turns.count, made)
+        return made
+
+    monkeypatch.setattr(wire, name, read)
+
+
+async def test_others_get_a_turn_for_every_slice_of_a_long_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = MemoryHost()
+    run = host.all_runs["r-0001"] = ended_run(big_run(1, DEVICES))
+    async with attached(tmp_path, host) as console:
+        turns = Turns()
+        arrived: list[int] = []
+
+        def note(turn: int, frame: Any) -> None:
+            if "result" in frame:
+                arrived.append(turn)
+
+        note_when(monkeypatch, "decode", turns, note)
+        answer = await console.run("r-0001")
+        assert answer == run
+        assert turns.count - arrived[-1] >= len(DEVICES) / slices.SLICE
+        turns.close()
+
+
+async def test_a_burst_of_events_is_read_in_slices_in_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = MemoryHost()
+    cells = ended_run(big_run(1, DEVICES)).cells
+    async with attached(tmp_path, host) as console:
+        events = console.events()
+        await console.approvals()  # the subscription went before it
+        turns = Turns()
+        read: Counter[int] = Counter()
+        note_when(monkeypatch, "decode_events", turns, lambda turn, made: read.update({turn: len(made)}))
+        for cell in cells:
+            host.hub.publish(CellChanged(cell=cell))
+        seen = []
+        async with asyncio.timeout(20):
+            async for event in events:
+                assert isinstance(event, CellChanged)
+                seen.append(event.cell)
+                if len(seen) == len(cells):
+                    break
+        assert seen == cells
+        assert max(read.values()) <= slices.SLICE
+        turns.close()
+
+
+async def test_frames_that_arrived_together_are_not_read_in_one_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = MemoryHost()
+    async with attached(tmp_path, host) as console:
+        turns = Turns()
+        read: Counter[int] = Counter()
+        note_when(monkeypatch, "decode", turns, lambda turn, frame: read.update([turn] * ("result" in frame)))
+        # The service answers on this very loop, so its frames wait in the client's queue in heaps.
+        await asyncio.gather(*(console.tools("this-computer") for _ in range(40)))
+        assert max(read.values()) == 1
+        turns.close()
+
+
+async def test_an_answer_of_another_shape_fails_its_call_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = MemoryHost()
+    host.all_runs["r-0001"] = ended_run(big_run(1, DEVICES))
+    async with attached(tmp_path, host) as console:
+        real = wire.decode
+
+        def spoiled(data: str | bytes) -> dict[str, Any]:
+            frame = real(data)
+            if isinstance(frame.get("result"), dict) and "cells" in frame["result"]:
+                frame["result"]["cells"][-1]["state"] = "melted"
+            return frame
+
+        monkeypatch.setattr(wire, "decode", spoiled)
+        with pytest.raises(QuarterdeckError, match="cannot be read") as failed:
+            await console.run("r-0001")
+        assert failed.value.code is ErrorCode.INTERNAL
+        assert [tool.tool_name for tool in await console.tools("this-computer")] == ["echo", "change"]
+
+
+async def test_whoever_leaves_while_the_answer_is_read_harms_nobody(tmp_path: Path) -> None:
+    host = MemoryHost()
+    run = host.all_runs["r-0001"] = ended_run(big_run(1, DEVICES))
+    async with attached(tmp_path, host) as console:
+        real = slices._in_slices
+        owner = TaskGroupOwner("whoever")
+        asked = owner.spawn("ask", console.run("r-0001"))
+
+        async def left_meanwhile(build: Any, values: Any) -> Any:
+            asked.cancel()
+            await asyncio.sleep(0)
+            return await real(build, values)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(slices, "_in_slices", left_meanwhile)
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            await console.approvals()
+        assert await console.run("r-0001") == run

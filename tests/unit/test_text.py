@@ -1,0 +1,53 @@
+"""Text that people read before they decide, in time that is proportional to it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.text import escape_hidden, hidden_characters, shorten_middle
+from tests.fakes.pace import within
+
+
+def test_a_long_text_of_a_hundred_thousand_different_hidden_characters_is_shown_in_time() -> None:
+    text = "".join(map(chr, range(0xF0000, 0x10FF00)))
+    for one in within(1.5):
+        with one:
+            shown = escape_hidden(text)
+            found = hidden_characters(text)
+    assert shown.startswith("[U+F0000][U+F0001]")
+    assert (len(found), found[-1][0]) == (len(text), len(text) - 1)
+
+
+def test_what_is_hidden_is_named_where_it_stands_among_what_is_not() -> None:
+    text = "a\r\nb\rc\u200b\U000f0000\x00é"
+    assert escape_hidden(text) == "a\r\nb[U+000D]c[U+200B][U+F0000][U+0000]é"
+    assert [offset for offset, _ in hidden_characters(text)] == [4, 6, 7, 8]
+
+
+def test_hidden_characters_are_named_and_escaped_and_ordinary_text_is_not() -> None:
+    text = "a\x1b[0m\u202eb\r\nc\rd\tß 日本 Привет"
+    assert hidden_characters(text) == [
+        (1, "U+001B ESCAPE"),
+        (5, "U+202E RIGHT-TO-LEFT OVERRIDE"),
+        (10, "U+000D CARRIAGE RETURN"),
+    ]
+    assert escape_hidden(text) == "a[U+001B][0m[U+202E]b\r\nc[U+000D]d\tß 日本 Привет"
+    assert escape_hidden("a\tb\nc", keep_lines=False) == "a[U+0009]b[U+000A]c"
+
+
+@given(st.text(max_size=200))
+def test_escaped_text_hides_nothing_but_lookalikes(text: str) -> None:
+    assert all("Latin word" in name for _, name in hidden_characters(escape_hidden(text)))
+    assert escape_hidden(text, keep_lines=False).isprintable()
+
+
+@given(st.text(max_size=50), st.integers(1, 40))
+def test_shortening_keeps_within_its_limit_and_both_ends(text: str, limit: int) -> None:
+    short = shorten_middle(text, limit)
+    assert len(short) <= max(limit, 1)
+    if len(text) <= limit:
+        assert short == text
+    elif limit >= 3:
+        assert short[0] == text[0]
+        assert short[-1] == text[-1]
