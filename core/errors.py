@@ -72,7 +72,7 @@ ADVICE: dict[ErrorCode, Advice] = {
     ),
     ErrorCode.TOO_LARGE: Advice(False, "Make the argument smaller, or write it in parts."),
     ErrorCode.CONTRACT_CHANGED: Advice(
-        False, "Review the tool's changed definition; it stays blocked until then."
+        False, "Review what changed of the tool; it stays blocked until then."
     ),
     ErrorCode.DENIED_BY_POLICY: Advice(
         False, "Read the rule that is named; change the policy if it is wrong."

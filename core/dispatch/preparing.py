@@ -5,6 +5,7 @@ from __future__ import annotations
 from core.dispatch.order import InOrder, Order, Prepared, Target
 from core.dispatch.secrets import Masker
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
+from core.fleet.models import OTHERWISE
 from core.quick import changed
 from core.statements import make_request
 
@@ -19,7 +20,7 @@ def bind(order: Order, target: Target, masker: Masker | None, key: InOrder | Non
     Raises:
         DeviceError: the device is away and what it offers is not known.
         BadInput: it has no such tool.
-        Refused: the tool's definition is not the trusted one.
+        Refused: the tool is not the trusted one.
     """
     tool = target.tools.get(order.tool)
     if tool is None and target.channel is None:
@@ -31,7 +32,7 @@ def bind(order: Order, target: Target, masker: Masker | None, key: InOrder | Non
         raise BadInput(_unknown_tool(order, target), ErrorCode.UNKNOWN_TOOL)
     if tool.changed:
         raise Refused(
-            f"{tool.tool_name} on {order.device} changed its definition since it was trusted.",
+            f"{tool.tool_name} on {order.device} is not what was trusted: it {tool.change or OTHERWISE}.",
             ErrorCode.CONTRACT_CHANGED,
         )
     request = make_request(

@@ -228,12 +228,12 @@ def tool_of(
     device: str,
     info: ToolInfo,
     *,
-    changed: bool,
+    change: str,
     definition: str = "",
     ours: bool = True,
     override: Override | None = None,
 ) -> Tool:
-    """A device's tool as the screens see it, with its contract.
+    """A device's tool as the screens see it, with its contract; `change` is empty where all is well.
 
     `definition` is the digest of `definition_of(info)` where it is known. `ours`: our own device client
     offers it. `override` is what an operator says of it.
@@ -250,7 +250,8 @@ def tool_of(
         output_schema=info.output_schema or {},
         annotations=info.annotations or {},
         contract=contract_of(info, definition, ours, override),
-        changed=changed,
+        changed=bool(change),
+        change=change,
     )
 
 

@@ -291,10 +291,10 @@ class Fleet:
         self._touched(record)
 
     async def review(self, name: str, tool_key: str, contract_digest: str, actor: str) -> Tool:
-        """Trust a tool's changed definition.
+        """Trust a tool that changed: its definition, or what its device claims of it.
 
         Raises:
-            BadInput: no such tool, or its definition is not the reviewed one any more.
+            BadInput: no such tool, or it is not the reviewed one any more.
         """
         record, info = self._defined(name, tool_key)
         self._judge(record)

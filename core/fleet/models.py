@@ -87,10 +87,16 @@ class Contract(Plain):
     digest: str
 
 
+OTHERWISE = "is defined otherwise, or its device claims less of it"
+"""What is said of a changed tool where nobody says which of both it was."""
+
+
 class Tool(Plain):
     """One tool of one device: its definition, as the device gave it, and its contract.
 
-    `changed` is set while the definition differs from the pinned one: calls are blocked until reviewed.
+    `changed` is set while it is not as it was trusted: calls are blocked until it is reviewed. `change` says
+    then what is different, as a sentence goes on after the tool's name: it `changed its definition`, or what
+    its device claims of it would get by with less care.
     """
 
     device: str
@@ -105,6 +111,7 @@ class Tool(Plain):
     annotations: dict[str, Any] = Field(default_factory=dict)
     contract: Contract
     changed: bool = False
+    change: str = ""
 
 
 class Unavailable(Plain):

@@ -28,7 +28,7 @@ from core.fleet.contracts import (
     tool_of,
     with_claim,
 )
-from core.fleet.models import Contract, Risk, Tool
+from core.fleet.models import OTHERWISE, Contract, Risk, Tool
 from core.fleet.pins import Claims, Pin, Pins
 from core.ids import new_id
 from core.policy.overrides import Overrides
@@ -214,9 +214,18 @@ class Offers:
         return digest
 
     def _as_held(self, name: str, info: ToolInfo, digest: str, ours: bool) -> Tool:
-        changed = self._admitted(name, info, digest, ours) is None
+        change = self._change_words(name, info, digest, ours)
         override = self._overrides().of(name, info.tool_name, info.namespace)
-        return tool_of(name, info, changed=changed, definition=digest, ours=ours, override=override)
+        return tool_of(name, info, change=change, definition=digest, ours=ours, override=override)
+
+    def _change_words(self, name: str, info: ToolInfo, digest: str, ours: bool) -> str:
+        """What is different of a tool that takes somebody's word; empty where all is well."""
+        if self._admitted(name, info, digest, ours) is not None:
+            return ""
+        pin = self._pins.get(name, info.tool_name)
+        if pin is None or pin.definition != digest:
+            return "changed its definition"
+        return claims_of(info, ours).words_after(pin.claims) or OTHERWISE
 
     async def _listed(self, name: str, channel: BasicCommandDispatcher, ours: bool) -> dict[str, ToolInfo]:
         call_id = new_id()
@@ -266,8 +275,7 @@ def _said(claims: dict[str, Risk | None]) -> dict[str, str]:
 
 def _beside(claims: Claims) -> dict[str, Any]:
     """Claims as they stand beside a definition where both are shown."""
-    client = "quarterdeck-device" if claims.ours else "another client"
-    return {"claimed_risk": claims.risk.value if claims.risk else None, "client": client}
+    return {"claimed_risk": claims.risk.value if claims.risk else None, "client": claims.client}
 
 
 def _entry(kind: Kind, device: str, digests: dict[str, str], claims: dict[str, str], ours: bool) -> NewEntry:

@@ -33,6 +33,22 @@ class Claims:
         risks = [risk for risk in (self.risk, other.risk) if risk is not None]
         return Claims(max(risks, key=lambda risk: risk.rank, default=None), self.ours and other.ours)
 
+    def words_after(self, before: Claims) -> str:
+        """What asks for less care than `before` did, as a sentence goes on after the tool's name."""
+        said: list[str] = []
+        if before.risk is not None and self.risk is None:
+            said.append(f"no longer claims {before.risk.value} risk")
+        elif before.risk is not None and self.risk is not None and self.risk.rank < before.risk.rank:
+            said.append(f"now claims {self.risk.value} risk, no longer {before.risk.value}")
+        if self.ours is not before.ours:
+            said.append(f"is now offered by {self.client}")
+        return " and ".join(said)
+
+    @property
+    def client(self) -> str:
+        """Who offers the tool, as far as it says so itself."""
+        return "quarterdeck-device" if self.ours else "another client"
+
 
 # How claims are written behind a digest, and the other way round: there are no more than these.
 _WORDS = {

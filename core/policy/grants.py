@@ -172,7 +172,7 @@ def uncovered(terms: GrantTerms, call: Call) -> list[str]:
         return [f"it is for {terms.tool_key}"]
     faults: list[str] = []
     if call.contract != terms.contract:
-        faults.append("the tool's definition changed since")
+        faults.append("the tool changed since")
     if not fits(call.device, terms.devices):
         faults.append(f"it is for {_or(terms.devices)}")
     if not fits(call.actor, terms.actors):

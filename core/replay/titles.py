@@ -37,7 +37,7 @@ _OF_ENTRY: dict[Kind, str] = {
     Kind.DEVICE_FORGOTTEN: "{device} was forgotten",
     Kind.DEVICE_SET: "{device} was changed by {actor}",
     Kind.CONTRACT_PINNED: "Tools of {device} were trusted",
-    Kind.CONTRACT_CHANGED: "Tools of {device} changed their definition",
+    Kind.CONTRACT_CHANGED: "Tools of {device} are not what was trusted",
     Kind.RUN_STARTED: "The run started",
     Kind.RUN_FINISHED: "The run ended",
     Kind.STEP_SKIPPED: "{step} was skipped",

@@ -112,7 +112,7 @@ class Console(ABC):
 
     @abstractmethod
     async def review_contract(self, device: str, tool_key: str, digest: str) -> Tool:
-        """Trust a tool's changed definition, which must still be the one with this contract digest."""
+        """Trust a tool that changed, which must still be the one with this contract digest."""
 
     @abstractmethod
     async def listening(self) -> Listening:
@@ -250,7 +250,7 @@ class Console(ABC):
 
     @abstractmethod
     async def contract_change(self, device: str, tool_key: str) -> ContractChange:
-        """A changed tool's definition as it was trusted, and as it is now."""
+        """A changed tool as it was trusted, and as it is now: what defines it, and what its device claims."""
 
     @abstractmethod
     async def policy_text(self) -> PolicyText:

@@ -235,4 +235,5 @@ def _tool(
         namespace=namespace or "builtin", title=None, description=text, input_schema=schema,
         output_schema={"type": "object"}, annotations={"readOnlyHint": reads},
         contract=Contract(digest=digest, **facts), changed=f"{kind}::{name}" in device.changed_tools,
+        change="changed its definition" if f"{kind}::{name}" in device.changed_tools else "",
     )  # fmt: skip

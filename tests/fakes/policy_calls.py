@@ -44,7 +44,7 @@ def a_tool(name: str = "write_file", tool_type: ToolType = "action", namespace: 
         description=name,
         input_schema={"type": "object"},
     )
-    return tool_of("lab-1", info, changed=False)
+    return tool_of("lab-1", info, change="")
 
 
 def a_question(

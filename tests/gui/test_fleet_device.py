@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
@@ -200,9 +201,30 @@ def test_a_changed_tool_cannot_be_tried_before_its_review(theme: Theme, tmp_path
         tab = fleet.panel.try_tab
         await seen(lambda: (tool := tab.chosen()) is not None and tool.changed)
         assert not tab.call.isEnabled()
-        assert "review it first" in tab.call.toolTip()
+        assert "It changed its definition: review it first" in tab.call.toolTip()
 
     play(theme, tmp_path, story(), scenario)
+
+
+@pytest.mark.parametrize("change", ["changed its definition", "now claims low risk, no longer critical"])
+def test_a_blocked_tool_says_whether_it_or_only_what_its_device_claims_has_changed(
+    theme: Theme, tmp_path: Path, change: str
+) -> None:
+    console = story()
+    tools = console.tools_of["build-lnx-03"]
+    for place, one in enumerate(tools):
+        if one.changed:
+            tools[place] = one.model_copy(update={"change": change})
+
+    async def scenario(desk: Desk) -> None:
+        overview = page_of(desk, "build-lnx-03", "overview").panel.overview
+        said = f"indexer.rebuild {change}."
+        await seen(lambda: overview.notice.isVisible() and said in overview.notice.accessibleName())
+        tab = page_of(desk, "build-lnx-03", "tools", "action::indexer.rebuild").panel.tools_tab
+        await seen(lambda: tab.details.notice.isVisible())
+        assert tab.details.notice.accessibleName().startswith(f"It {change}.")
+
+    play(theme, tmp_path, console, scenario)
 
 
 def test_a_device_that_dials_cannot_be_reconnected_from_here(theme: Theme, tmp_path: Path) -> None:

@@ -131,6 +131,26 @@ async def test_no_name_of_a_tool_takes_away_what_an_earlier_version_pinned(home:
         assert tool.changed
 
 
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        (rated("low"), "now claims low risk, no longer critical"),
+        (SWEEP, "no longer claims critical risk"),
+        (rated("critical").model_copy(update={"description": "Sweeps."}), "changed its definition"),
+        (rated("low").model_copy(update={"description": "Sweeps."}), "changed its definition"),
+    ],
+    ids=["a lower claim", "a claim taken back", "another definition", "both"],
+)
+async def test_a_blocked_tool_says_what_of_it_changed(home: Home, now: ToolInfo, words: str):
+    async with open_rig(home, [rated("critical")]) as rig:
+        assert (await says(rig, now)).change == words
+        result = await rig.call("sweep")
+        assert result.error is not None
+        assert result.error.message == f"sweep on {DEVICE} is not what was trusted: it {words}."
+        await rig.fleet.review(DEVICE, "action::sweep", the(rig).contract.digest, "operator:anna")
+        assert (the(rig).change, the(rig).changed) == ("", False)
+
+
 class TestWhatElseAContractFollowsFrom:
     """Each of these comes from the device."""
 
@@ -164,6 +184,7 @@ class TestWhatElseAContractFollowsFrom:
             stranger = await says(rig, LOOKS, again=False, ours=False)
             assert (stranger.contract.risk.value, stranger.changed) == (Risk.HIGH, False)
             assert (await says(rig, LOOKS, again=False, ours=True)).changed
+            assert the(rig).change == "is now offered by quarterdeck-device"
             assert await refuses(rig) is ErrorCode.CONTRACT_CHANGED
 
     async def test_our_own_client_that_becomes_a_stranger_counts_as_one_at_once_and_stays_one(

@@ -63,7 +63,7 @@ def test_the_examples_word_on_a_tool_lowers_it_and_only_it(policy: PolicyFile):
             input_schema={},
         )
         override = overrides.of("lab-1", name, "tickets")
-        assert tool_of("lab-1", info, changed=False, override=override).contract.risk.value is risk
+        assert tool_of("lab-1", info, change="", override=override).contract.risk.value is risk
 
 
 def test_the_rules_that_the_readme_shows_are_a_policy():

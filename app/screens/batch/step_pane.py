@@ -22,7 +22,7 @@ from app.screens.batch.judgement import Judgement
 from app.screens.batch.step_text import StepText
 from app.screens.batch.tools import Offer, OfferedTool
 from core.batch.models import STEP_ID
-from core.fleet.models import Effect
+from core.fleet.models import OTHERWISE, Effect
 from core.schema_forms.json_values import same_json
 from core.schema_forms.validate import validator_for
 
@@ -251,8 +251,9 @@ class StepPane(QWidget):
 def why_no_form(step: DraftStep | None, offered: OfferedTool | None, offer: Offer) -> str:
     """Why the form is not the tool's own, or the tool cannot be called; empty when all is well."""
     if offered is not None:
-        changed = "This tool's definition changed; calls are blocked until it is reviewed in Fleet."
-        return changed if offered.tool.changed else ""
+        tool = offered.tool
+        changed = f"This tool {tool.change or OTHERWISE}; calls are blocked until it is reviewed in Fleet."
+        return changed if tool.changed else ""
     if step is None or offer.reading or not offer.matched:
         return ""
     return f"No matched device offers {step.tool} now. Its arguments can be edited as JSON."

@@ -34,6 +34,7 @@ from app.look.states import risk_look
 from app.look.theme import theme_of
 from app.screens.batch.tools import Offer, OfferedTool
 from app.screens.batch.words import EFFECT_GROUPS
+from core.fleet.models import OTHERWISE
 
 Index = QModelIndex | QPersistentModelIndex
 _NO_PARENT = QModelIndex()
@@ -123,7 +124,7 @@ def _tip(row: ToolRow) -> str:
     said = said if len(said) <= LONGEST_TIP else f"{said[:LONGEST_TIP]}…"
     lines = [f"{row.words}", said, f"{tool.contract.effect.value.value}: {tool.contract.effect.why}"]
     if tool.changed:
-        lines.append("Its definition changed; calls are blocked until it is reviewed in Fleet.")
+        lines.append(f"It {tool.change or OTHERWISE}; calls are blocked until it is reviewed in Fleet.")
     if row.some:
         lines.append(f"Only {row.some}: " + ", ".join(row.offered.devices[:8]))
     return "\n".join(lines)

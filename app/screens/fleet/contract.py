@@ -37,7 +37,7 @@ SOURCES = {
 
 @dataclass(frozen=True, slots=True)
 class FactLine:
-    """One fact as it is shown; `was` is its value before the definition changed, where that is another."""
+    """One fact as it is shown; `was` is its value before the tool changed, where that is another."""
 
     key: str
     name: str

@@ -17,7 +17,7 @@ from app.screens.fleet.health_spans import device_series, health_spans
 from app.screens.fleet.review import start_review
 from app.screens.fleet.rows import TOOL_COLUMNS, tool_rows, tool_title
 from app.shell.words import clock, milliseconds
-from core.fleet.models import Device, DeviceDetails, Health, Tool
+from core.fleet.models import OTHERWISE, Device, DeviceDetails, Health, Tool
 
 
 class OverviewTab(QWidget):
@@ -25,7 +25,7 @@ class OverviewTab(QWidget):
 
     Signals:
         tool_opened(tool_key): the operator wants to see one tool.
-        reviewed: a changed definition was accepted.
+        reviewed: a changed tool was accepted.
     """
 
     tool_opened = Signal(str)
@@ -95,8 +95,8 @@ class OverviewTab(QWidget):
         self.facts.show_facts(device_facts(device, self._fingerprint))
         self.plot.show_series(device_series(device))
         self._device = device
-        self._show_notice(device)
         self._tools = tools or []
+        self._show_notice(device)
         self.message.setVisible(tools is None)
         if tools is None:
             self.message.setText("Reading the tools…")
@@ -126,15 +126,12 @@ class OverviewTab(QWidget):
         self.notice.setVisible(bool(changed))
         if not changed:
             return
-        names = [self._title(key) for key in changed]
-        fact = f"{names[0]} changed its definition."
-        if len(names) > 1:
-            fact = f"{names[0]} and {len(names) - 1} more changed their definitions."
+        tool = next((one for one in self._tools if one.tool_key == changed[0]), None)
+        name = tool_title(tool) if tool else changed[0].rpartition("::")[2] or changed[0]
+        fact = f"{name} {(tool.change if tool else '') or OTHERWISE}."
+        if len(changed) > 1:
+            fact = f"{name} and {len(changed) - 1} more are not what was trusted."
         self.notice.say("warn", fact, "Blocked until you review it.", "Review")
-
-    def _title(self, key: str) -> str:
-        tool = next((one for one in self._tools if one.tool_key == key), None)
-        return tool_title(tool) if tool else key.rpartition("::")[2] or key
 
     def _review(self) -> None:
         changed = next((tool for tool in self._tools if tool.changed), None)

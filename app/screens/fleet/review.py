@@ -1,4 +1,4 @@
-"""Review of a changed tool definition: what changed in it, what it now counts as, and trust or not."""
+"""Review of a changed tool: what changed of it, what it now counts as, and trust or not."""
 
 from __future__ import annotations
 

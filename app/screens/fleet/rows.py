@@ -128,7 +128,7 @@ def tool_title(tool: Tool) -> str:
 
 
 def tool_rows(tools: Iterable[Tool]) -> list[Row]:
-    """One row a tool; one whose definition changed is tinted, because it is blocked."""
+    """One row a tool; one that changed is tinted, because it is blocked."""
     return [
         Row(
             key=tool.tool_key,

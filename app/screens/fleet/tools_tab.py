@@ -22,18 +22,19 @@ from app.screens.fleet.rows import (
     tool_title,
     unavailable_rows,
 )
-from core.fleet.models import Device, Tool
+from core.fleet.models import OTHERWISE, Device, Tool
 
 # Below this the contract would be cut beside the table, and the names of the tools in it.
 LEAST_BESIDE = 720
 LEAST_PART = 340
+_BLOCKED = "Calls are blocked until it is reviewed."
 
 
 class ToolsTab(QWidget):
     """The table of tools and the details of the chosen one.
 
     Signals:
-        reviewed: a changed definition was accepted.
+        reviewed: a changed tool was accepted.
     """
 
     reviewed = Signal()
@@ -135,7 +136,7 @@ class ToolDetails(QScrollArea):
 
     Signals:
         called(tool_key): open its form.
-        review_asked: look at the changed definition.
+        review_asked: look at what changed of it.
     """
 
     called = Signal(str)
@@ -151,9 +152,7 @@ class ToolDetails(QScrollArea):
         self._risk = RiskBadge("low")
         self.call = Button("Call…", icon="run")
         self.call.clicked.connect(lambda: self.called.emit(self._key))
-        self.notice = Notice(
-            "warn", "Its definition changed.", "Calls are blocked until it is reviewed.", "Review"
-        )
+        self.notice = Notice("warn", "It is not what was trusted.", _BLOCKED, "Review")
         self.notice.acted.connect(self.review_asked)
         self._description = Label("", tone="text2", wrap=True, selectable=True)
         self._facts = ContractFacts()
@@ -185,7 +184,8 @@ class ToolDetails(QScrollArea):
         self._key = tool.tool_key
         self._name.setText(tool_title(tool))
         self._risk.set_risk(tool.contract.risk.value.value)
-        self.call.set_off("Review its changed definition first." if tool.changed else "")
+        self.call.set_off("Review what changed of it first." if tool.changed else "")
+        self.notice.say("warn", f"It {tool.change or OTHERWISE}.", _BLOCKED, "Review")
         self.notice.setVisible(tool.changed)
         # The device wrote this: plain text, quoted as the device's words.
         self._description.setText(tool.description or "The device gives no description.")

@@ -19,7 +19,7 @@ from app.screens.fleet.rows import tool_title
 from app.state import AppState
 from core.batch.models import Run, RunState
 from core.errors import QuarterdeckError
-from core.fleet.models import Device, Tool
+from core.fleet.models import OTHERWISE, Device, Tool
 from core.policy.models import Answer, Decision
 
 EXPLAIN_PAUSE_MS = 250
@@ -151,7 +151,7 @@ class TryTab(QWidget):
         if self.why.text() == NO_TOOLS:
             self.why.setText("")
             self.answer.hide()
-        changed = "Its definition changed: review it first, on the tab Tools."
+        changed = f"It {tool.change or OTHERWISE}: review it first, on the tab Tools."
         self.call.set_off(changed if tool.changed else "")
         self._explain_soon.start()
 

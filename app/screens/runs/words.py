@@ -181,7 +181,7 @@ def who_refused(cell: Cell, decided_by: str = "") -> tuple[str, str]:
         ErrorCode.DENIED_BY_POLICY: "Refused by the policy.",
         ErrorCode.APPROVAL_EXPIRED: "Refused: nobody answered in time.",
         ErrorCode.STOPPED: "Refused: everything was stopped.",
-        ErrorCode.CONTRACT_CHANGED: "Refused: the tool changed its definition.",
+        ErrorCode.CONTRACT_CHANGED: "Refused: the tool is not what was trusted.",
     }.get(error.code if error else ErrorCode.DENIED_BY_POLICY, "Refused.")
     return by, f"Nothing was sent. {why}".strip()
 
