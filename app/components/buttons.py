@@ -13,6 +13,7 @@ from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
 from app.components import paint
+from app.components.keeps_keyboard import KeepsKeyboard
 from app.components.label import plain_tip
 from app.look.glyphs import paint_glyph
 from app.look.icons import ICONS, paint_icon
@@ -24,7 +25,7 @@ PAD = 10
 GAP = 6
 
 
-class Button(QPushButton):
+class Button(KeepsKeyboard, QPushButton):
     """A push button that paints itself.
 
     Never a default button: Enter in a field must not approve anything by accident.
@@ -47,7 +48,7 @@ class Button(QPushButton):
         self._kind: Kind = kind
         self._icon, self._key = icon, key
         self._menu_mark, self._large = menu_mark, large
-        self._icon_role = ""
+        self._icon_role = self._off = self._working = ""
         self.setAutoDefault(False)
         self.setDefault(False)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
@@ -80,10 +81,28 @@ class Button(QPushButton):
         self.update()
 
     def set_off(self, reason: str) -> None:
-        """Disable the button and say why in its tooltip; an empty reason enables it."""
-        self.setEnabled(not reason)
-        self.setToolTip(plain_tip(reason))
-        self.setAccessibleDescription(reason)
+        """Disable the button and say why in its tooltip; an empty reason enables it, unless it is working."""
+        self._off = reason
+        self._show_off()
+
+    def set_working(self, words: str) -> None:
+        """What it was pressed for goes on, and a second press would be one too many; empty when it has ended.
+
+        `words` say what goes on. Whoever has the keyboard here keeps it, and `set_off` holds afterwards.
+        """
+        self._working = words
+        self._show_off()
+
+    @property
+    def is_working(self) -> bool:
+        """True from `set_working` with words to the one without."""
+        return bool(self._working)
+
+    def _show_off(self) -> None:
+        why = self._working or self._off
+        self.setEnabled(not why)
+        self.setToolTip(plain_tip(why))
+        self.setAccessibleDescription(why)
 
     def _name_it(self) -> None:
         self.setAccessibleName(self.text().replace("…", "").replace("...", "").strip())
@@ -171,7 +190,7 @@ class Button(QPushButton):
         super().keyPressEvent(event)
 
 
-class IconButton(QAbstractButton):
+class IconButton(KeepsKeyboard, QAbstractButton):
     """An icon without a word; its name is the tooltip and what assistive technology reads."""
 
     def __init__(

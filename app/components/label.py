@@ -7,6 +7,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QFrame, QLabel, QSizePolicy, QWidget
 
 from app.components import paint
+from app.components.keeps_keyboard import KeepsKeyboard
 from app.look.theme import theme_of
 from app.look.tokens import TYPE
 
@@ -104,7 +105,7 @@ def plain_tip(text: str) -> str:
     return f"<span>{escaped}</span>"
 
 
-class Link(QAbstractButton):
+class Link(KeepsKeyboard, QAbstractButton):
     """Accent words that do something; underlined while hovered or focused."""
 
     def __init__(self, text: str, role: str = "name", parent: QWidget | None = None) -> None:

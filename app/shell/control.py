@@ -168,12 +168,12 @@ class Control(QObject):
         unlock = sheet.add_answer("unlock", "Unlock", "primary", closes=False)
 
         async def attempt() -> None:
-            unlock.set_off("Opening the key…")
+            unlock.set_working("Opening the key…")
             try:
                 await self._keys.unlock(str(who.currentData()), secret.text() or None)
             except QuarterdeckError as error:
                 sheet.say(error.message)
-                unlock.set_off("")
+                unlock.set_working("")
                 secret.selectAll()
                 secret.setFocus()
             else:

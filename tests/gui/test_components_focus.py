@@ -1,14 +1,16 @@
-"""The focus ring: where it goes, and that it outlives what it was around."""
+"""Where the keyboard is: the ring around it, and buttons that are switched off while they have it."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QCoreApplication, QEvent, Qt
+from PySide6.QtGui import QAccessible
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLineEdit, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.components.buttons import Button
+from app.components.buttons import Button, IconButton
 from app.components.focus_frame import FocusFrame
+from app.components.label import Link
 from app.look.theme import Theme
 
 
@@ -54,3 +56,142 @@ def test_the_ring_outlives_a_list_that_was_deleted_with_the_focus_in_it(theme: T
     button.setFocus(Qt.FocusReason.TabFocusReason)
     assert frame.widget() is button
     assert frame.ring_rect() == button.geometry().adjusted(-4, -4, 4, 4)
+
+
+class _Form(QWidget):
+    """A field and two buttons, the keyboard on the first of these; what was pressed is listed."""
+
+    def __init__(self, qtbot: QtBot) -> None:
+        super().__init__()
+        qtbot.addWidget(self)
+        column = QVBoxLayout(self)
+        self.works, self.other = Button("Create key"), Button("Without a passphrase")
+        for widget in (QLineEdit(), self.works, self.other):
+            column.addWidget(widget)
+        self.pressed: list[str] = []
+        for button in (self.works, self.other):
+            button.clicked.connect(lambda *_, words=button.text(): self.pressed.append(words))
+        self.show()
+        self.activateWindow()
+        qtbot.waitUntil(self.isActiveWindow)
+        self.works.setFocus(Qt.FocusReason.TabFocusReason)
+
+
+def _press_in_every_way(button: Button) -> None:
+    for key in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space):
+        QTest.keyClick(focused(), key)
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    button.click()
+    _press_as_assistive_technology(button)
+
+
+def _press_as_assistive_technology(button: Button) -> None:
+    QAccessible.queryAccessibleInterface(button).actionInterface().doAction("Press")
+
+
+def focused() -> QWidget:
+    """What has the keyboard."""
+    widget = QApplication.focusWidget()
+    assert widget is not None
+    return widget
+
+
+def test_a_button_that_works_keeps_the_keyboard_and_takes_no_second_press(theme: Theme, qtbot: QtBot) -> None:
+    form = _Form(qtbot)
+    works, pressed = form.works, form.pressed
+    works.set_working("The key is being made.")
+    assert focused() is works
+    assert not works.isEnabled()
+    _press_in_every_way(works)
+    qtbot.waitUntil(lambda: not works.isDown())
+    assert pressed == []
+    assert works.accessibleDescription() == "The key is being made."
+    works.set_working("")
+    assert works.isEnabled()
+    assert works.accessibleDescription() == ""
+    QTest.keyClick(focused(), Qt.Key.Key_Return)
+    assert pressed == ["Create key"]
+    with qtbot.waitSignal(works.clicked):
+        _press_as_assistive_technology(works)
+
+
+def test_a_press_begun_while_a_button_works_is_none_when_the_work_ends(theme: Theme, qtbot: QtBot) -> None:
+    form = _Form(qtbot)
+    works, pressed = form.works, form.pressed
+    works.set_working("The key is being made.")
+    QTest.mousePress(works, Qt.MouseButton.LeftButton)
+    QTest.keyPress(works, Qt.Key.Key_Space)
+    works.set_working("")
+    QTest.keyRelease(works, Qt.Key.Key_Space)
+    QTest.mouseRelease(works, Qt.MouseButton.LeftButton)
+    assert pressed == []
+
+
+def test_tab_goes_on_from_a_button_that_works_and_the_end_of_the_work_calls_nobody_back(
+    theme: Theme, qtbot: QtBot
+) -> None:
+    form = _Form(qtbot)
+    works, other, pressed = form.works, form.other, form.pressed
+    works.set_working("The key is being made.")
+    QTest.keyClick(focused(), Qt.Key.Key_Tab)
+    assert focused() is other
+    QTest.mouseClick(works, Qt.MouseButton.LeftButton)
+    assert focused() is other
+    assert pressed == []
+    works.set_working("")
+    assert focused() is other
+    assert works.isEnabled()
+    QTest.keyClick(focused(), Qt.Key.Key_Backtab)
+    assert focused() is works
+
+
+def test_a_button_is_off_for_its_own_reason_once_its_work_has_ended(theme: Theme, qtbot: QtBot) -> None:
+    form = _Form(qtbot)
+    works, pressed = form.works, form.pressed
+    works.set_working("The key is being made.")
+    works.set_off("")
+    assert not works.isEnabled(), "what else is shown meanwhile does not end the work"
+    works.set_off("Type a name first.")
+    works.set_working("")
+    assert not works.isEnabled()
+    assert works.toolTip() == "Type a name first."
+    QTest.keyClick(focused(), Qt.Key.Key_Space)
+    assert focused() is works
+    assert pressed == []
+
+
+def test_a_window_that_only_loses_the_front_leaves_the_keyboard_where_it_was(
+    theme: Theme, qtbot: QtBot
+) -> None:
+    form = _Form(qtbot)
+    works = form.works
+    front = QWidget()
+    qtbot.addWidget(front)
+    front.show()
+    works.set_working("The key is being made.")
+    front.activateWindow()
+    qtbot.waitUntil(front.isActiveWindow)
+    assert form.focusWidget() is works
+    works.set_working("")
+    form.activateWindow()
+    qtbot.waitUntil(form.isActiveWindow)
+    assert focused() is works
+
+
+def test_the_last_step_of_an_arrow_leaves_the_keyboard_on_it(theme: Theme, qtbot: QtBot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    column = QVBoxLayout(window)
+    field, arrow, link = QLineEdit(), IconButton("next", "Next"), Link("All of them")
+    for widget in (arrow, link, field):
+        column.addWidget(widget)
+    arrow.clicked.connect(lambda: arrow.setEnabled(False))
+    link.clicked.connect(lambda: link.setEnabled(False))
+    window.show()
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    for control in (arrow, link):
+        control.setFocus(Qt.FocusReason.TabFocusReason)
+        QTest.keyClick(control, Qt.Key.Key_Space)
+        assert focused() is control
+        assert not control.isEnabled()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit
 
@@ -66,6 +67,36 @@ def test_the_unlocked_operator_vouches_for_another_one(theme: Theme, tmp_path: P
         assert desk.window.keys.unlocked == "harbour"
         assert row_words(section, "quay")[2] == "yes"
         assert section.secret_field.text() == ""
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_while_a_key_is_made_the_keyboard_waits_on_its_button_and_a_second_press_makes_no_other(
+    theme: Theme, tmp_path: Path
+) -> None:
+    harbour = create_operator_key(Home(tmp_path).create(), "harbour", None)
+    console = FakeConsole(operators=[harbour.operator])
+    made = console.hold_back("register_operator")
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.activateWindow()
+        section = await operators_of(desk)
+        fill(section, "quay", PHRASE, PHRASE)
+        section.make.setFocus(Qt.FocusReason.TabFocusReason)
+        await seen(section.make.hasFocus)
+        QTest.keyClick(section.make, Qt.Key.Key_Return)
+        await seen(lambda: "register_operator" in console.asked)
+        assert section.make.hasFocus()
+        assert section.make.accessibleDescription() == "The key is being made."
+        assert not section.without.isEnabled()
+        QTest.keyClick(section.make, Qt.Key.Key_Return)
+        # The key file is there by now; what the form says of its name does not end the work.
+        section.show_state()
+        QTest.keyClick(section.make, Qt.Key.Key_Space)
+        made.set()
+        await seen(lambda: len(console.operators) == 2 and not section.make.is_working)
+        assert section.make.hasFocus()
+        assert console.asked.count("register_operator") == 1
 
     play(theme, tmp_path, console, scenario)
 

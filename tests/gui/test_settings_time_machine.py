@@ -127,6 +127,35 @@ def test_a_run_over_the_journal_can_be_cancelled(theme: Theme, tmp_path: Path) -
     play(theme, tmp_path, console, scenario)
 
 
+def test_the_keyboard_is_on_run_again_before_while_and_after_it_runs(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.activateWindow()
+        machine = (await page_of(desk, "time")).time_machine
+        held = console.hold_back("try_policy")
+        machine.run.setFocus(Qt.FocusReason.TabFocusReason)
+        await seen(machine.run.hasFocus)
+        QTest.keyClick(machine.run, Qt.Key.Key_Return)
+        await seen(lambda: "try_policy" in console.asked)
+        QTest.keyClick(machine.run, Qt.Key.Key_Return)
+        assert machine.run.hasFocus()
+        held.set()
+        await seen(lambda: not machine.running and machine.run.text() == "Run again")
+        assert machine.run.hasFocus()
+        assert console.asked.count("try_policy") == 1
+        held.clear()
+        QTest.keyClick(machine.run, Qt.Key.Key_Return)
+        await seen(machine.progress.cancel.isVisible)
+        machine.progress.cancel.setFocus(Qt.FocusReason.TabFocusReason)
+        QTest.keyClick(machine.progress.cancel, Qt.Key.Key_Return)
+        assert machine.against.text() == "The run was cancelled."
+        assert machine.run.hasFocus(), "Cancel is gone, and gave the keyboard back"
+        held.set()
+
+    play(theme, tmp_path, console, scenario)
+
+
 def test_a_text_that_cannot_be_run_says_why(theme: Theme, tmp_path: Path) -> None:
     console = story()
     console.fail_next["try_policy"] = BadInput("policy.toml is not TOML: Expected '='.")

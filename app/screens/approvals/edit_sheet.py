@@ -94,7 +94,7 @@ class EditSheet(Sheet):
 
     def say_wrong(self, problem: str) -> None:
         """The service did not take it."""
-        self._ask.set_off("")
+        self._ask.set_working("")
         self.say(one_line(problem))
 
     def _go(self) -> None:
@@ -104,6 +104,6 @@ class EditSheet(Sheet):
             self.say("Nothing was changed yet: a field needs another value.")
             return
         if self._differs():
-            self._ask.set_off("The service is asked.")
+            self._ask.set_working("The service is asked.")
             self.say("")
             self.wanted.emit(self.form.value())

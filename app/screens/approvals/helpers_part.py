@@ -89,7 +89,7 @@ class HelpersPart(Section):
         return list(self._found.values())
 
     def _press(self, helper: Helper) -> None:
-        self._buttons[helper.id].set_off("It is on its way.")
+        self._buttons[helper.id].set_working("It is on its way.")
         self.run_asked.emit(helper)
 
     def show_result(self, helper: Helper, result: CommandResult, picture: bytes) -> None:
@@ -106,7 +106,7 @@ class HelpersPart(Section):
         button = self._buttons.get(helper.id)
         if button is None:
             return None
-        button.set_off("")
+        button.set_working("")
         if helper.id not in self._found:
             box = Found(helper)
             box.closed.connect(lambda *_, gone=helper.id: self._close(gone))

@@ -72,12 +72,12 @@ class SecondSheet(Sheet):
 
     def say_wrong(self, problem: str) -> None:
         """The key did not open: try again."""
-        self._approve.set_off("")
+        self._approve.set_working("")
         self.say(problem)
         self.secret.selectAll()
         self.secret.setFocus()
 
     def _go(self) -> None:
         if self._approve.isEnabled() and self.secret.text():
-            self._approve.set_off("Opening the key…")
+            self._approve.set_working("Opening the key…")
             self.approved.emit(str(self.who.currentData()), self.secret.text())

@@ -319,7 +319,7 @@ class FirstRunPage(QScrollArea):
         self._busy = busy
         self._say_key("")
         self.create_button.set_words(words)
-        self.create_button.set_off("One moment." if busy else "")
+        self.create_button.set_working("One moment." if busy else "")
 
     def _say_key(self, problem: str) -> None:
         self.key_problem.setText(problem)
@@ -342,7 +342,7 @@ class FirstRunPage(QScrollArea):
         name = device.name
         self._busy = True
         self.take.set_words("Taking…")
-        self.take.set_off("The device was asked.")
+        self.take.set_working("The device was asked.")
         self.picture_problem.hide()
 
         async def shoot(console: Console) -> Run:
@@ -354,7 +354,7 @@ class FirstRunPage(QScrollArea):
     def _picture_ready(self) -> None:
         self._busy = False
         self.take.set_words("Take a picture")
-        self.take.set_off("")
+        self.take.set_working("")
 
     def _picture_done(self, run: Run) -> None:
         self._picture_ready()

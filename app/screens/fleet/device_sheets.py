@@ -34,14 +34,14 @@ class DeviceSheet(Sheet):
     ) -> None:
         """Ask the service; then say it and go, or stay and say what is wrong."""
         button = self.answer(answer)
-        button.set_off("The service is asked.")
+        button.set_working("The service is asked.")
 
         def came(_answer: object) -> None:
             self.finish(answer)
             toast(done)
 
         def failed(error: QuarterdeckError) -> None:
-            button.set_off("")
+            button.set_working("")
             self.say(f"{error.message} {error.info.next}".strip())
 
         self._link.ask(wish, came, failed, what=f"{answer} the device")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components.badges import StateBadge
@@ -113,7 +114,7 @@ class Doctor(QWidget):
             return
         self._clear()
         self.summary.setText("")
-        self.start.set_off("The doctor is looking.")
+        self.start.set_working("The doctor is looking.")
         self.progress.show_progress(None, f"Looking at {name} …")
         self.progress.show()
         self._asked = self._link.ask(
@@ -141,8 +142,10 @@ class Doctor(QWidget):
 
     def _end(self, words: str) -> None:
         self._asked = None
+        self.start.set_working("")
+        if self.progress.cancel.hasFocus():
+            self.start.setFocus(Qt.FocusReason.OtherFocusReason)
         self.progress.hide()
-        self.start.set_off("")
         self.summary.setText(words)
 
     def _clear(self) -> None:

@@ -175,13 +175,15 @@ class LinkTab(QScrollArea):
         if device is None:
             return
         self._say("")
-        self.reconnect.set_off("The service is asked.")
+        self.reconnect.set_working("The service is asked.")
 
         def done(_device: Device) -> None:
+            self.reconnect.set_working("")
             if self._device is not None:
                 self.show_device(self._device)
 
         def failed(error: QuarterdeckError) -> None:
+            self.reconnect.set_working("")
             if self._device is not None:
                 self.show_device(self._device)
             self._say(f"{error.message} {error.info.next}".strip())

@@ -268,7 +268,7 @@ class PairingSheet(Sheet):
     def _ask_to_pair(self) -> None:
         name, settings = self.form.name_field.text().strip(), self.form.settings()
         self.say("")
-        self._pair.set_off("The service is asked.")
+        self._pair.set_working("The service is asked.")
         if self._listens:
             string = self.form.string_field.toPlainText().strip()
             self._link.ask(
@@ -281,6 +281,7 @@ class PairingSheet(Sheet):
             )
 
     def _refused(self, error: QuarterdeckError) -> None:
+        self._pair.set_working("")
         self._check()
         if self._listens:
             self.form.string_row.set_error(f"{error.message} {error.info.next}".strip())

@@ -340,7 +340,7 @@ class DevicePanel(QWidget):
         name = device.name
         self._say("")
         self.take.set_words("Taking…")
-        self.take.set_off("The device was asked.")
+        self.take.set_working("The device was asked.")
 
         def done(run: Run) -> None:
             self._ready_for_picture()
@@ -354,7 +354,7 @@ class DevicePanel(QWidget):
 
     def _ready_for_picture(self) -> None:
         self.take.set_words("Take picture")
-        self.take.set_off("")
+        self.take.set_working("")
         if self._device is not None:
             self._show_head(self._device, self._device)
 

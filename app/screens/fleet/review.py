@@ -162,11 +162,11 @@ async def _review(window: QWidget, link: ConsoleLink, tool: Tool, on_trusted: Ca
         on_trusted()
 
     def refused(error: QuarterdeckError) -> None:
-        sheet.trust.set_off("")
+        sheet.trust.set_working("")
         sheet.say(f"{error.message} {error.info.next}")
 
     def press() -> None:
-        sheet.trust.set_off("The service is asked.")
+        sheet.trust.set_working("The service is asked.")
         link.ask(
             lambda console: console.review_contract(tool.device, tool.tool_key, tool.contract.digest),
             trusted,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.components.badges import PlanBadge, RiskBadge
@@ -37,7 +37,6 @@ class TryTab(QWidget):
         self._tools: dict[str, Tool] = {}
         self._device = ""
         self._run = ""
-        self._had_focus = False
         self.chooser = DropDown("Tool")
         self.chooser.activated.connect(lambda place: self.choose(str(self.chooser.itemData(place))))
         self.risk = RiskBadge("low")
@@ -195,8 +194,7 @@ class TryTab(QWidget):
             self._show_outcome("Nothing was sent: a field needs another value.", "fail")
             return
         arguments: dict[str, Any] = self.form.value()
-        self._had_focus = self.call.hasFocus()
-        self.call.set_off("The service is asked.")
+        self.call.set_working("The service is asked.")
         self._run = ""
         self._show_outcome("Asking the service …")
         self._link.ask(
@@ -208,17 +206,15 @@ class TryTab(QWidget):
 
     def _called(self, run: Run) -> None:
         self._run = run.summary.id
-        self._back_to_the_button()
+        self._come_back()
         self._show_state(run.summary.state)
 
-    def _back_to_the_button(self) -> None:
-        """Qt gave the focus away when the button was switched off."""
+    def _come_back(self) -> None:
+        self.call.set_working("")
         self._show_tool()
-        if self._had_focus and self.isVisible():
-            self.call.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _refused(self, error: QuarterdeckError) -> None:
-        self._back_to_the_button()
+        self._come_back()
         self._show_outcome(f"Nothing was sent. {error.message} {error.info.next}".strip(), "fail")
 
     def _run_changed(self, run: str) -> None:

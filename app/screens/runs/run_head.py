@@ -211,7 +211,7 @@ class AskLine(QWidget):
 
     def set_busy(self, busy: bool) -> None:
         """While an answer is on its way it is not given twice."""
-        self.go_on.setEnabled(not busy)
+        self.go_on.set_working("The service is asked." if busy else "")
 
     def _go_on(self) -> None:
         if self.go_on.isEnabled():

@@ -156,14 +156,16 @@ class Devices(SettingsSection):
 
     def _ask_to_listen(self) -> None:
         address = self.address.text().strip()
-        self.listen.set_off("The service is asked.")
+        self.listen.set_working("The service is asked.")
 
         def done(listening: Listening) -> None:
+            self.listen.set_working("")
             self._show(listening)
             if not listening.problem:
                 self._nav.toast(f"Listening at {listening.address}")
 
         def failed(error: QuarterdeckError) -> None:
+            self.listen.set_working("")
             self._check()
             self.address_row.set_error(f"{error.message} {error.info.next}".strip())
 

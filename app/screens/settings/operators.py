@@ -257,12 +257,12 @@ class Operators(SettingsSection):
         unlock = sheet.add_answer("unlock", "Unlock", "primary", closes=False)
 
         async def attempt() -> None:
-            unlock.set_off("The key is being opened.")
+            unlock.set_working("The key is being opened.")
             try:
                 await self._nav.keys.unlock(one.name, secret.text())
             except QuarterdeckError as error:
                 sheet.say(error.message)
-                unlock.set_off("")
+                unlock.set_working("")
                 secret.selectAll()
                 secret.setFocus()
             else:
@@ -293,13 +293,13 @@ class Operators(SettingsSection):
         reason = needs or ("The name is taken." if taken else "") or ("" if name else "Type a name first.")
         typed = "" if secret and secret == again else "Type the passphrase twice."
         self.make.set_off(reason or typed)
-        self.without.setEnabled(not reason)
+        self.without.setEnabled(not (reason or self.make.is_working))
         self.without.setToolTip(reason)
 
     def _create(self, with_passphrase: bool) -> None:
         name, secret = self.name_field.text().strip(), self.secret_field.text()
         self._say("")
-        self.make.set_off("The key is being made.")
+        self._say_working("The key is being made.")
         first = not self._state.operators
 
         async def create(console: Console) -> Operator:
@@ -310,7 +310,14 @@ class Operators(SettingsSection):
 
         self._link.ask(create, self._made, self._failed, what="make an operator key")
 
+    def _say_working(self, words: str) -> None:
+        """One key at a time: it is made or registered, by whichever button."""
+        self.make.set_working(words)
+        self.register.set_working(words)
+        self._check_form()
+
     def _made(self, operator: Operator) -> None:
+        self._say_working("")
         for field in (self.name_field, self.secret_field, self.again_field):
             field.clear()
         self._nav.toast(f"{operator.name} can approve now")
@@ -322,6 +329,7 @@ class Operators(SettingsSection):
         operator = Operator(name=one.name, public_key=one.public_key, has_passphrase=one.has_passphrase)
         first = not self._state.operators
         self._say("")
+        self._say_working("The service is asked.")
 
         async def register(console: Console) -> Operator:
             endorsed = None if first else self._nav.keys.endorse(operator)
@@ -330,6 +338,7 @@ class Operators(SettingsSection):
         self._link.ask(register, self._made, self._failed, what="register an operator")
 
     def _failed(self, error: QuarterdeckError) -> None:
+        self._say_working("")
         self.show_state()
         self._say(error.message, error.info.next)
 

@@ -202,8 +202,10 @@ class TimeMachineTab(QWidget):
             self.progress.show_progress(
                 None, f"Judging the commands of {plural(entries, 'entry', 'entries')}"
             )
+        self.run.set_working("It is being run." if running else "")
+        if not running and self.progress.cancel.hasFocus():
+            self.run.setFocus(Qt.FocusReason.OtherFocusReason)
         self.progress.setVisible(running)
-        self.run.setVisible(not running)
         self.run.set_words("Run again" if trial is not None else "Run over the journal")
         if trial is None:
             self.sentence.setText("What would this policy have said until today?")
