@@ -16,6 +16,8 @@ _LONGEST_KEY = 4096
 # SQLite refuses JSON nested deeper than 2,000; one such entry would stop the journal for all others.
 MAX_DEPTH = 200
 _MAX_INTEGER = 2**53 - 1
+_PLAIN_KINDS = frozenset({str, bool, type(None)})
+_KEY_KINDS = frozenset({str})
 
 
 def canonical_bytes(value: Any) -> bytes:
@@ -54,7 +56,7 @@ def is_plain(value: Any, depth: int = 0) -> bool:
         BadInput: it is nested deeper than 200 levels.
     """
     kind = type(value)
-    if kind is str or value is None or kind is bool:
+    if kind in _PLAIN_KINDS:
         return True
     if kind is int:
         return bool(-_MAX_INTEGER <= value <= _MAX_INTEGER)
@@ -67,16 +69,13 @@ def is_plain(value: Any, depth: int = 0) -> bool:
     # All of it is walked, also after something special was found: the depth must be known.
     plain = True
     if kind is dict:
-        for key in value:
-            if type(key) is not str or not key.isascii():
-                plain = False
+        plain = _KEY_KINDS.issuperset(map(type, value)) and "".join(value).isascii()
         value = value.values()
+    # Most of what is in an entry is plain at first sight, and is asked about in one go.
+    if _PLAIN_KINDS.issuperset(map(type, value)):
+        return plain
     for item in value:
-        # Most of what is in an entry is this; asking about it here saves a call each.
-        kind = type(item)
-        if kind is str or item is None or kind is bool:
-            continue
-        if not is_plain(item, depth + 1):
+        if type(item) not in _PLAIN_KINDS and not is_plain(item, depth + 1):
             plain = False
     return plain
 

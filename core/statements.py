@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from core.aip.messages import ToolType
 from core.canonical import canonical_bytes, sha256_hex
 from core.errors import BadInput, ErrorCode, Refused
-from core.quick import changed
 
 REQUEST_FORMAT = "quarterdeck.request/1"
 MOST_STATEMENT_SECONDS = 600.0
@@ -84,25 +83,30 @@ class SignedLeave(_Plain):
     namespace: str | None = None
 
 
-_COVERED = tuple(name for name in Request.model_fields if name != "digest")
-
-
 def request_bytes(request: Request) -> bytes:
     """RFC 8785 JSON of everything but the digest, with the format's name.
 
     Raises:
         BadInput: the parameters have no canonical form.
     """
+    return _request_bytes(request.__dict__)
+
+
+def request_digest(request: Request, **instead: Any) -> str:
+    """SHA-256 of the canonical bytes, hexadecimal; with some fields as in `instead`.
+
+    Raises:
+        BadInput: the parameters have no canonical form.
+    """
+    return sha256_hex(_request_bytes({**request.__dict__, **instead}))
+
+
+def _request_bytes(fields: dict[str, Any]) -> bytes:
     # The values as they are, not pydantic's JSON of them: that would write NaN as null, and the digest would
     # cover what is not sent.
-    fields = {name: getattr(request, name) for name in _COVERED}
-    fields["format"] = REQUEST_FORMAT
-    return canonical_bytes(fields)
-
-
-def request_digest(request: Request) -> str:
-    """SHA-256 of the canonical bytes, hexadecimal."""
-    return sha256_hex(request_bytes(request))
+    covered = {**fields, "format": REQUEST_FORMAT}
+    covered.pop("digest", None)
+    return canonical_bytes(covered)
 
 
 def make_request(
@@ -117,18 +121,17 @@ def make_request(
     call_id: str,
 ) -> Request:
     """Bind one call to one device and one contract, and compute what an approval will cover."""
-    open_request = Request(
-        device=device,
-        contract=contract,
-        tool_key=tool_key,
-        tool_name=tool_name,
-        tool_type=tool_type,
-        namespace=namespace,
-        parameters=parameters,
-        call_id=call_id,
-        digest="",
-    )
-    return changed(open_request, digest=request_digest(open_request))
+    fields: dict[str, Any] = {
+        "device": device,
+        "contract": contract,
+        "tool_key": tool_key,
+        "tool_name": tool_name,
+        "tool_type": tool_type,
+        "namespace": namespace,
+        "parameters": parameters,
+        "call_id": call_id,
+    }
+    return Request(**fields, digest=sha256_hex(_request_bytes(fields)))
 
 
 def short_code(digest: str) -> str:

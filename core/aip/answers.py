@@ -27,6 +27,8 @@ _FORGOTTEN_KEPT = 1024
 MOST_BYTES = 7 * 1024 * 1024
 _LONG_TEXT, _REST_OF_LONG_TEXT = 64 * 1024, 16_384
 MOST_ERROR = 16_384
+# No value weighs more than so many times its own JSON: `1.5` counts for 24.
+MOST_FOR_A_BYTE = 8
 # Also where a tool's own key was escaped.
 _BLOB_WORD = f'{BLOB_KEY}"'.encode()
 
@@ -101,7 +103,7 @@ class PendingAnswers:
         if pending is None and response_id not in self._given_up:
             return False
         names_blobs = self._blobs is not None and _BLOB_WORD in data
-        too_much = _bound(results)
+        too_much = _bound(results, len(data))
         if pending is None:
             return self._take_late(response_id, results, names_blobs, too_much)
         wrong = _mismatch(pending.call_ids, results) or too_much
@@ -185,32 +187,41 @@ class PendingAnswers:
             pending.answer.set_exception(error)
 
 
-def _bound(results: list[Result]) -> str | None:
-    """Shorten errors that no one would read; say what is wrong where a result is more than can be kept."""
+def _bound(results: list[Result], size: int) -> str | None:
+    """Shorten errors that no one would read; say what is wrong where a result is more than can be kept.
+
+    `size` is that of the frame, in bytes.
+    """
     for result in results:
         if result.error and len(result.error) > MOST_ERROR:
             result.error = shorten_middle(result.error, MOST_ERROR)
+    if size * MOST_FOR_A_BYTE <= MOST_BYTES:
+        return None
+    if all(weight(result.result) <= MOST_BYTES for result in results):
+        return None
     for result in results:
-        left = MOST_BYTES
-        stack: list[Any] = [[result.result]]
-        while stack and left >= 0:
-            value = stack.pop()
-            parts = value
-            if isinstance(value, dict):
-                left -= sum(map(_bytes_of_text, value))
-                parts = value.values()
-            for part in parts:
-                left -= _bytes_of(part)
-                if isinstance(part, dict | list):
-                    stack.append(part)
-                if left < 0:
-                    break
-        if left < 0:
-            for one in results:
-                # Nobody needs to walk through it again.
-                one.result = None
-            return f"a result of more than {MOST_BYTES:,} bytes, its long texts not counted"
-    return None
+        # Nobody needs to walk through it again.
+        result.result = None
+    return f"a result of more than {MOST_BYTES:,} bytes, its long texts not counted"
+
+
+def weight(value: Any) -> int:
+    """About how many bytes a value takes in the journal at most; not counted further than `MOST_BYTES`."""
+    total = 0
+    stack: list[Any] = [[value]]
+    while stack:
+        held = stack.pop()
+        parts = held
+        if isinstance(held, dict):
+            total += sum(map(_bytes_of_text, held))
+            parts = held.values()
+        for part in parts:
+            total += _bytes_of(part)
+            if isinstance(part, dict | list):
+                stack.append(part)
+            if total > MOST_BYTES:
+                return total
+    return total
 
 
 def _bytes_of(value: Any) -> int:

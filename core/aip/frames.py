@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
+import orjson
 from pydantic import Discriminator, TypeAdapter, ValidationError
 
 from core import __version__
@@ -22,8 +23,8 @@ from core.aip.extras import (
 from core.aip.messages import ClientMessage, Command, FrameStatus, ServerMessage
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 from core.ids import new_uuid, now_stamp
-from core.quick import changed, made
 
+_CONTINUE = FrameStatus.CONTINUE.value
 _LONGEST_DEADLINE = 86_400.0
 _SNIFFED = 4096
 _OURS = b'"quarterdeck.'
@@ -58,44 +59,55 @@ def complaint(error: QuarterdeckError) -> str:
     ).model_dump_json()
 
 
-def command_frame(commands: Sequence[Command], agent_name: str, session_id: str, response_id: str) -> bytes:
-    """The frame that carries commands, as a stock server would write it."""
-    fields = {
-        "type": "command",
-        "status": FrameStatus.CONTINUE,
-        "user_request": None,
-        "agent_name": agent_name,
-        "process_name": "",
-        "root_name": "",
-        "actions": list(commands),
-        "messages": None,
-        "error": None,
-        "session_id": session_id,
-        "task_name": session_id,
-        "timestamp": now_stamp(),
-        "response_id": response_id,
-        "result": None,
-    }
-    return made(ServerMessage, fields).model_dump_json().encode()
+def command_frame(
+    commands: Sequence[Command],
+    agent_name: str,
+    session_id: str,
+    response_id: str,
+    terms: Sequence[dict[str, Any]] = (),
+) -> bytes:
+    """The frame that carries commands, as a stock server would write it.
 
-
-def with_terms(commands: Sequence[Command], grounds: Sequence[Grounds], timeout: float) -> list[Command]:
-    """The commands with their deadline, a little before ours, and what they were permitted on."""
-    deadline = min(timeout - min(1.0, timeout / 10), _LONGEST_DEADLINE)
-    told: list[Command] = []
-    for index, command in enumerate(commands):
-        why = grounds[index] if index < len(grounds) else Grounds()
-        terms = {"deadline_s": deadline, "digest": why.digest, "approval": why.approval}
-        told.append(changed(command, quarterdeck=terms))
-    return told
-
-
-def without_terms(commands: Sequence[Command]) -> list[Command]:
-    """The commands as a stock device is sent them."""
-    return [
-        command if command.quarterdeck is None else command.model_copy(update={"quarterdeck": None})
+    `terms`, one for each command, go with them to a device that knows them (`terms_of`).
+    """
+    actions: list[dict[str, Any]] = [
+        {
+            "tool_name": command.tool_name,
+            "parameters": command.parameters,
+            "tool_type": command.tool_type,
+            "call_id": command.call_id,
+        }
         for command in commands
     ]
+    if terms:
+        for action, one in zip(actions, terms, strict=True):
+            action["quarterdeck"] = one
+    # The members of a `ServerMessage`, written without making one: a run sends a thousand of them.
+    return orjson.dumps(
+        {
+            "type": "command",
+            "status": _CONTINUE,
+            "user_request": None,
+            "agent_name": agent_name,
+            "process_name": "",
+            "root_name": "",
+            "actions": actions,
+            "messages": None,
+            "error": None,
+            "session_id": session_id,
+            "task_name": session_id,
+            "timestamp": now_stamp(),
+            "response_id": response_id,
+            "result": None,
+        }
+    )
+
+
+def terms_of(count: int, grounds: Sequence[Grounds], timeout: float) -> list[dict[str, Any]]:
+    """For each of `count` commands its deadline, a little before ours, and what it was permitted on."""
+    deadline = min(timeout - min(1.0, timeout / 10), _LONGEST_DEADLINE)
+    known = [*grounds[:count], *[Grounds()] * (count - len(grounds))]
+    return [{"deadline_s": deadline, "digest": why.digest, "approval": why.approval} for why in known]
 
 
 def read_extra_frame(data: bytes) -> Progress | ToolsChanged | None:

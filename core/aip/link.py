@@ -44,8 +44,7 @@ from core.aip.frames import (
     read_extra_frame,
     refuse_nan,
     spoofed,
-    with_terms,
-    without_terms,
+    terms_of,
 )
 from core.aip.limits import Allowance, LinkLimits
 from core.aip.messages import ClientMessage, Command, Result, ResultStatus, read_client_frame
@@ -174,11 +173,8 @@ class DeviceLink:
                 read the frame.
         """
         response_id = new_uuid()
-        if FEATURE_TERMS in self.features:
-            commands = with_terms(commands, grounds, timeout)
-        else:
-            commands = without_terms(commands)
-        frame = command_frame(commands, self.agent_name, self.session_id, response_id)
+        terms = terms_of(len(commands), grounds, timeout) if FEATURE_TERMS in self.features else ()
+        frame = command_frame(commands, self.agent_name, self.session_id, response_id, terms)
         if len(frame) > self._limits.max_outgoing_bytes:
             raise BadInput(
                 f"The command frame has {len(frame)} bytes; a device takes {self._limits.max_outgoing_bytes}",

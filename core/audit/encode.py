@@ -58,23 +58,9 @@ def encode_parts(entry: NewEntry, time: str) -> Parts:
 
 def _usual(entry: NewEntry, time: str) -> tuple[bytes, bytes]:
     """An entry of plain values only: in one piece, cut at its number."""
-    whole = {
-        "actor": entry.actor,
-        "blobs": entry.blobs,
-        "body": entry.body,
-        "call_id": entry.call_id,
-        "device": entry.device,
-        "duration_ms": entry.duration_ms,
-        # Asking an enumeration's member for its `value` costs as much as all the rest of this.
-        "kind": str.__str__(entry.kind),
-        "run": entry.run,
-        "seq": 0,
-        "status": entry.status,
-        "step": entry.step,
-        "time": time,
-        "tool": entry.tool,
-        "verdict": entry.verdict,
-    }
+    whole = {**entry.__dict__, "seq": 0, "time": time}
+    # Asking an enumeration's member for its `value` costs as much as all the rest of this.
+    whole["kind"] = str.__str__(entry.kind)
     data = plain_bytes(whole)
     # No text can hold this, as its own quotes would be escaped; and what comes after has no members.
     at = data.rindex(_SEQ)

@@ -142,9 +142,8 @@ def _lock(handle: int) -> None:
 def pack(number: int, parts: Parts) -> bytes:
     """A record's bytes."""
     head, tail = parts
-    covered = _COVERED.pack(len(head), len(tail), number)
-    crc = zlib.crc32(tail, zlib.crc32(head, zlib.crc32(covered)))
-    return b"%b%b%b%b" % (_CRC.pack(crc), covered, head, tail)
+    covered = _COVERED.pack(len(head), len(tail), number) + head + tail
+    return _CRC.pack(zlib.crc32(covered)) + covered
 
 
 def read_records(data: bytes) -> tuple[list[Record], int]:

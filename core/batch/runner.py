@@ -20,7 +20,7 @@ from core.dispatch.models import CommandResult
 from core.dispatch.order import Order, Stage
 from core.errors import JournalUnavailable, QuarterdeckError
 from core.ids import now_utc
-from core.quick import changed
+from core.quick import changed, made
 from core.tasks import TaskGroupOwner
 
 KEPT_IN_MEMORY = 50
@@ -100,11 +100,10 @@ class Runner:
             shown=_masked(batch, lambda step: self._mask(devices, step)),
         )
         self.next_number += 1
+        rows = [_first_cell(run.id, step) for step in flatten(batch.steps)]
         for device in devices:
-            for step in flatten(batch.steps):
-                state = CellState.QUEUED if step.enabled else CellState.SKIPPED
-                note = "" if step.enabled else SWITCHED_OFF
-                run.put(Cell(run=run.id, device=device, step=step.id, tool=step.tool, state=state, note=note))
+            for cell in rows:
+                run.put(changed(cell, device=device))
         await self._journal.append(_started(run))
         self._runs[run.id] = run
         self._forget_old()
@@ -186,8 +185,9 @@ class Runner:
 
         def on_stage(stage: Stage, approval: str) -> None:
             state = CellState.WAITING if stage is Stage.WAITING else CellState.RUNNING
-            known = run.cells[device, step.id].approval
-            self._set(run, device, step.id, state=state, approval=approval or known)
+            known = run.cells[device, step.id]
+            if state is not known.state or approval:
+                self._set(run, device, step.id, state=state, approval=approval or known.approval)
 
         self._set(run, device, step.id, call_id=order.call_id, started_at=now_utc(), state=CellState.RUNNING)
         result = await self._dispatcher.dispatch(order, on_stage)
@@ -228,10 +228,7 @@ class Runner:
 
     def _set(self, run: Live, device: str, step: str, **changes: Any) -> None:
         known = run.cells[device, step]
-        for name, value in changes.items():
-            if getattr(known, name) != value:
-                break
-        else:
+        if changes.items() <= known.__dict__.items():
             return
         cell = changed(known, **changes)
         run.put(cell)
@@ -251,6 +248,15 @@ class Runner:
                 return
             if run.end is not None and run.ended.is_set():
                 del self._runs[run.id]
+
+
+def _first_cell(run: str, step: Step) -> Cell:
+    """A step's cell before anything happened, of no device yet."""
+    state = CellState.QUEUED if step.enabled else CellState.SKIPPED
+    note = "" if step.enabled else SWITCHED_OFF
+    cell = Cell(run=run, device="", step=step.id, tool=step.tool, state=state, note=note)
+    # All of its fields count as given: a cell is copied again and again, and each copy is asked which are.
+    return made(Cell, cell.__dict__)
 
 
 def _started(run: Live) -> NewEntry:

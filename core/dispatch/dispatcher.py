@@ -275,15 +275,7 @@ class Dispatcher:
         request = prepared.request
         # A device that reconnected while somebody thought is reached by its new link.
         channel = self._devices.channel(request.device)
-        command = PermittedCommand(
-            tool_name=request.tool_name,
-            tool_type=request.tool_type,
-            parameters=request.parameters,
-            call_id=request.call_id,
-            permit=permit,
-            digest=request.digest,
-            approval=leave_of(request, approval),
-        )
+        command = PermittedCommand.of(request, permit, leave_of(request, approval))
         started = time.perf_counter()
         if channel is None:
             self._mint.revoke(permit)

@@ -11,14 +11,11 @@ from core.policy.models import Approval, Decision
 from core.quick import made
 from core.statements import Request, SignedLeave
 
-_NOTHING_MORE: dict[str, Any] = {"status": None, "verdict": None, "duration_ms": None, "blobs": []}
-
 
 def entry_of(order: Order, kind: Kind, body: dict[str, Any], actor: str, **more: Any) -> NewEntry:
     """An entry about an order, with its place; `more` are further fields of `NewEntry`."""
     # Five of these for each command, made of what the dispatcher itself has: nothing is left to check.
-    fields = {
-        **_NOTHING_MORE,
+    fields: dict[str, Any] = {
         "kind": kind,
         "actor": actor,
         "run": order.run,
@@ -28,8 +25,13 @@ def entry_of(order: Order, kind: Kind, body: dict[str, Any], actor: str, **more:
         "tool": order.tool,
         # So that a query can leave out what a live wall writes all the time.
         "body": {**body, "glimpse": True} if order.glimpse else body,
-        **more,
+        "status": None,
+        "verdict": None,
+        "duration_ms": None,
+        "blobs": [],
     }
+    if more:
+        fields.update(more)
     return made(NewEntry, fields)
 
 

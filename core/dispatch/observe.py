@@ -22,6 +22,7 @@ from core.errors import DeviceError, ErrorCode
 LARGE_TEXT = 64 * 1024
 HEAD_OF_LARGE_TEXT = 2_000
 MOST_DEPTH = 100
+_LARGEST = 2**53 - 1
 MOST_PIXELS = 100_000_000
 # None of these is ever shown as a text or a picture, so that a device's word for it is enough.
 _OTHER_MEDIA = re.compile(r"(audio|video|application)/[A-Za-z0-9][A-Za-z0-9.+-]{0,100}")
@@ -97,7 +98,7 @@ def _walk(value: Any, place: str, found: _Found, depth: int) -> Any:
     if isinstance(value, str):
         return _text(value, place, found)
     if isinstance(value, int):
-        return value if abs(value) < 2**53 else {"$number": str(value)}
+        return value if abs(value) <= _LARGEST else {"$number": str(value)}
     if isinstance(value, float):
         if math.isfinite(value):
             return value
@@ -116,10 +117,24 @@ def _walk(value: Any, place: str, found: _Found, depth: int) -> Any:
 
 
 def _members(value: dict[str, Any], place: str, found: _Found, depth: int) -> dict[str, Any]:
-    return {
-        _whole(str(key)): _walk(one, f"{place}.{key}" if place else str(key), found, depth + 1)
-        for key, one in value.items()
-    }
+    clean: dict[str, Any] = {}
+    for key, one in value.items():
+        name = str(key)
+        if depth < MOST_DEPTH and _is_small(one):
+            clean[_whole(name)] = one
+        else:
+            clean[_whole(name)] = _walk(one, f"{place}.{name}" if place else name, found, depth + 1)
+    return clean
+
+
+def _is_small(value: Any) -> bool:
+    """Whether a value is kept as it is, whatever is around it: most of what devices send."""
+    kind = type(value)
+    if kind is int:
+        return bool(-_LARGEST <= value <= _LARGEST)
+    return (
+        value is None or kind is bool or (kind is str and len(value) <= LARGE_TEXT and bool(value.isascii()))
+    )
 
 
 async def _tell_apart(found: _Found) -> None:

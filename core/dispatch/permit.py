@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from core.aip.messages import Command
 from core.errors import ErrorCode, Refused
 from core.ids import random_word
-from core.quick import changed, made
+from core.quick import made
 from core.statements import Request, request_digest
 
 
@@ -34,6 +34,21 @@ class PermittedCommand(Command):
     permit: Permit
     digest: str = ""
     approval: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, request: Request, permit: Permit, approval: dict[str, Any] | None) -> PermittedCommand:
+        """The command that a request asks for; that it is this one is checked when the permit is redeemed."""
+        fields = {
+            "tool_name": request.tool_name,
+            "parameters": request.parameters,
+            "tool_type": request.tool_type,
+            "call_id": request.call_id,
+            "quarterdeck": None,
+            "permit": permit,
+            "digest": request.digest,
+            "approval": approval,
+        }
+        return made(cls, fields)
 
     def bare(self) -> Command:
         """The command as AIP sends it."""
@@ -92,7 +107,7 @@ class PermitMint:
         if terms is None or not isinstance(command, PermittedCommand):
             raise Refused("No command leaves without a permit of the dispatcher.")
         request = terms.request
-        sent = changed(
+        digest = request_digest(
             request,
             device=device,
             tool_name=command.tool_name,
@@ -100,7 +115,7 @@ class PermitMint:
             parameters=command.parameters or {},
             call_id=command.call_id,
         )
-        if request_digest(sent) != request.digest or command.digest not in {"", request.digest}:
+        if digest != request.digest or command.digest not in {"", digest}:
             raise Refused("The command is not the one that was permitted.")
         terms.on_leave()
         return command.bare()

@@ -35,14 +35,13 @@ _NOT_HEARD = frozenset({Verdict.UNKNOWN, Verdict.REFUSED})
 class Fleet:
     """Every device by its name."""
 
-    def __init__(
-        self, journal: Recorder, policy: Policy, pins: Pins, publish: Callable[[Device], None]
-    ) -> None:
+    def __init__(self, journal: Recorder, policy: Policy, pins: Pins, tell: Callable[[str], None]) -> None:
+        """`tell` is handed the name of a device that has changed, at a bounded rate."""
         self._journal = journal
         self._policy = policy
         self._pins = pins
         self._offers = Offers(journal, pins, lambda: policy.overrides)
-        self._publish = publish
+        self._tell_changed = tell
         self._records: dict[str, Record] = {}
         # A command may be on its way to a device while it is forgotten: it finds nobody there, not nothing.
         self._forgotten: OrderedDict[str, Record] = OrderedDict()
@@ -277,8 +276,9 @@ class Fleet:
             return
         record.running.pop(call_id, None)
         record.progress.pop(call_id, None)
+        now = now_utc()
         if result.verdict not in _NOT_HEARD:
-            record.last_heard = now_utc()
+            record.last_heard = now
         for evidence in result.evidence:
             if evidence.what != "picture" or result.tool_name != "screenshot":
                 continue
@@ -287,7 +287,7 @@ class Fleet:
             else:
                 record.picture, record.picture_at = evidence.blob, record.last_heard
         if not record.running and record.health is Health.BUSY:
-            record.health, record.since = Health.ONLINE, now_utc()
+            record.health, record.since = Health.ONLINE, now
         self._touched(record)
 
     async def review(self, name: str, tool_key: str, contract_digest: str, actor: str) -> Tool:
@@ -364,7 +364,7 @@ class Fleet:
 
     def _tell(self, name: str) -> None:
         if name in self._records:
-            self._publish(self.get(name))
+            self._tell_changed(name)
 
     def _set_health(self, record: Record, health: Health, reason: str) -> None:
         record.set_health(health, reason)

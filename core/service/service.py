@@ -26,7 +26,6 @@ from core.dispatch.secrets import Masker
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.fleet import Fleet
 from core.fleet.links import DeviceLinks
-from core.fleet.models import Device
 from core.fleet.pins import Pins
 from core.fleet.registry import Registry
 from core.fleet.this_computer import NAME, ThisComputer
@@ -331,8 +330,10 @@ class Service:
     def _tell_journal(self, key: str) -> None:
         self.hub.publish(JournalChanged(journal=self.journal_status()))
 
-    def _tell_device(self, device: Device) -> None:
-        self.hub.publish(made(DeviceChanged, {"event": "device", "device": device}))
+    def _tell_device(self, name: str) -> None:
+        # What a device looks like now is put together only where somebody watches.
+        if self.hub:
+            self.hub.publish(made(DeviceChanged, {"event": "device", "device": self.fleet.get(name)}))
 
     def _take_progress(self, device: str, progress: Progress) -> None:
         self.fleet.progressed(device, progress.call_id, in_words(progress))

@@ -6,9 +6,12 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from core.aip.answers import MOST_ERROR
+from core.aip.answers import MOST_ERROR, MOST_FOR_A_BYTE, weight
 from core.errors import ErrorCode
 from tests.fakes.aip_house import (
     QUICK,
@@ -54,6 +57,21 @@ async def test_a_result_that_no_entry_of_the_journal_could_hold_is_a_bad_result(
             await answer(socket, await hear(socket), success(result=values))
             assert "more than 7,340,032 bytes" in await fails(sending, ErrorCode.BAD_RESULT)
     await still_works(house, socket, link)
+
+
+@example(1.5)
+@example({"": [1.5, 2.5]})
+@example("\x7f" * 50)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=5),
+        max_leaves=20,
+    )
+)
+def test_a_frame_is_too_short_for_an_answer_of_which_each_byte_weighs_the_most(value: object) -> None:
+    wire = orjson.dumps(value)
+    assert weight(value) <= len(wire) * MOST_FOR_A_BYTE
 
 
 async def test_a_large_answer_of_plain_values_is_taken(house: House) -> None:

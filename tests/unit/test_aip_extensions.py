@@ -13,7 +13,7 @@ from core.aip.extras import Grounds
 from core.aip.frames import clock_offset_ms
 from core.aip.limits import LinkLimits
 from core.aip.link import DeviceLink
-from core.aip.messages import Result
+from core.aip.messages import Result, ServerMessage
 from core.errors import ErrorCode
 from tests.fakes.aip_house import (
     House,
@@ -87,6 +87,9 @@ async def test_a_device_with_terms_is_told_its_deadline_and_what_the_command_was
     assert 7 <= first["deadline_s"] < 8
     assert (first["digest"], first["approval"]) == ("d" * 64, {"signature": "s"})
     assert (second["digest"], second["approval"]) == ("", None)
+    # Written without a model, it is nothing but what the model writes.
+    assert ServerMessage.model_validate(command).model_dump(mode="json") == command
+    assert list(command) == list(ServerMessage.model_fields)
     await answer(socket, command, success("c1"), success("c2"))
     await soon(sending)
 
