@@ -10,7 +10,8 @@ from PySide6.QtTest import QTest
 
 from app.look.theme import Theme
 from app.main import Desk
-from app.screens.fleet.filter_field import offers
+from app.screens.filter_field import offers
+from app.screens.fleet.filter_field import WORDS
 from app.screens.fleet.screen import FleetScreen
 from core.fleet.filter import FIELDS
 from tests.fakes.console import FakeConsole
@@ -39,19 +40,19 @@ def fleet_of(desk: Desk) -> FleetScreen:
     ],
 )
 def test_keys_and_values_are_offered_for_what_is_typed(text: str, first: list[str]) -> None:
-    found = [one.choice for _, one in offers(text, len(text), make_devices())]
+    found = [one.choice for _, one in offers(WORDS, text, len(text), make_devices())]
     assert found[: len(first)] == first
     assert first or not found
 
 
 def test_values_come_with_how_many_devices_have_them() -> None:
-    [(start, one)] = offers("tag:kio", 7, make_devices())
+    [(start, one)] = offers(WORDS, "tag:kio", 7, make_devices())
     assert (start, one.choice, one.note) == (4, "kiosk", "3")
 
 
 def test_a_value_with_a_space_is_put_in_with_quotes() -> None:
     device = make_devices()[0].model_copy(update={"tags": ["two words"]})
-    assert [one.choice for _, one in offers("tag:tw", 6, [device])] == ['"two words"']
+    assert [one.choice for _, one in offers(WORDS, "tag:tw", 6, [device])] == ['"two words"']
 
 
 def test_slash_focuses_tab_completes_and_escape_clears(theme: Theme, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from app.components.inputs import DropDown
 from app.components.label import plain_tip
 from app.components.section import ScreenHead
 from app.components.wall_layout import LEAST, MOST, STEP, USUAL
-from app.screens.fleet.filter_field import FilterField
+from app.screens.fleet.filter_field import DeviceFilterField
 from app.screens.fleet.grouping import GROUPINGS
 from app.shell.words import count_words, plural
 
@@ -37,7 +37,7 @@ class FleetHead(ScreenHead):
 
     def __init__(self) -> None:
         super().__init__("Fleet")
-        self.filter_field = FilterField()
+        self.filter_field = DeviceFilterField()
         self.filter_field.setFixedWidth(320)
         self.group = DropDown("Group by", ghost=True)
         for name in GROUPINGS:

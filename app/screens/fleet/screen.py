@@ -71,7 +71,7 @@ class FleetScreen(Screen):
         super().bind(state, link, nav)
         self.listing.bind(link)
         self.live.bind(link, nav)
-        self.filter_field.devices = lambda: list(self.state.devices.values())
+        self.filter_field.things = lambda: list(self.state.devices.values())
         self._connect()
         self.listing.restore(nav.layout_store, COLUMNS_KEY)
         group = str(self.remembered("group", "tag"))
