@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := packaging/requirements-dev.lock
 export QT_API := pyside6
+# Each process that compiles the sources anew costs a sixth of a second, and the tests start a thousand.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test check format lint types boundary bench tour setup clean lock
 

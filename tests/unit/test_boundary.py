@@ -28,17 +28,36 @@ def test_every_core_module_imports_where_qt_is_missing():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture(scope="module")
-def loaded_by_the_device() -> set[str]:
-    """Every module that the device client has loaded once it could connect."""
-    code = "import sys, core.device.client, core.device.router; print(*sys.modules, sep='\\n')"
+def loaded_with(*modules: str) -> set[str]:
+    """Every module that a process has loaded once it has imported these."""
+    code = f"import sys, {', '.join(modules)}; print(*sys.modules, sep='\\n')"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True
     )
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("heavy", ["core.audit", "core.dispatch", "core.service", "jsonschema.cli", "typer"])
+@pytest.fixture(scope="module")
+def loaded_by_the_device() -> set[str]:
+    """Every module that the device client has loaded once it could connect."""
+    return loaded_with("core.device.client", "core.device.router")
+
+
+@pytest.fixture(scope="module")
+def loaded_by_a_command() -> set[str]:
+    """Every module that the command line has loaded before it talks to a service."""
+    return loaded_with("core.cli.commands")
+
+
+@pytest.mark.parametrize(
+    "heavy", ["core.audit", "core.dispatch", "core.service", "jsonschema.cli", "typer", "rich", "PIL"]
+)
 def test_the_device_client_does_not_load_the_console(loaded_by_the_device: set[str], heavy: str):
     assert heavy not in loaded_by_the_device
     assert "core.device.router" in loaded_by_the_device
+
+
+@pytest.mark.parametrize("heavy", ["core.service.service", "jsonschema", "mcp", "rich", "PIL"])
+def test_a_command_does_not_load_what_only_the_service_needs(loaded_by_a_command: set[str], heavy: str):
+    assert heavy not in loaded_by_a_command
+    assert "core.service.remote" in loaded_by_a_command

@@ -7,11 +7,10 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mss
 import mss.exception
-from PIL import Image, ImageDraw
 
 from core.device.desktop.model import Box, Desktop, stale
 from core.device.desktop.screens import monitors_now
@@ -30,6 +29,9 @@ from core.device.tool import (
 )
 from core.device.tools.ui import WINDOW_ROW
 from core.errors import BadInput, DeviceError, ErrorCode
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 _MEDIA = {"png": "image/png", "webp": "image/webp", "jpeg": "image/jpeg"}
 # The encoders' default efforts cost three times the time for a tenth of the size.
@@ -234,6 +236,9 @@ def _around(boxes: list[Box]) -> Box:
 
 
 def _grab(area: _Area) -> Image.Image:
+    # A tenth of the client's start, for devices most of which are never asked for a picture.
+    from PIL import Image
+
     box = area.box
     try:
         with mss.MSS() as screen:
@@ -247,6 +252,8 @@ def _encode(
     picture: Image.Image, area: _Area, hidden: list[Box], wish: _Wish
 ) -> tuple[bytes, tuple[int, int], list[Box]]:
     """The picture without what is hidden, its size, and in its own pixels where something was."""
+    from PIL import Image, ImageDraw
+
     # Some systems' pictures have more pixels than the screen has points.
     dense_x, dense_y = picture.width / area.box.width, picture.height / area.box.height
     inside = [part for one in dict.fromkeys(hidden) if (part := one.shared_with(area.box))]
