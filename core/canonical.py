@@ -75,7 +75,10 @@ def is_plain(value: Any, depth: int = 0) -> bool:
     if _PLAIN_KINDS.issuperset(map(type, value)):
         return plain
     for item in value:
-        if type(item) not in _PLAIN_KINDS and not is_plain(item, depth + 1):
+        kind = type(item)
+        if kind in _PLAIN_KINDS or (kind is int and -_MAX_INTEGER <= item <= _MAX_INTEGER):
+            continue
+        if not is_plain(item, depth + 1):
             plain = False
     return plain
 

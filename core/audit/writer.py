@@ -88,7 +88,9 @@ class Writer:
         self._spool = spool
         self._report = report
         self._queue = _Queue()
-        self._changed = threading.Condition()
+        # Taken directly where nothing is waited for: the condition's own way to it is written in Python.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._failure: JournalError | None = None
         self._tried_at = 0.0
         self._retry_now = False
@@ -124,7 +126,7 @@ class Writer:
             BadInput: one of them has no canonical form; none was queued.
             JournalUnavailable: the journal cannot be written.
         """
-        with self._changed:
+        with self._lock:
             self._check_open()
             if self._failure is not None and not self._retry_is_due():
                 raise JournalUnavailable(self._failure.message)
@@ -141,7 +143,7 @@ class Writer:
             BadInput: one of them has no canonical form; none was written.
             JournalUnavailable: they are neither in the spool nor queued.
         """
-        with self._changed:
+        with self._lock:
             self._check_open()
             if self._failure is not None:
                 raise JournalUnavailable(self._failure.message)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -208,7 +209,7 @@ def judge_call(
         verdict = verdict._replace(answer=Answer.ALLOW, reasons=[_by_grant(grant), *verdict.reasons])
     reasons = [
         *verdict.reasons,
-        _reason(contract.risk.why, f"contract, {contract.risk.source.value}"),
+        _by_contract(contract.risk.why, contract.risk.source),
     ]
     if contract.effect.source is Source.DEFAULT:
         reasons.append(Reason(text=contract.effect.why, origin="contract, default"))
@@ -252,8 +253,7 @@ def weigh(question: Question, file: PolicyFile, book: RuleBook, problem: str = "
     """Let rules and profile answer, grants apart; `problem` says that the policy is broken."""
     effect, risk = question.tool.contract.effect.value, question.risk
     profile, origin = file.profile_for(question.device)
-    by_profile = _answer(profile, effect, risk)
-    told = _reason(_why(profile, effect, risk, by_profile), origin)
+    by_profile, told = _by_profile(profile, effect, risk, origin)
     speaking = book.speaking(question)
 
     signed = _wanted_by_device(question)
@@ -281,9 +281,16 @@ def weigh(question: Question, file: PolicyFile, book: RuleBook, problem: str = "
     return say(by_profile, told, yields=by_profile is Answer.ASK)
 
 
-def _reason(text: str, origin: str) -> Reason:
-    """One of the two that every decision has: made without asking again what its texts are."""
-    return made(Reason, {"text": text, "origin": origin})
+@lru_cache(maxsize=1024)
+def _by_contract(why: str, source: Source) -> Reason:
+    return Reason(text=why, origin=f"contract, {source.value}")
+
+
+@lru_cache(maxsize=1024)
+def _by_profile(profile: Profile, effect: Effect, risk: Risk, origin: str) -> tuple[Answer, Reason]:
+    """What a profile answers, and why. There are few of these, and every decision has one."""
+    answer = _answer(profile, effect, risk)
+    return answer, Reason(text=_why(profile, effect, risk, answer), origin=origin)
 
 
 def _wanted_by_device(question: Question) -> Reason | None:
