@@ -10,22 +10,38 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
+
+from core.schema_forms.patterns import SafePattern, safe_pattern
 
 MAX_STEPS = 50_000
 """Steps (about 10 µs each, twice that on a busy machine) that one validation may take."""
 MAX_REFERENCES = 50_000
 """References one validation may follow: twelve definitions, each naming the next twice, ask for 4,096."""
+MAX_STEPS_TO_READ = 400_000
+"""Steps that holding a schema itself against the rules of its draft may take."""
 MAX_CHARACTERS = 256 * 1024
+MAX_REFERENCE = 1_000
+"""Characters of one `$ref`, `$id` or anchor: each is taken apart whenever it is followed."""
 MAX_SUBSCHEMAS = 4_000
 """Objects in one schema (about 0.4 ms each to read it); a schema that describes a whole API has hundreds."""
 # What a step is worth: parts of a value that are compared or quoted at once, and characters of a text.
 _PARTS, _CHARACTERS = 50, 1_000
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef", "$id", "id", "$anchor", "$dynamicAnchor")
 
 
 class TooMuchWork(Exception):
     """The validation has used up its steps, or followed too many references."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a schema: how large its parts are, by identity, and its patterns by their source."""
+
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    patterns: Mapping[str, SafePattern] = field(default_factory=dict)
 
 
 class _Running(threading.local):
@@ -33,19 +49,24 @@ class _Running(threading.local):
 
     steps = 0
     references = 0
-    # By identity: the value is held by whoever has it checked.
+    # By identity: the value, and the schema, are held by whoever has one checked.
     sizes: Mapping[int, int] = MappingProxyType({})
+    schema = Known()
 
 
 _running = _Running()
 
 
-def begin(value: Any, most_steps: int) -> None:
-    """Begin a validation of `value` in this thread."""
+def begin(value: Any, most_steps: int, schema: Known = Known()) -> dict[int, int]:
+    """Begin a validation of `value` under a schema in this thread.
+
+    Gives how large each part of the value is, by identity.
+    """
     _running.steps, _running.references = most_steps, MAX_REFERENCES
     sizes: dict[int, int] = {}
     _measure(value, sizes)
-    _running.sizes = sizes
+    _running.sizes, _running.schema = sizes, schema
+    return sizes
 
 
 def spend(steps: int) -> None:
@@ -59,8 +80,8 @@ def spend(steps: int) -> None:
         raise TooMuchWork
 
 
-def spend_on(limit: Any, instance: Any) -> None:
-    """Take what it costs to hold `instance` against one keyword's `limit`.
+def spend_on(limit: Any, instance: Any, whole: bool = False) -> None:
+    """Take what it costs to hold `instance` against one keyword's `limit`, all parts of it where `whole`.
 
     Raises:
         TooMuchWork: there are not that many steps left.
@@ -71,8 +92,25 @@ def spend_on(limit: Any, instance: Any) -> None:
     elif type(instance) is dict or type(instance) is list:
         steps += _running.sizes.get(id(instance), 0) // _PARTS
     if type(limit) is list or type(limit) is dict:
-        steps += len(limit) // _PARTS
+        parts = _running.schema.sizes.get(id(limit), 0) if whole else 0
+        steps += max(len(limit), parts) // _PARTS
     spend(steps)
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether a pattern occurs in `text`.
+
+    Raises:
+        TooMuchWork: there are not enough steps left for that.
+        PatternTooCostly, PatternUnsupported: see `core.schema_forms.patterns`.
+    """
+    known = _running.schema.patterns.get(pattern)
+    if known is None:
+        # It stands where nobody looked for one, and may have to be made again each time.
+        known = safe_pattern(pattern)
+        spend(known.size)
+    spend(1 + known.most_steps(len(text)))
+    return known.search(text)
 
 
 def follow() -> None:
@@ -116,11 +154,53 @@ def subschemas(schema: Any) -> Iterator[dict[str, Any]]:
 
 def too_large(schema: Any) -> str:
     """Why a schema is more than may be read, or nothing."""
+    if not could_fit(schema):
+        return f"it has more than {MAX_CHARACTERS:,} characters"
+    if _has_long_reference(schema):
+        return f"a reference or a name in it has more than {MAX_REFERENCE:,} characters"
     for count, _ in enumerate(subschemas(schema)):
         if count >= MAX_SUBSCHEMAS:
             return f"it has more than {MAX_SUBSCHEMAS:,} parts"
     try:
-        length = len(json.dumps(schema, ensure_ascii=False))
+        text = json.dumps(schema, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         return "it is not JSON, or nested too deeply"
-    return f"it has more than {MAX_CHARACTERS:,} characters" if length > MAX_CHARACTERS else ""
+    if len(text) > MAX_CHARACTERS:
+        return f"it has more than {MAX_CHARACTERS:,} characters"
+    # The library matches these patterns with `re` wherever the two meet; no known tool combines them.
+    if '"unevaluatedProperties"' in text and '"patternProperties"' in text:
+        return "unevaluatedProperties together with patternProperties is not supported"
+    return ""
+
+
+def could_fit(schema: Any) -> bool:
+    """Whether a schema could have few enough characters; looks at no more of it than that takes."""
+    left, stack = MAX_CHARACTERS, [schema]
+    while stack:
+        one = stack.pop()
+        if type(one) is str:
+            left -= len(one)
+        elif type(one) is dict or type(one) is list:
+            left -= 1 + len(one)
+            if left < 0:
+                return False
+            if type(one) is dict:
+                left -= sum(len(key) for key in one if type(key) is str)
+            stack.extend(one.values() if type(one) is dict else one)
+        if left < 0:
+            return False
+    return True
+
+
+def _has_long_reference(schema: Any) -> bool:
+    stack = [schema]
+    while stack:
+        one = stack.pop()
+        if type(one) is dict:
+            texts = (one.get(word) for word in _REFERENCES)
+            if any(type(text) is str and len(text) > MAX_REFERENCE for text in texts):
+                return True
+            stack.extend(one.values())
+        elif type(one) is list:
+            stack.extend(one)
+    return False

@@ -12,8 +12,8 @@ import referencing.jsonschema
 from jsonschema_specifications import REGISTRY as META_SCHEMAS  # type: ignore[import-untyped]  # ships no types
 from referencing.exceptions import NoSuchResource, Unresolvable
 
+from core.schema_forms.bounded import dialect_of
 from core.schema_forms.json_values import UNSET, same_json
-from core.schema_forms.validate import dialect_of
 
 MAX_HOPS = 64
 """References and alternatives, one inside the other, that one place may lead through."""

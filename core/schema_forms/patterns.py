@@ -35,6 +35,11 @@ STEP_BUDGET = 250_000
 """Steps (about 0.4 µs each) that the set-of-states matcher may take for one text."""
 MAX_PROGRAM = 4_000
 MAX_SOURCE = 2_000
+# To have `re` read a class with characters beyond Latin-1 takes 3 ms, and 10 ms where case does not matter.
+MAX_WIDE = 8
+_WIDE, _WIDE_SIZE = 256, 350
+# Characters that one class remembers its answer for.
+_MOST_REMEMBERED = 512
 
 
 class PatternTooCostly(ValueError):
@@ -85,7 +90,9 @@ class _CharSet:
         if known is None:
             tries = {char, char.lower(), char.upper()} if self._ignore_case else {char}
             hit = any(self._has(item, one) for item in self._items for one in tries if len(one) == 1)
-            known = self._memo[char] = hit != self._negate
+            known = hit != self._negate
+            if len(self._memo) < _MOST_REMEMBERED:
+                self._memo[char] = known
         return known
 
     @staticmethod
@@ -134,10 +141,41 @@ _ASSERTIONS: dict[str, _Assertion] = {
 _Instruction = tuple[Any, ...]
 
 
+class _Room:
+    """What a pattern may still grow by: a repeated look ahead is a program for every time it is repeated."""
+
+    def __init__(self) -> None:
+        self.left = MAX_PROGRAM
+        # Whether something that fits the empty text alone is repeated: `re` does count, and how far it likes.
+        self.counts_nothing = False
+        # Instructions that take no character: a way through the pattern may be so long without any text.
+        self.still = 0
+        # By identity: the tree is held by whoever has it made into a program.
+        self._wide: dict[int, int] = {}
+
+    @property
+    def wide(self) -> int:
+        """How many classes reach beyond Latin-1, those that ignore case counted as three."""
+        return sum(self._wide.values())
+
+    def take(self) -> None:
+        """Take the room of one instruction."""
+        self.left -= 1
+        if self.left < 0:
+            raise PatternUnsupported("the pattern is too large")
+
+    def note(self, items: list[Any], ignore_case: bool) -> None:
+        """Note a class of characters."""
+        codes = [code for _, value in items for code in (value if isinstance(value, tuple) else (value,))]
+        if any(isinstance(code, int) and code >= _WIDE for code in codes):
+            self._wide[id(items)] = 3 if ignore_case else 1
+
+
 class _Program:
     """The tree as instructions for the set-of-states matcher."""
 
-    def __init__(self, tree: Any, flags: int) -> None:
+    def __init__(self, tree: Any, flags: int, room: _Room) -> None:
+        self._room = room
         self.code: list[_Instruction] = []
         self.looks: list[_Program] = []
         self._emit_tree(tree, flags)
@@ -149,8 +187,8 @@ class _Program:
         return len(self.code) + sum(one.size for one in self.looks)
 
     def _add(self, instruction: _Instruction) -> int:
-        if len(self.code) >= MAX_PROGRAM:
-            raise PatternUnsupported("the pattern is too large")
+        self._room.take()
+        self._room.still += instruction[0] in ("assert", "look")
         self.code.append(instruction)
         return len(self.code) - 1
 
@@ -170,6 +208,7 @@ class _Program:
                 ("char", (lambda char: True) if dot_all else (lambda char: char not in "\n\r\u2028\u2029"))
             )
         elif op == "IN":
+            self._room.note(value, ignore_case)
             self._add(("char", _CharSet(value, ignore_case)))
         elif op == "AT":
             if flags & re.MULTILINE or str(value) not in _ASSERTIONS:
@@ -185,7 +224,7 @@ class _Program:
         elif op in ("ASSERT", "ASSERT_NOT"):
             direction, body = value
             width = int(body.getwidth()[0]) if direction < 0 else -1
-            self.looks.append(_Program(body, flags))
+            self.looks.append(_Program(body, flags, self._room))
             self._add(("look", self.looks[-1], width, op == "ASSERT_NOT"))
         elif op == "FAILURE":
             self._add(("assert", lambda text, at: False))
@@ -205,7 +244,11 @@ class _Program:
 
     def _emit_repeat(self, low: int, high: int, body: Any, flags: int) -> None:
         for _ in range(low):
+            before = len(self.code)
             self._emit_tree(body, flags)
+            if len(self.code) == before:
+                self._room.counts_nothing = True
+                return
         if high == _INFINITE:
             split = self._add(("split", 0, 0))
             self._emit_tree(body, flags)
@@ -283,7 +326,8 @@ def _literal(tree: Any) -> str:
 class SafePattern:
     """One pattern, ready to be searched for in bounded time.
 
-    `literal` occurs in every text that matches, so that most others are told apart without matching.
+    `size` is how much work it was to make, in instructions. `literal` occurs in every text that matches, so
+    that most others are told apart without matching.
     """
 
     def __init__(self, source: str) -> None:
@@ -299,13 +343,18 @@ class SafePattern:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 tree = _parser.parse(translated, re.ASCII)
-                self._fast = None if has_category else re.compile(translated, re.ASCII)
-            self._program = _Program(tree, int(tree.state.flags))
+                room = _Room()
+                self._program = _Program(tree, int(tree.state.flags), room)
+                slow = has_category or room.wide > MAX_WIDE or room.counts_nothing
+                self._fast = None if slow else re.compile(translated, re.ASCII)
             self._growth = _growth(tree)
         except (re.error, RecursionError, OverflowError) as error:
             raise PatternUnsupported(str(error) or "nested too deeply") from error
         self.source = source
+        self.size = self._program.size + (0 if slow else room.wide * _WIDE_SIZE)
         self.literal = "" if has_category else _literal(tree)
+        # A few, such as `^` and `$`, cost next to nothing.
+        self._still = room.still // 16
         self._anchored = bool(tree) and str(tree[0][1]) in ("AT_BEGINNING", "AT_BEGINNING_STRING")
 
     def _is_cheap(self, length: int) -> bool:
@@ -317,12 +366,7 @@ class SafePattern:
         assert self._growth is not None, "only asked where there is a bound"
         factor, degree = self._growth
         ways = factor * float(length + 1) ** (degree + (0 if self._anchored else 1))
-        return ways * (1 if degree <= 1 and self._anchored else length + 1)
-
-    @property
-    def size(self) -> int:
-        """How many instructions it is."""
-        return self._program.size
+        return ways * max(self._still, 1 if degree <= 1 and self._anchored else length + 1)
 
     def most_steps(self, length: int) -> int:
         """About how many steps of a validation (10 µs each) a search in so long a text takes at most."""
@@ -330,7 +374,7 @@ class SafePattern:
             return int(self._ways(length) / 1_000)
         # What looks ahead or behind may look at the same place again and again.
         known = not self._program.looks
-        return (min(STEP_BUDGET, self.size * (length + 1)) if known else STEP_BUDGET) // 12
+        return (min(STEP_BUDGET, self._program.size * (length + 1)) if known else STEP_BUDGET) // 12
 
     def search(self, text: str) -> bool:
         """Whether the pattern occurs anywhere in `text`.

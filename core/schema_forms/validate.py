@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
-import jsonschema
-from jsonschema import validators
-from jsonschema.exceptions import SchemaError, ValidationError, relevance
-from jsonschema.protocols import Validator as JsonSchemaValidator
-from jsonschema_specifications import REGISTRY as META_SCHEMAS  # type: ignore[import-untyped]  # ships no types
+from jsonschema.exceptions import ValidationError, relevance
 from referencing.exceptions import Unresolvable
 
 from core.canonical import is_plain, plain_bytes
 from core.errors import BadInput
 from core.schema_forms import budget, words
-from core.schema_forms.json_values import Path, identity_key, path_text
-from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, safe_pattern
+from core.schema_forms.bounded import checker_of, fault_in
+from core.schema_forms.json_values import Path, path_text
+from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, SafePattern, safe_pattern
 
 MAX_PROGRAMS = 50_000
 """Instructions that a schema's patterns may be together (about 10 µs each to read them)."""
@@ -58,132 +54,6 @@ class FieldError:
         return path_text(self.path)
 
 
-def _matches(pattern: str, text: str) -> bool:
-    known = safe_pattern(pattern)
-    budget.spend(known.most_steps(len(text)))
-    return known.search(text)
-
-
-def _pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if not isinstance(instance, str):
-        return
-    try:
-        if not _matches(pattern, instance):
-            yield ValidationError(f"does not match {pattern!r}")
-    except PatternTooCostly:
-        yield ValidationError(
-            f"is too long ({len(instance):,} characters) for its pattern to be checked", validator="bounded"
-        )
-
-
-def _pattern_properties(
-    validator: Any, patterns: Any, instance: Any, schema: Any
-) -> Iterator[ValidationError]:
-    if validator.is_type(instance, "object"):
-        for pattern, subschema in patterns.items():
-            for key, value in instance.items():
-                if _matches(pattern, key):
-                    yield from validator.descend(value, subschema, path=key, schema_path=pattern)
-
-
-def surplus_keys(instance: dict[str, Any], schema: dict[str, Any]) -> list[str]:
-    """The keys that neither `properties` nor `patternProperties` speak of."""
-    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-    return [k for k in instance if k not in known and not any(_matches(pattern, k) for pattern in patterns)]
-
-
-def _additional(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if not validator.is_type(instance, "object"):
-        return
-    extras = surplus_keys(instance, schema)
-    if allowed is False:
-        for key in extras:
-            error = ValidationError("surplus", validator="surplus")
-            error.path.append(key)
-            yield error
-    elif isinstance(allowed, dict):
-        for key in extras:
-            yield from validator.descend(instance[key], allowed, path=key)
-
-
-def _required(validator: Any, required: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    if validator.is_type(instance, "object"):
-        for key in required:
-            if key not in instance:
-                error = ValidationError("missing", validator="missing")
-                error.path.append(key)
-                yield error
-
-
-def _unique(validator: Any, unique: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    # The library compares every pair of objects: minutes for a list that fits into one argument.
-    is_list = unique and validator.is_type(instance, "array")
-    if is_list and len({identity_key(item) for item in instance}) != len(instance):
-        yield ValidationError("has items that are equal")
-
-
-def _multiple(validator: Any, step: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    # Exact: 0.3 is a multiple of 0.1, and 10^400 of 0.5, where floats would say no or overflow.
-    if validator.is_type(instance, "number") and Fraction(str(instance)) % Fraction(str(step)):
-        yield ValidationError(f"is not a multiple of {step}")
-
-
-def _counted(follow: Callable[..., Any]) -> Callable[..., Iterator[ValidationError]]:
-    def ref(validator: Any, target: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-        budget.follow()
-        yield from follow(validator, target, instance, schema) or ()
-
-    return ref
-
-
-def _stepped(look: Callable[..., Any]) -> Callable[..., Any]:
-    def keyword(validator: Any, limit: Any, instance: Any, schema: Any) -> Any:
-        budget.spend_on(limit, instance)
-        return look(validator, limit, instance, schema)
-
-    return keyword
-
-
-def _bounded(base: Any) -> Any:
-    """The library's validator of one draft, with the keywords that could hang or overflow replaced."""
-    known = base.VALIDATORS
-    own: dict[str, Any] = {
-        "pattern": _pattern,
-        "patternProperties": _pattern_properties,
-        "additionalProperties": _additional,
-        "uniqueItems": _unique,
-    }
-    if base is not jsonschema.Draft3Validator:
-        own |= {"required": _required, "multipleOf": _multiple}
-    own |= {name: _counted(known[name]) for name in ("$ref", "$dynamicRef", "$recursiveRef") if name in known}
-    extend: Callable[..., Any] = validators.extend  # its stub leaves the signature out
-    return extend(base, {name: _stepped(look) for name, look in {**known, **own}.items()})
-
-
-_DRAFTS: dict[str, Any] = {
-    "draft-04": _bounded(jsonschema.Draft4Validator),
-    "draft-06": _bounded(jsonschema.Draft6Validator),
-    "draft-07": _bounded(jsonschema.Draft7Validator),
-    "2019-09": _bounded(jsonschema.Draft201909Validator),
-    "2020-12": _bounded(jsonschema.Draft202012Validator),
-}
-
-
-def dialect_of(schema: Any) -> str:
-    """The draft a schema says it is written in; MCP's own, 2020-12, when it does not say.
-
-    A schema without `$schema` that writes tuples the old way (`items: [...]`) is read as draft 7.
-    """
-    said = schema.get("$schema") if isinstance(schema, dict) else None
-    if isinstance(said, str):
-        return next((name for name in _DRAFTS if name in said), "2020-12")
-    return "draft-07" if _has_old_tuple(schema) else "2020-12"
-
-
-def _has_old_tuple(schema: Any) -> bool:
-    return any(isinstance(one.get("items"), list) for one in budget.subschemas(schema))
-
-
 class Validator:
     """One compiled schema. `broken` says why it cannot be used, in which case nothing is valid."""
 
@@ -194,46 +64,46 @@ class Validator:
         if not isinstance(schema, dict | bool):
             self.broken = "it is not an object"
             return
-        cls: Any = _DRAFTS[dialect_of(schema)]
-        self._checker: JsonSchemaValidator = cls({})
-        self.broken = self._compile(cls)
+        self._checker: Any = None
+        self._known = budget.Known()
+        self.broken = self._compile()
 
-    def _compile(self, cls: Any) -> str:
+    def _compile(self) -> str:
         """Set up the checker; gives what is wrong with the schema itself, or nothing."""
         if why := budget.too_large(self.schema):
             return why
         try:
-            # Without a format checker: what is a regular expression is decided by `patterns`, not by `re`.
-            cls.check_schema(self.schema, format_checker=jsonschema.FormatChecker(formats=()))
-            # A registry with the official meta-schemas and nothing that could fetch: the library's default
-            # registry would open any address that a `$ref` names.
-            self._checker = cls(self.schema, registry=META_SCHEMAS)
-        except SchemaError as error:
-            at = path_text(tuple(error.absolute_path))
-            return f"{error.message[:160]}{f' (at {at})' if at else ''}"
+            sizes = budget.begin(self.schema, budget.MAX_STEPS_TO_READ)
+            if error := fault_in(self.schema):
+                at = path_text(tuple(error.absolute_path))
+                return f"{error.message[:160]}{f' (at {at})' if at else ''}"
+            self._checker = checker_of(self.schema)
         except RecursionError:
             return "it is nested too deeply"
-        except _LIBRARY_STUMBLES as error:
+        except (budget.TooMuchWork, PatternTooCostly):
+            return "it is too much work to be read"
+        except (*_LIBRARY_STUMBLES, Unresolvable) as error:
             return f"{type(error).__name__}: {str(error)[:120]}"
-        return self._broken_part()
+        return self._know(sizes)
 
-    def _broken_part(self) -> str:
+    def _know(self, sizes: dict[int, int]) -> str:
+        """Read the patterns; gives what is wrong with them, or nothing."""
         programs = 0
+        known: dict[str, SafePattern] = {}
         for one in budget.subschemas(self.schema):
             patterns = one.get("patternProperties")
             sources = [one.get("pattern"), *(patterns if isinstance(patterns, dict) else ())]
             for source in sources:
-                if not isinstance(source, str):
+                if not isinstance(source, str) or source in known:
                     continue
                 try:
-                    programs += safe_pattern(source).size
+                    programs += (made := safe_pattern(source)).size
                 except PatternUnsupported as error:
                     return f"its pattern {source[:80]!r} cannot be checked: {error}"
                 if programs > MAX_PROGRAMS:
                     return "its patterns are too large together"
-            if "unevaluatedProperties" in one and isinstance(patterns, dict):
-                # The library matches these with `re`; no known tool combines the two.
-                return "unevaluatedProperties beside patternProperties is not supported"
+                known[source] = made
+        self._known = budget.Known(sizes, known)
         return ""
 
     def errors(self, value: Any, most_steps: int = budget.MAX_STEPS) -> list[FieldError]:
@@ -257,7 +127,7 @@ class Validator:
     def _look_at(self, value: Any, most_steps: int) -> list[FieldError]:
         found: list[FieldError] = []
         try:
-            budget.begin(value, most_steps)
+            budget.begin(value, most_steps, self._known)
             for error in self._checker.iter_errors(value):
                 for one in self._said(error):
                     if one not in found:
@@ -336,6 +206,8 @@ _by_digest: OrderedDict[str, Validator] = OrderedDict()
 
 def validator_for(schema: Any) -> Validator:
     """The compiled validator of a schema, compiled once per content; a later change to `schema` is seen."""
+    if not budget.could_fit(schema):
+        return Validator(schema)
     try:
         # The text itself is the key: sorting and comparing it costs a few µs, RFC 8785 ten times that.
         key = json.dumps(schema, sort_keys=True)
