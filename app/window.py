@@ -254,7 +254,7 @@ class MainWindow(QMainWindow):
         self._store.setValue("window/nav_narrow", self._nav_wanted)
 
     def _focus_filter(self) -> None:
-        field = self.current.primary_filter()
+        field = None if self._covers() else self.current.primary_filter()
         if field is not None:
             field.setFocus(Qt.FocusReason.ShortcutFocusReason)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components.label import ElidedLabel, Label
+from app.link import ConsoleLink
 from app.look.tokens import SPACE
 from core.policy.models import Fatigue
 
@@ -36,6 +37,18 @@ class Meter(QWidget):
         """What this window has decided since it was opened."""
         self._session = (count, approved)
         self._show()
+
+    def read(self, link: ConsoleLink, operator: str | None) -> None:
+        """Ask how the operator whose key is unlocked has been deciding; nothing is known of nobody."""
+        if operator is None:
+            self.show_fatigue(None)
+            return
+        link.ask(
+            lambda console: console.fatigue(operator),
+            self.show_fatigue,
+            lambda error: None,  # it measures and warns; without it everything works
+            what="read how decisions were made",
+        )
 
     def show_fatigue(self, known: Fatigue | None) -> None:
         """How the unlocked operator has been deciding in the last hour; None when that is not known."""

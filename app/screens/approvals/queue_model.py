@@ -31,6 +31,7 @@ class QueueModel(QAbstractListModel):
         self._summaries: dict[str, str] = {}
         self._places: dict[str, int] = {}
         self._groups: dict[str, Group] = {}
+        self._fitting: dict[str, int] = {}
         self.held_back = 0
 
     # what Qt asks
@@ -52,7 +53,7 @@ class QueueModel(QAbstractListModel):
         if role == DEVICES_ROLE:
             return one_line(device_words(member.request.device for member in self._members(one)))
         if role == ALIKE_ROLE:
-            return len(self._members(one))
+            return self._alike_words(one)
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
             return self._spoken(one)
         return None
@@ -60,6 +61,13 @@ class QueueModel(QAbstractListModel):
     def _members(self, one: Approval) -> tuple[Approval, ...]:
         group = self._groups.get(one.id)
         return group.members if group is not None else (one,)
+
+    def _alike_words(self, one: Approval) -> str:
+        """`5 alike`, and how many of them a filter asks for; empty for one alone."""
+        alike = len(self._members(one))
+        fitting = self._fitting.get(one.id, alike)
+        words = f"{alike} alike" if alike > 1 else ""
+        return f"{words}, {fitting} match{'es' if fitting == 1 else ''}" if 0 < fitting < alike else words
 
     def _spoken(self, one: Approval) -> str:
         members = self._members(one)
@@ -70,8 +78,8 @@ class QueueModel(QAbstractListModel):
         ]
         if one.production:
             parts.insert(0, "Production")
-        if len(members) > 1:
-            parts.append(f"{len(members)} alike")
+        if words := self._alike_words(one):
+            parts.append(words)
         if one.approvers > 1:
             parts.append(needs_words(one))
         if one.state is not ApprovalState.WAITING:
@@ -80,8 +88,12 @@ class QueueModel(QAbstractListModel):
 
     # what the screen asks
 
-    def show_groups(self, groups: dict[str, Group]) -> None:
-        """Learn which requests lead a group; call before `show_waiting`, which is told of leaders only."""
+    def show_groups(self, groups: dict[str, Group], fitting: dict[str, int] | None = None) -> None:
+        """Learn which requests lead a group; call before `show_waiting`, which is told of leaders only.
+
+        `fitting` says by leader how many of a group a filter asks for.
+        """
+        self._fitting = fitting or {}
         changed = [
             known
             for known in self._ids

@@ -1,4 +1,4 @@
-"""The left pane: how many wait, the cards, what is new above them, and what this session has decided."""
+"""The left pane: how many wait, a filter, the cards, what is new above them, and what was decided."""
 
 from __future__ import annotations
 
@@ -7,27 +7,38 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components.buttons import Button
 from app.components.key_hint import KeyHint
-from app.components.label import Label, rule, surface
+from app.components.label import Label, Link, rule, surface
 from app.components.section import ScreenHead
 from app.look.tokens import SPACE
 from app.screens.approvals.likeness import Group, Likeness
 from app.screens.approvals.meter import Meter
+from app.screens.approvals.queue_filter import EXAMPLE, QueueFilter
 from app.screens.approvals.queue_model import QueueModel
 from app.screens.approvals.queue_view import QueueView
 from app.screens.approvals.time_left import TimeLeft
+from app.screens.filter_field import FilterField
+from app.shell.words import count_words
+from core.fleet.models import Risk
 from core.policy.models import Approval, ApprovalState
 
 
 class QueuePane(QWidget):
     """Shows the queue; the card that is open is its current row and stays where it is.
 
+    A filter shows and hides whole cards: what one card answers for is the same with it and without. The open
+    card is in the list while it is open; when the operator asks for others, the screen closes it.
+
     Signals:
         chosen: the operator chose the card with this id.
         card_wanted: the operator wants the keyboard in the open card.
+        narrowed: the operator asks for others than before, or for all again.
+        counted: how many are shown, or wait, is another number now.
     """
 
     chosen = Signal(str)
     card_wanted = Signal()
+    narrowed = Signal()
+    counted = Signal()
 
     def __init__(self, clock: TimeLeft) -> None:
         super().__init__()
@@ -41,6 +52,9 @@ class QueuePane(QWidget):
         self._held: tuple[str, ...] = ()
         self._open = ""
         self._telling = True
+        self._filter = QueueFilter()
+        self._seen: set[str] = set()
+        self.shown = 0
         self.head = ScreenHead("Approvals")
         self._order = Label("Risk, then age", "meta", "text3")
         self.head.add(self._order)
@@ -53,8 +67,14 @@ class QueuePane(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.head)
-        column.addWidget(rule())
+        # The list comes before the field above it, for Tab as well: letters typed blindly must be keys there.
         column.addWidget(self.view, 1)
+        column.insertWidget(1, self._filter_row())
+        column.insertWidget(2, rule())
+        column.insertWidget(3, self.none)
+        hidden_line = self._hidden_line()
+        column.addWidget(self.problem)
+        column.addWidget(hidden_line)
         column.addWidget(rule())
         column.addWidget(self._foot())
         self.new_above.clicked.connect(lambda *_: self._put_in_order())
@@ -62,6 +82,40 @@ class QueuePane(QWidget):
         self.view.opened.connect(self.card_wanted)
         self.view.selectionModel().currentChanged.connect(self._moved)
         self.show_decided(0, 0)
+
+    def _filter_row(self) -> QWidget:
+        row = QWidget()
+        self.field = FilterField("Filter requests", EXAMPLE, self._filter.words)
+        self.field.things = lambda: self._waiting
+        self.field.applied.connect(self._take_filter)
+        self.field.refused.connect(self._say_problem)
+        self.field.down_pressed.connect(self.go_to_cards)
+        column = QVBoxLayout(row)
+        column.setContentsMargins(SPACE.small, 0, SPACE.small, SPACE.small)
+        column.setSpacing(SPACE.tight)
+        column.addWidget(self.field)
+        self.none = Label("No request matches this filter.", "body", "text2", wrap=True)
+        self.none.setContentsMargins(SPACE.pane, SPACE.medium, SPACE.pane, 0)
+        self.none.hide()
+        return row
+
+    def _hidden_line(self) -> QWidget:
+        """What is wrong with the filter, and what it hides: below the list, where it pushes no card."""
+        self.problem = Label("", "meta", "fail", wrap=True)
+        self.problem.setContentsMargins(SPACE.pane, SPACE.tight, 13, SPACE.tight)
+        self.problem.hide()
+        self.hidden_line = QWidget()
+        self.hidden_words = Label("", "meta_strong", "text2", wrap=True)
+        self.show_all = Link("Show all", "meta_strong")
+        self.show_all.setAccessibleName("Show all requests: clear the filter")
+        self.show_all.clicked.connect(lambda *_: self.clear_filter())
+        row = QHBoxLayout(self.hidden_line)
+        row.setContentsMargins(SPACE.pane, SPACE.tight, 13, SPACE.tight)
+        row.setSpacing(SPACE.small)
+        row.addWidget(self.hidden_words, 1)
+        row.addWidget(self.show_all)
+        self.hidden_line.hide()
+        return self.hidden_line
 
     def _foot(self) -> QWidget:
         foot = QWidget()
@@ -89,13 +143,42 @@ class QueuePane(QWidget):
     def show_waiting(self, waiting: list[Approval]) -> None:
         """Show what waits, in order; nothing moves under the pointer."""
         self._waiting = waiting
+        self._filter.forget_all_but(waiting)
+        if not self._filter.narrows:
+            self._seen = {one.id for one in waiting}
         self._show(frozen=self.view.pointer_is_here())
-        count, cards = len(waiting), len(self._groups)
-        words = f"{count:,}".replace(",", "\u2009") if count else ""
-        if cards != count:
+
+    def _show_counts(self, shown: list[Group]) -> None:
+        count, self.shown = len(self._waiting), sum(len(group.members) for group in shown)
+        cards = len(shown)
+        words = count_words(self.shown) if count else ""
+        if self._filter.narrows and count:
+            words = f"{words} of {count_words(count)}"
+        if cards != self.shown:
             words = f"{words} in {cards} card{'s' if cards > 1 else ''}"
         self.head.set_detail(words)
-        self.head.setAccessibleName(f"Approvals, {count} waiting")
+        spoken = f"Approvals, {count} waiting"
+        self.head.setAccessibleName(f"{spoken}, {self.shown} shown" if self._filter.narrows else spoken)
+        self.none.setVisible(self._filter.narrows and count > 0 and self.model.rowCount() == 0)
+        known = {one.id for group in shown for one in group.members}
+        self._show_hidden([one for one in self._waiting if one.id not in known])
+        self.counted.emit()
+
+    def _show_hidden(self, hidden: list[Approval]) -> None:
+        """Say what waits beside what is shown; what came since the filter was typed is named."""
+        new = sum(one.id not in self._seen for one in hidden)
+        critical = sum(one.decision.risk is Risk.CRITICAL for one in hidden)
+        words = f"{count_words(len(hidden))} more wait{'s' if len(hidden) == 1 else ''}, not shown"
+        counted = ((new, "new"), (critical, "critical"))
+        marks = [f"{count_words(count)} {what}" for count, what in counted if count]
+        self.hidden_words.setText(f"{words}: {', '.join(marks)}" if marks else words)
+        self.hidden_words.set_tone("waiting" if marks else "text2")
+        self.hidden_line.setVisible(bool(hidden))
+
+    @property
+    def hidden(self) -> int:
+        """How many requests wait that are not shown."""
+        return len(self._waiting) - self.shown
 
     def _show(self, frozen: bool) -> None:
         bar = self.view.verticalScrollBar()
@@ -104,14 +187,20 @@ class QueuePane(QWidget):
         self._telling = False
         groups = self._likeness.groups(self._waiting, self._held)
         self._groups = {group.leader.id: group for group in groups}
-        self.model.show_groups(self._groups)
-        self.model.show_waiting([group.leader for group in groups], keep, frozen)
+        fitting = {group.leader.id: self._filter.fitting(group) for group in groups}
+        shown = [group for group in groups if fitting[group.leader.id] or self._has_open(group)]
+        self.model.show_groups(self._groups, fitting)
+        self.model.show_waiting([group.leader for group in shown], keep, frozen)
         self._telling = True
         self._keep_anchor(anchor)
         new = self.model.held_back
         self.new_above.setVisible(new > 0)
-        self._order.setVisible(new == 0)
+        self._order.setVisible(new == 0 and not self._filter.narrows)
         self.new_above.set_words(f"{new} new above" if new else "")
+        self._show_counts(shown)
+
+    def _has_open(self, group: Group) -> bool:
+        return any(one.id == self._open for one in group.members)
 
     def _put_in_order(self) -> None:
         self._show(frozen=False)
@@ -139,6 +228,51 @@ class QueuePane(QWidget):
         """Paint the times left anew."""
         self.view.viewport().update()
 
+    # The filter
+
+    @property
+    def narrows(self) -> bool:
+        """Whether a filter stands against showing everything."""
+        return self._filter.narrows
+
+    def fits(self, approval: str) -> bool:
+        """Whether the card of this request is asked for; one of its requests is enough."""
+        leader = self.leader_of(approval)
+        if (group := self._groups.get(leader)) is not None:
+            return self._filter.fitting(group) > 0
+        ended = self.model.approval_at(self.model.row_of(leader))
+        return ended is not None and self._filter.fits(ended)
+
+    def clear_filter(self) -> None:
+        """Show all again."""
+        self.field.clear()
+        self.field.apply()
+
+    def focus_filter(self) -> None:
+        """Put the keyboard into the field, on what stands there."""
+        self.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.field.selectAll()
+
+    def go_to_cards(self) -> None:
+        """From the field into the list; without an open card to the first one."""
+        self.view.setFocus(Qt.FocusReason.OtherFocusReason)
+        if not self._open:
+            self.step(1)
+
+    def _take_filter(self) -> None:
+        if self.field.filter.text.split() == self._filter.wanted.text.split():
+            return
+        self._filter.want(self.field.filter)
+        self._seen = {one.id for one in self._waiting}
+        # First the card that is no longer asked for: it is in the list for as long as it is open.
+        self.narrowed.emit()
+        self._show(frozen=False)
+        self.view.viewport().update()
+
+    def _say_problem(self, problem: str) -> None:
+        self.problem.setText(problem)
+        self.problem.setVisible(bool(problem))
+
     # Groups
 
     def leader_of(self, approval: str) -> str:
@@ -162,14 +296,15 @@ class QueuePane(QWidget):
         self._open = approval
         # Nothing joins the group of a card that is being read.
         self._held = (approval, *(one.id for one in self.others_of(approval))) if approval else ()
-        self._telling = False
+        # First the list: one that the filter leaves out is in it for as long as it is open.
+        self._show(frozen=self.view.pointer_is_here())
         row = self.model.row_of(approval)
         index = self.model.index(row) if row >= 0 else QModelIndex()
+        self._telling = False
         self.view.setCurrentIndex(index)
         self._telling = True
-        self._show(frozen=self.view.pointer_is_here())
-        if (row := self.model.row_of(approval)) >= 0:
-            self.view.scrollTo(self.model.index(row))
+        if row >= 0:
+            self.view.scrollTo(index)
 
     def _moved(self, index: QModelIndex) -> None:
         one = self.model.approval_at(index.row())

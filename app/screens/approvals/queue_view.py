@@ -119,10 +119,10 @@ class QueueDelegate(QStyledItemDelegate):
         paint.text(painter, second, words[cut:].lstrip(), theme)
         return 2
 
-    def _paint_last(self, painter: QPainter, rect: QRectF, one: Approval, alike: int, theme: Theme) -> None:
+    def _paint_last(self, painter: QPainter, rect: QRectF, one: Approval, alike: str, theme: Theme) -> None:
         tool = one_line(one.request.tool_name)
         asker = f"run {one.run}" if one.run and not one.actor.startswith("agent:") else one_line(one.actor)
-        note = f"{alike} alike" if alike > 1 else needs_words(one) if one.approvers > 1 else ""
+        note = alike or (needs_words(one) if one.approvers > 1 else "")
         if note and one.state is ApprovalState.WAITING:
             right = min(rect.right(), self._view.viewport().width() - 8.0)
             place = QRectF(rect.x(), rect.y(), right - rect.x(), rect.height())

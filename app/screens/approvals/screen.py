@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSplitter, QWidget
 
 from app.link import ConsoleLink
 from app.screens.approvals.card_pane import CardPane
+from app.screens.approvals.card_stack import CardStack
 from app.screens.approvals.decision_bar import HEIGHT
+from app.screens.approvals.keys import approvals_keys
 from app.screens.approvals.queue_pane import QueuePane
 from app.screens.approvals.reading import Reading
-from app.screens.approvals.session_log import NothingWaits, SessionLog
+from app.screens.approvals.session_log import SessionLog
 from app.screens.approvals.time_left import TimeLeft
 from app.screens.base import Navigator, OpenApproval, OpenRun, Screen, Shortcut, Target
 from app.state import AppState, Link
@@ -50,7 +52,6 @@ class ApprovalsScreen(Screen):
         self.queue = QueuePane(self._clock)
         self.pane = CardPane(self._clock)
         self.card, self.bar = self.pane.card, self.pane.bar
-        self.nothing = NothingWaits()
         self._build()
         self._tick = QTimer(self)
         self._tick.setInterval(TICK_MS)
@@ -58,9 +59,8 @@ class ApprovalsScreen(Screen):
         self._connect()
 
     def _build(self) -> None:
-        self.stack = QStackedWidget()
-        self.stack.addWidget(self.nothing)
-        self.stack.addWidget(self.pane)
+        self.stack = CardStack(self.pane)
+        self.nothing = self.stack.nothing
         self.split = QSplitter(Qt.Orientation.Horizontal)
         self.split.setChildrenCollapsible(False)
         self.split.setHandleWidth(1)
@@ -70,7 +70,6 @@ class ApprovalsScreen(Screen):
         self.split.setStretchFactor(1, 1)
         self.split.setSizes([QUEUE, 900])
         self.queue.setMinimumWidth(240)
-        self.stack.setMinimumWidth(480)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(self.split)
@@ -78,6 +77,9 @@ class ApprovalsScreen(Screen):
     def _connect(self) -> None:
         self.queue.chosen.connect(self.open_card)
         self.queue.card_wanted.connect(self._focus_card)
+        self.queue.narrowed.connect(self._filter_changed)
+        self.queue.counted.connect(self._show_what_is_left)
+        self.stack.narrowed.acted.connect(lambda _key: self.queue.clear_filter())
         self.card.copied.connect(lambda: self.nav.toast("Copied the exact bytes"))
         self.card.run_wanted.connect(lambda run: self.nav.open("runs", OpenRun(run)))
         self.bar.next_asked.connect(self._go_on)
@@ -121,6 +123,7 @@ class ApprovalsScreen(Screen):
 
     def leave(self) -> None:
         """Nobody reads the card any more."""
+        self.queue.field.close_list()
         self._entered = False
         self._tick.stop()
         self.bar.close_reason()
@@ -128,28 +131,28 @@ class ApprovalsScreen(Screen):
 
     def shortcuts(self) -> list[Shortcut]:
         """The keys of this screen."""
-        return [
-            Shortcut("J", "Next request", self._step_on),
-            Shortcut("K", "Request before", self._step_back),
-            Shortcut("Ctrl+Return", "Approve once", self.bar.press_approve),
-            Shortcut("Ctrl+Enter", "Approve once (number pad)", self.bar.press_approve),
-            Shortcut("D", "Deny, with a reason", self.bar.open_reason),
-            Shortcut("E", "Edit, then approve", self.bar.press_edit),
-            Shortcut("G", "Approve for this run, or for a scope", self.bar.press_grant),
-            Shortcut("F", "Next finding in the bytes", self.card.next_finding),
-            Shortcut("B", "Before you decide: to the helpers", self._focus_helpers),
-            Shortcut("Up", "Request before, in the queue"),
-            Shortcut("Down", "Next request, in the queue"),
-            Shortcut("Return", "From the queue into the card, to read it"),
-        ]
+        return approvals_keys(self)
 
     def panes(self) -> list[QWidget]:
         """Queue, card, bar."""
         return [self.queue, self.card, self.bar]
 
+    def primary_filter(self) -> QWidget:
+        """The field above the queue."""
+        return self.queue.field
+
     def escape(self) -> bool:
-        """Go back from the reason."""
-        return self.bar.close_reason()
+        """First the list of offers, the reason, then the filter; the keyboard goes back to the queue last."""
+        field = self.queue.field
+        if field.close_list() or self.bar.close_reason():
+            return True
+        if field.text():
+            self.queue.clear_filter()
+            return True
+        if field.hasFocus():
+            self._park_focus()
+            return True
+        return False
 
     def set_compact(self, narrow: bool, low: bool) -> None:
         """Queue 300 and right column 272 when narrow."""
@@ -184,7 +187,8 @@ class ApprovalsScreen(Screen):
             self._open_first_if_none()
 
     def _open_first_if_none(self) -> None:
-        if not self._open and (waiting := self.state.waiting()):
+        # What is chosen out of a narrowed queue is the operator's to say.
+        if not self._open and not self.queue.narrows and (waiting := self.state.waiting()):
             self.open_card(waiting[0].id)
         elif not self._open:
             self._show_nothing()
@@ -218,7 +222,7 @@ class ApprovalsScreen(Screen):
         self._edited_one = ""
         self.pane.show_request(one, self.queue.others_of(one.id))
         self.queue.set_open(one.id)
-        self.stack.setCurrentWidget(self.pane)
+        self.stack.show_card()
         self._sync_hold()
 
     def _show_nothing(self) -> None:
@@ -226,18 +230,32 @@ class ApprovalsScreen(Screen):
         self.pane.show_none()
         self.queue.set_open("")
         self.nothing.show_log(self._log)
-        self.stack.setCurrentWidget(self.nothing)
+        self._show_what_is_left()
         self._sync_hold()
+
+    def _show_what_is_left(self) -> None:
+        """Without an open card: say that nothing waits only when that is so."""
+        if not self._open:
+            self.stack.show_rest(self.queue.narrows, self.queue.shown, self.queue.hidden)
+
+    def _filter_changed(self) -> None:
+        """A card that is not asked for any more is not open any more: nothing unseen is ever answered."""
+        if self._open and not self.queue.fits(self._open):
+            self._park_focus_of_card()
+            self._show_nothing()
+        if self._entered:
+            self._open_first_if_none()
 
     def _show_known(self) -> None:
         self.nothing.show_known(self.state.loaded and self.state.service.link is Link.CONNECTED)
 
-    def _step_on(self) -> None:
+    def step_on(self) -> None:
         """The next card; from the last one, when it is done, to what still waits, as its button says."""
         if not self.queue.step(1) and self.bar.next.isVisible():
             self._go_on()
 
-    def _step_back(self) -> None:
+    def step_back(self) -> None:
+        """The card before."""
         self.queue.step(-1)
 
     def _go_on(self) -> None:
@@ -332,16 +350,7 @@ class ApprovalsScreen(Screen):
 
     def measure(self) -> None:
         """Read how the operator has been deciding, for the foot of the queue."""
-        name = self.nav.keys.unlocked
-        if name is None:
-            self.queue.meter.show_fatigue(None)
-            return
-        self.link.ask(
-            lambda console: console.fatigue(name),
-            self.queue.meter.show_fatigue,
-            lambda error: None,  # it measures and warns; without it everything works
-            what="read how decisions were made",
-        )
+        self.queue.meter.read(self.link, self.nav.keys.unlocked)
 
     # Reading
 
@@ -366,7 +375,8 @@ class ApprovalsScreen(Screen):
 
     # The focus
 
-    def _focus_helpers(self) -> None:
+    def focus_helpers(self) -> None:
+        """From wherever the keyboard is to what helps to decide."""
         if self._open and self.card.helpers.focus_first():
             self.card.middle.ensureWidgetVisible(self.card.helpers)
 

@@ -18,7 +18,7 @@ from tests.fakes.console import FakeConsole
 from tests.gui.shots.studio import SETTLE_S, Studio
 
 SHOTS = ("shell", "file", "file-side", "click", "group", "helpers", "grant", "edit", "edited", "several",
-         "second", "critical", "locked")  # fmt: skip
+         "second", "filter", "filter-none", "filter-wrong", "critical", "locked")  # fmt: skip
 _OPENS = {
     "file": "a-file",
     "file-side": "a-file",
@@ -55,8 +55,11 @@ async def shoot(studio: Studio, names: list[str]) -> list[Path]:
             desk.window.open("approvals", OpenApproval(_OPENS.get(name, "a-shell")))
             screen = desk.window.current
             assert isinstance(screen, ApprovalsScreen)
+            screen.queue.clear_filter()
             await asyncio.sleep(SETTLE_S)
             await _act(desk, screen, name)
+            if name == "filter":
+                add_critical(told[0])
             await asyncio.sleep(0.3)
             made.append(studio.take(desk, f"approvals-{name}"))
             screen.card.bytes.views.choose("unified")
@@ -105,5 +108,14 @@ async def _act(desk: Desk, screen: ApprovalsScreen, name: str) -> None:
             screen.bar.press_second()
         case "locked":
             desk.keys.lock()
+        case "filter" | "filter-none" | "filter-wrong":
+            texts = {
+                "filter": "device:lab-lnx-0*",
+                "filter-none": "tool:reboot",
+                "filter-wrong": "colour:red",
+            }
+            screen.queue.focus_filter()
+            screen.queue.field.setText(texts[name])
+            screen.queue.field.apply()
         case _:
             pass
