@@ -151,6 +151,30 @@ def test_a_locked_key_is_offered_to_be_unlocked_instead_of_approving(play: Play)
     play(story, requests=[make_approval(1)], unlocked=False, passphrase="long enough words")
 
 
+@pytest.mark.parametrize(
+    "why",
+    [
+        "Every answer is signed: unlock a key first.",
+        "The service is not connected; nothing can be answered.",
+        "The bytes shown are not the ones the digest is of; nothing is signed.",
+    ],
+)
+def test_in_the_smallest_window_the_bar_says_why_not_in_whole_sentences(play: Play, why: str) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        hint = desk.screen.bar.hint
+        assert hint.text() == "Every answer is signed: unlock a key first."
+        hint.set_text(why)
+        desk.screen.bar.layout().activate()
+        hint.grab()  # what is cut is said in the tooltip while it is painted
+        assert hint.toolTip() == ""
+        assert " ".join(hint.lines()) == why
+        assert len(hint.lines()) * 18 <= hint.height() <= desk.screen.bar.height()
+
+    # The room that the smallest window has, 1024 × 640, beside its narrow navigation and between its bars.
+    play(story, requests=[make_approval(1)], size=(972, 570), unlocked=False, passphrase="long enough words")
+
+
 def test_without_the_service_nothing_can_be_answered(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()

@@ -1,23 +1,70 @@
-"""Small things of the decision bar: the code both sides show, slots of approvers, errors, the guard line."""
+"""Small things of the decision bar: why not, the code both sides show, slots, errors, the guard line."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtGui import QPainter, QPaintEvent, QTextLayout, QTextOption
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from app.components import paint
 from app.components.banner import Notice
-from app.components.label import surface
+from app.components.label import ElidedLabel, plain_tip, surface
 from app.look.glyphs import paint_glyph
 from app.look.theme import theme_of
-from app.look.tokens import SPACE
+from app.look.tokens import SPACE, TYPE
 from app.screens.approvals.words import one_line
 from core.policy.models import Approval
 from core.policy.operator_keys import valid_seconds
 from core.statements import short_code
 
 _SLOT = 14
+MOST_LINES = 3
+NARROWEST = 120
+
+
+class Hint(ElidedLabel):
+    """Why an answer is not possible now: whole, in up to three lines where the bar is narrow."""
+
+    def __init__(self) -> None:
+        super().__init__("", "body", "text3")
+
+    def sizeHint(self) -> QSize:
+        """As wide as its words on one line, as high as three."""
+        return QSize(super().sizeHint().width(), MOST_LINES * TYPE["body"].line)
+
+    def minimumSizeHint(self) -> QSize:
+        """Some words a line."""
+        return QSize(min(NARROWEST, self.sizeHint().width()), self.sizeHint().height())
+
+    def lines(self) -> list[str]:
+        """What stands on each line at the width it has; what is beyond the last one is cut there."""
+        layout = QTextLayout(self.text(), theme_of(self).font("body"))
+        option = QTextOption()
+        option.setWrapMode(QTextOption.WrapMode.WordWrap)
+        layout.setTextOption(option)
+        layout.beginLayout()
+        found: list[str] = []
+        while (line := layout.createLine()).isValid():
+            line.setLineWidth(self.width())
+            words = self.text()[line.textStart() : line.textStart() + line.textLength()]
+            if len(found) == MOST_LINES:
+                found[-1] += words
+            else:
+                found.append(words)
+        layout.endLayout()
+        return [words.rstrip() for words in found]
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the lines, in the middle."""
+        theme, lines, high = theme_of(self), self.lines(), TYPE["body"].line
+        painter = QPainter(self)
+        top = (self.height() - high * len(lines)) / 2
+        for number, words in enumerate(lines):
+            place = QRectF(0, top + number * high, self.width(), high)
+            paint.text(painter, place, words, theme, "body", "text3")
+        painter.end()
+        cut = any(paint.text_width(words, theme) > self.width() for words in lines)
+        self.setToolTip(plain_tip(self.text()) if cut else "")
 
 
 class CodeWords(QWidget):

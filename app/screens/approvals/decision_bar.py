@@ -8,10 +8,10 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.components.buttons import Button
 from app.components.inputs import TextField
-from app.components.label import ElidedLabel, Label, surface
+from app.components.label import Label, surface
 from app.look.theme import theme_of
 from app.look.tokens import SPACE
-from app.screens.approvals.bar_parts import AnswerError, CodeWords, GuardLine, Slots
+from app.screens.approvals.bar_parts import AnswerError, CodeWords, GuardLine, Hint, Slots
 from app.screens.approvals.gate import (
     Situation,
     why_not_approve,
@@ -117,7 +117,7 @@ class DecisionBar(QWidget):
         self.edit = Button("Edit, then approve…", "normal", "edit", "E", large=True)
         self.slots = Slots()
         self.code = CodeWords()
-        self.hint = ElidedLabel("", "body", "text3", Qt.TextElideMode.ElideRight)
+        self.hint = Hint()
         self.name_label = Label("", "body", "text2")
         self.name_field = TextField("Name of the device, to approve", mono=True)
         self.name_field.setFixedWidth(180)
