@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from app.components.tables import DataTable
 
 PAD = 8
+BOLD = "head"
 _ROLES = {Kind.NAME: "name", Kind.MONO: "mono_small", Kind.TIME: "body"}
 
 
@@ -146,10 +147,26 @@ def _paint_words(painter: QPainter, rect: QRectF, column: Column, cell: Cell, ro
     # Names of devices are never cut: a wider column is the answer, not an ellipsis.
     elide = Qt.TextElideMode.ElideNone if column.kind is Kind.NAME else Qt.TextElideMode.ElideRight
     role = _ROLES.get(column.kind, "body")
-    taken = paint.text(painter, rect, cell.text, theme, role, tone, align, elide)
-    if cell.bold:
-        rest = rect.adjusted(taken + (4 if cell.text else 0), 0, 0, 0)
-        paint.text(painter, rest, cell.bold, theme, "head", cell.bold_tone)
+    if not cell.bold:
+        paint.text(painter, rect, cell.text, theme, role, tone, align, elide)
+        return
+    # The bold word is what must not be missed: it has its room first, and the text before it is cut.
+    strong = paint.text_width(cell.bold, theme, BOLD)
+    words = QRectF(rect)
+    words.setWidth(max(0.0, rect.width() - strong - _bold_gap(cell)))
+    if right:
+        words.setLeft(max(words.left(), words.right() - paint.text_width(cell.text, theme, role)))
+    taken = (
+        paint.text(painter, words, cell.text, theme, role, tone, elide=elide) if words.width() > 0 else 0.0
+    )
+    rest = QRectF(rect)
+    rest.setLeft(words.left() + taken + (_bold_gap(cell) if taken else 0.0))
+    paint.text(painter, rest, cell.bold, theme, BOLD, cell.bold_tone)
+
+
+def _bold_gap(cell: Cell) -> float:
+    """What lies between a cell's text and its bold word."""
+    return 4.0 if cell.text else 0.0
 
 
 def cell_width(column: Column, cell: str | Cell, theme: Theme) -> float:
@@ -164,7 +181,7 @@ def cell_width(column: Column, cell: str | Cell, theme: Theme) -> float:
     if what.icon or what.glyph:
         width += FRAME.icon + 6
     if what.bold:
-        width += 4 + paint.text_width(what.bold, theme, "head")
+        width += _bold_gap(what) + paint.text_width(what.bold, theme, BOLD)
     return width + (52 if column.kind is Kind.SPARK else 0)
 
 

@@ -6,12 +6,14 @@ import random
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QSettings, Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QRectF, QSettings, Qt
+from PySide6.QtGui import QColor, QGuiApplication, QImage, QPainter
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 from pytestqt.qtbot import QtBot
 
+from app.components import paint
 from app.components.pulse import pulse_of
+from app.components.table_paint import cell_width, paint_cell
 from app.components.tables import Cell, Column, DataTable, Kind, Row, RowsModel
 from app.look.theme import Theme
 from tests.fakes.pace import within
@@ -218,3 +220,52 @@ def test_showing_two_hundred_thousand_cells_is_quick(theme: Theme, qtbot: QtBot)
     for one in within(0.5):
         with one:
             table.grab()
+
+
+TAGS = Column("tags", "Tags")
+
+
+def inked(cell: Cell, width: int, theme: Theme, column: Column = TAGS) -> tuple[range, range]:
+    """Which columns of pixels a cell's text takes in so much room, and which its bold word.
+
+    They are told apart by their colours: red in the tone `fail`, blue in `accent`.
+    """
+    image = QImage(width, 28, QImage.Format.Format_RGB32)
+    image.fill(QColor("white"))
+    painter = QPainter(image)
+    paint_cell(painter, QRectF(0, 0, width, 27), column, cell, Row("a", (cell,)), theme, 0)
+    painter.end()
+    found: list[range] = []
+    for sign in (1, -1):
+        inks = []
+        for x in range(width):
+            pixels = [QColor(image.pixel(x, y)) for y in range(28)]
+            if max(sign * (one.red() - one.blue()) for one in pixels) > 30:
+                inks.append(x)
+        found.append(range(min(inks), max(inks) + 1) if inks else range(0))
+    return found[0], found[1]
+
+
+def tags(text: str, bold: str) -> Cell:
+    return Cell(text, tone="fail", bold=bold, bold_tone="accent")
+
+
+@pytest.mark.parametrize("width", [200, 140, 100, 76, 50])
+def test_a_bold_word_is_whole_and_the_text_before_it_is_cut(theme: Theme, width: int) -> None:
+    strong = paint.text_width("prod", theme, "head")
+    words, bold = inked(tags("gpu, build, eu-west, rack-4,", "prod"), width, theme)
+    assert abs(len(bold) - strong) <= 3, "the word is whole"
+    assert bold.stop <= width
+    assert words.stop <= bold.start, "and stands clear of the text"
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_a_cell_as_wide_as_it_says_it_needs_cuts_nothing(theme: Theme, right: bool) -> None:
+    column = Column("tags", "Tags", right=right)
+    for cell in (tags("gpu, build,", "prod"), tags("", "production")):
+        whole = round(cell_width(column, cell, theme)) + 1
+        text = paint.text_width(cell.text, theme)
+        words, bold = inked(cell, whole, theme, column)
+        assert abs(len(words) - text) <= 3
+        assert abs(len(bold) - paint.text_width(cell.bold, theme, "head")) <= 3
+        assert bold.stop <= whole
