@@ -131,7 +131,7 @@ async def test_a_service_that_is_killed_again_while_it_recovers_closes_everythin
         await service.kill()
     rng = random.Random(7)
     for _ in range(5):
-        async with service_process(home) as service:
+        async with service_process(home, cold=True) as service:
             await asyncio.sleep(rng.uniform(0.2, 0.7))  # a random moment of the start is what is tested
             await service.kill()
     async with service_process(home) as service:

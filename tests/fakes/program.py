@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from core.home import Home
-from tests.fakes.warm import WARM
+from tests.fakes.warm import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 LINE = "printf hello"
@@ -45,8 +45,8 @@ def environment() -> dict[str, str]:
 def run(home: Home, *words: str, **options: Any) -> Ended:
     """One command to its end, nothing on its standard input; in a fork of a loaded program unless `options`
     say how it is to be started."""
-    if not options and WARM.suits(environment()):
-        return Ended(*WARM.run(program(home, *words)[3:], environment(), os.getcwd()))
+    if not options and COMMANDS.suits(environment()):
+        return Ended(*COMMANDS.run(program(home, *words)[3:], environment(), Path.cwd()))
     done = subprocess.run(
         program(home, *words),
         env=environment(),

@@ -7,7 +7,6 @@ import contextlib
 import itertools
 import os
 import socket
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from core.fleet.models import Device, Health
 from core.home import Home
 from core.service.console import Console
 from tests.fakes.program import ROOT, environment
+from tests.fakes.warm import DEVICES, Fork
 
 PATIENCE = 30.0
 
@@ -53,18 +53,16 @@ def free_port() -> int:
 class RemoteDevice:
     """A device client's process with a state of its own."""
 
-    process: asyncio.subprocess.Process
+    process: Fork
 
     async def ended(self) -> int:
         """Its exit code, when it ends by itself."""
-        async with asyncio.timeout(PATIENCE):
-            return await self.process.wait()
+        return await asyncio.to_thread(self.process.wait, PATIENCE)
 
     async def stop(self) -> None:
         """End it and wait until it is gone."""
-        if self.process.returncode is None:
-            self.process.kill()
-        await self.process.wait()
+        self.process.kill()
+        await self.ended()
 
 
 def _words(state: Path, *words: str) -> list[str]:
@@ -73,35 +71,30 @@ def _words(state: Path, *words: str) -> list[str]:
     if not config.exists():
         (state / "root").mkdir()
         config.write_text(f'roots = ["{state}/root"]\n')
-    return [sys.executable, "-m", "core.device", "--state", str(state), "--config", str(config), *words]
+    return ["--state", str(state), "--config", str(config), *words]
 
 
 async def told(state: Path, *words: str, stdin: str = "") -> str:
     """What the device client prints when it is run to its end."""
-    process = await asyncio.create_subprocess_exec(
-        *_words(state, *words),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=ROOT,
-        env=environment(),
-    )
-    async with asyncio.timeout(PATIENCE):
-        out, err = await process.communicate(stdin.encode())
-    assert process.returncode == 0, err.decode()
-    return out.decode()
+    code, out, err = await asyncio.to_thread(_run, _words(state, *words), stdin)
+    assert code == 0, err
+    return out
+
+
+def _run(words: list[str], stdin: str) -> tuple[int, str, str]:
+    DEVICES.loaded_in(environment())
+    return DEVICES.run(words, environment(), ROOT, said=stdin)
+
+
+def _start(words: list[str]) -> Fork:
+    DEVICES.loaded_in(environment())
+    return DEVICES.start(words, environment(), ROOT)
 
 
 @asynccontextmanager
 async def running(state: Path, *words: str) -> AsyncIterator[RemoteDevice]:
     """The device client with this state, for as long as the context lasts."""
-    process = await asyncio.create_subprocess_exec(
-        *_words(state, *words),
-        stdin=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-        cwd=ROOT,
-        env=environment(),
-    )
+    process = await asyncio.to_thread(_start, _words(state, *words))
     device = RemoteDevice(process)
     try:
         yield device

@@ -21,6 +21,7 @@ from core.home import Home
 from core.service.console import Console, DeviceChanged, Event
 from core.service.remote import RemoteConsole
 from tests.fakes.program import environment
+from tests.fakes.warm import SERVICES, Fork
 
 PATIENCE = 30.0
 _LOOK_AGAIN = 0.02
@@ -42,7 +43,7 @@ class ServiceProcess:
     """`python -m core.service --stay` on one home."""
 
     home: Home
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[str] | Fork
     _consoles: list[RemoteConsole] = field(default_factory=list)
 
     @property
@@ -92,13 +93,12 @@ class ServiceProcess:
         self._consoles.clear()
 
 
-@asynccontextmanager
-async def service_process(
-    home: Home, preexec: Callable[[], None] | None = None
-) -> AsyncIterator[ServiceProcess]:
-    """A service in a process of its own; whatever the test did, it is gone afterwards."""
-    process = subprocess.Popen(  # noqa: ASYNC220 (asyncio's own would be collected by this very loop)
-        [sys.executable, "-P", "-m", "core.service", "--home", str(home.path), "--stay"],
+def _begin(home: Home, preexec: Callable[[], None] | None, cold: bool) -> subprocess.Popen[str] | Fork:
+    words = ["--home", str(home.path), "--stay"]
+    if preexec is None and not cold and SERVICES.suits(environment()):
+        return SERVICES.start(words, environment(), home.path)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "core.service", *words],
         env=environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -108,6 +108,17 @@ async def service_process(
         preexec_fn=preexec,
         start_new_session=True,
     )
+
+
+@asynccontextmanager
+async def service_process(
+    home: Home, preexec: Callable[[], None] | None = None, *, cold: bool = False
+) -> AsyncIterator[ServiceProcess]:
+    """A service in a process of its own; whatever the test did, it is gone afterwards.
+
+    Cold, it is started as an operator's is; otherwise forked from an interpreter that has loaded it.
+    """
+    process = await asyncio.to_thread(_begin, home, preexec, cold)
     service = ServiceProcess(home, process)
     try:
         yield service

@@ -1,13 +1,14 @@
-"""The command line from an interpreter that has loaded it already.
+"""Our programs from interpreters that have loaded them already.
 
-Every command of the program is a process, and most of the second it takes goes into loading the same modules
-again. Here one process loads them once and forks for each command: with a process, an environment, a folder,
-standard streams and an exit code of its own, and nothing left of the last one, since what forks runs none.
+Every process of ours loads for half a second or more the same modules as the one before. Here one interpreter
+for each program loads them once and forks: each fork is a process with an environment, a folder, a session,
+standard streams, signals and an exit code of its own, and has nothing of the last one: what forks runs none.
 
-    code, out, err = WARM.run(["--home", str(home.path), "devices"], environment(), folder)
+    code, out, err = COMMANDS.run(["--home", str(home.path), "devices"], environment(), folder)
+    process = SERVICES.start(["--home", str(home.path), "--stay"], environment(), folder)
 
-What is about the start itself, about signals or about a terminal starts `python -m app` cold: so do
-`tests.fakes.program.program` and `Terminal`.
+A test of the start itself, of a terminal or of a moment in the start begins cold, as `program.Terminal` and
+`service_process(home, cold=True)` do; and whatever our programs start themselves, they start cold.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
+import importlib
 import json
 import os
+import select
 import selectors
 import signal
 import socket
@@ -31,43 +34,70 @@ from typing import BinaryIO
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0
 _LONGEST = 1 << 18
+# What each has loaded by the time it works; a command that hosts the core itself needs the service too.
+PROGRAMS = {
+    "app": ("app.__main__", "core.cli.commands", "core.service.service"),
+    "core.service": ("core.service.__main__", "core.service.service"),
+    "core.device": ("core.device.__main__",),
+}
 # What Python, or the C library, reads only once, when a process begins.
 _READ_AT_THE_START = ("PYTHON", "LC_", "LANG", "MALLOC_", "LD_")
 
 
 class Warm:
-    """Runs commands in forks of one loaded interpreter; starts it when it is first needed."""
+    """Runs one program of ours in forks of an interpreter that has loaded it; started when first needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: str) -> None:
+        """`program` is one of `PROGRAMS`."""
+        self._program = program
         self._line: socket.socket | None = None
         self._started_in: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
     def suits(self, environment: Mapping[str, str]) -> bool:
-        """Whether a fork would be what a start in this environment is."""
+        """Whether a fork would be what a start in this environment is; loads the program if it is not yet."""
         if self._process is None or self._process.poll() is not None:
             self._start(environment)
         return _decided_at_the_start(environment) == self._started_in
 
-    def run(self, words: Sequence[str], environment: Mapping[str, str], folder: str) -> tuple[int, str, str]:
-        """One command to its end and until nobody holds its output any more: exit code, output, errors.
+    def loaded_in(self, environment: Mapping[str, str]) -> None:
+        """Load the program anew if a fork would not be what a start in this environment is."""
+        if not self.suits(environment):
+            self._start(environment)
+
+    def start(
+        self, words: Sequence[str], environment: Mapping[str, str], folder: Path, *, said: str = ""
+    ) -> Fork:
+        """A process of the program, in a session of its own, with `said` on its standard input."""
+        assert self._line is not None
+        ours, theirs = socket.socketpair()
+        given, out, err = os.pipe(), os.pipe(), os.pipe()
+        asked = {"words": list(words), "environment": dict(environment), "folder": str(folder)}
+        handed = (given[0], out[1], err[1], theirs.fileno())
+        socket.send_fds(self._line, [json.dumps(asked).encode()], handed)
+        theirs.close()
+        for end in handed[:3]:
+            os.close(end)
+        # What is said fits into the pipe.
+        os.write(given[1], said.encode())
+        os.close(given[1])
+        return Fork(words, ours, out[0], err[0])
+
+    def run(
+        self, words: Sequence[str], environment: Mapping[str, str], folder: Path, *, said: str = ""
+    ) -> tuple[int, str, str]:
+        """One process to its end, and until nobody holds its output any more: exit code, output, errors.
 
         Raises:
             subprocess.TimeoutExpired: it takes longer than a minute; it is killed.
         """
-        assert self._line is not None
-        ours, theirs = socket.socketpair()
-        out, err = os.pipe(), os.pipe()
-        with ours, open(os.devnull, "rb") as nothing:
-            asked = json.dumps({"words": list(words), "environment": dict(environment), "folder": folder})
-            handed = (nothing.fileno(), out[1], err[1], theirs.fileno())
-            socket.send_fds(self._line, [asked.encode()], handed)
-            theirs.close()
-            os.close(out[1])
-            os.close(err[1])
-            readers = [_Reader(os.fdopen(end, "rb")) for end in (out[0], err[0])]
-            code = _told(ours, words, readers)
-        return code, readers[0].text, readers[1].text
+        process = self.start(words, environment, folder, said=said)
+        try:
+            out, err = process.communicate(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        return process.wait(PATIENCE), out, err
 
     def _start(self, environment: Mapping[str, str]) -> None:
         """Load the program; its process ends when this one's end of the line closes."""
@@ -77,7 +107,7 @@ class Warm:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LONGEST)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.fakes.warm", str(theirs.fileno())],
+                [sys.executable, "-m", "tests.fakes.warm", self._program, str(theirs.fileno())],
                 cwd=ROOT,
                 env=environment,
                 pass_fds=[theirs.fileno()],
@@ -94,6 +124,61 @@ class Warm:
             self._line.close()
             self._process.communicate(timeout=PATIENCE)
         self._line, self._process = None, None
+
+
+class Fork:
+    """One process, with those methods of `subprocess.Popen` that tests use."""
+
+    def __init__(self, words: Sequence[str], line: socket.socket, out: int, err: int) -> None:
+        self._words = list(words)
+        self._line = line
+        self._told = line.makefile("rb")
+        self._readers = [_Reader(os.fdopen(end, "rb")) for end in (out, err)]
+        line.settimeout(PATIENCE)
+        self.pid = int(self._told.readline())
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs."""
+        if self.returncode is None and select.select([self._line], [], [], 0)[0]:
+            self._take()
+        return self.returncode
+
+    def wait(self, timeout: float) -> int:
+        """Its exit code, negative for a signal. TimeoutExpired."""
+        if self.returncode is None:
+            if not select.select([self._line], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self._words, timeout)
+            self._take()
+        assert self.returncode is not None
+        return self.returncode
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
+        """Its output and its errors, once it has ended and nobody else holds them. TimeoutExpired."""
+        deadline = time.monotonic() + timeout
+        self.wait(timeout)
+        if not all(reader.ended(deadline - time.monotonic()) for reader in self._readers):
+            raise subprocess.TimeoutExpired(self._words, timeout)
+        return self._readers[0].text, self._readers[1].text
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            # It may end in between; its number is not given away again so soon.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _take(self) -> None:
+        said = self._told.readline()
+        assert said, "the loaded interpreter has ended"
+        self.returncode = int(said)
+        self._told.close()
+        self._line.close()
 
 
 class _Reader:
@@ -118,28 +203,11 @@ class _Reader:
         return self._data.decode()
 
 
-def _told(line: socket.socket, words: Sequence[str], readers: Sequence[_Reader]) -> int:
-    """The exit code, once the process has ended and its output with it."""
-    deadline = time.monotonic() + PATIENCE
-    line.settimeout(PATIENCE)
-    with line.makefile("rb") as told:
-        pid = int(told.readline())
-        try:
-            code = int(told.readline())
-            if not all(reader.ended(deadline - time.monotonic()) for reader in readers):
-                raise TimeoutError
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            raise subprocess.TimeoutExpired(list(words), PATIENCE) from None
-    return code
-
-
 def _decided_at_the_start(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name.startswith(_READ_AT_THE_START)}
 
 
-def _serve(line: socket.socket) -> list[str]:
+def _serve(line: socket.socket, program: str) -> list[str]:
     """Fork for every command asked for; returns, in the fork, its words."""
     woken, wake = socket.socketpair()
     wake.setblocking(False)
@@ -171,7 +239,7 @@ def _serve(line: socket.socket) -> list[str]:
             teller.sendall(b"%d\n" % pid)
             for end in handed[:3]:
                 os.close(end)
-    return _become(json.loads(message), handed[:3])
+    return _become(json.loads(message), handed[:3], program)
 
 
 def _report(running: dict[int, socket.socket]) -> None:
@@ -184,7 +252,7 @@ def _report(running: dict[int, socket.socket]) -> None:
             teller.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
 
-def _become(asked: dict[str, object], streams: Sequence[int]) -> list[str]:
+def _become(asked: dict[str, object], streams: Sequence[int], program: str) -> list[str]:
     """Be the process that was asked for: its streams, its environment, its folder."""
     for number, end in enumerate(streams):
         os.dup2(end, number)
@@ -196,27 +264,29 @@ def _become(asked: dict[str, object], streams: Sequence[int]) -> list[str]:
     os.environ.update(environment)
     time.tzset()
     os.chdir(str(asked["folder"]))
-    sys.argv = [str(ROOT / "app" / "__main__.py"), *words]
+    os.setsid()
+    sys.argv = [str(ROOT.joinpath(*program.split("."), "__main__.py")), *words]
     return words
 
 
 def _main() -> int:
-    # Loaded before the first fork; a command that hosts the core itself needs the service too.
-    import app.__main__
-    import core.cli.commands
-    import core.service.service  # noqa: F401
-
-    line = socket.socket(fileno=int(sys.argv[1]))
+    program = sys.argv[1]
+    # Loaded before the first fork.
+    loaded = [importlib.import_module(name) for name in PROGRAMS[program]]
+    line = socket.socket(fileno=int(sys.argv[2]))
     assert threading.active_count() == 1, "a fork has one thread"
     # Without this a fork's first collection, and its end, touch and so copy every page.
     gc.collect()
     gc.freeze()
-    words = _serve(line)
-    return app.__main__.main(words)
+    words = _serve(line, program)
+    code = loaded[0].main(words)
+    assert isinstance(code, int)
+    return code
 
 
-WARM = Warm()
-atexit.register(WARM.close)
+COMMANDS, SERVICES, DEVICES = (Warm(program) for program in PROGRAMS)
+for _one in (COMMANDS, SERVICES, DEVICES):
+    atexit.register(_one.close)
 
 if __name__ == "__main__":
     sys.exit(_main())
