@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
 from core.home import Home
 from tests.fakes.kills import kill_once
 
 KILLS = 12
 
 
+@pytest.mark.slow
 async def test_nothing_that_reached_a_device_is_missing_after_kill_9(tmp_path: Path):
     rng = random.Random(20261120)
     for number in range(KILLS):

@@ -157,6 +157,7 @@ async def desk(
             await router.close()
 
 
+@pytest.mark.slow
 async def test_the_script_on_the_bus_cannot_approve_high_risk_and_a_hand_can(desk: Desk, tmp_path: Path):
     ran = tmp_path / "ran"
     run, approval = await desk.ask("shell_execute", command=f"touch '{ran}'")

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from PIL import Image
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_the_main_job_is_played_in_the_real_window_with_a_picture_of_each_screen(tmp_path: Path):
     out = tmp_path / "tour"
     # Its own display and platform: the tests' choice of an off-screen one is not for it.

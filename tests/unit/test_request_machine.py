@@ -11,6 +11,7 @@ import shutil
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
@@ -352,7 +353,7 @@ class RequestMachine(RequestModel):
             shutil.rmtree(self.folder)
 
 
-TestRequestMachine = RequestMachine.TestCase
+TestRequestMachine = pytest.mark.slow(RequestMachine.TestCase)
 TestRequestMachine.settings = settings(
     max_examples=120,
     stateful_step_count=50,
