@@ -37,13 +37,13 @@ from core.dispatch.outcome import conclude, not_answered, not_sent, unusable
 from core.dispatch.own_screen import check_own_screen
 from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
 from core.dispatch.preparing import bind, check_bound, gone_offline
-from core.dispatch.secrets import Masker, fault_words
+from core.dispatch.secrets import Masker
 from core.dispatch.turn import Turn
+from core.dispatch.validating import Validating
 from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.policy.approvals import ApprovalQueue
 from core.policy.models import Approval, Decision
 from core.policy.policy import Asked, Explanation, Policy
-from core.schema_forms.validate import validate_arguments
 from core.tasks import TaskGroupOwner
 
 
@@ -69,6 +69,7 @@ class Dispatcher:
         self._masker = masker
         self._mint = PermitMint()
         self._orderly = Orderly()
+        self.validating = Validating(devices)
         self._stopped = ""
         self._approving = Approving(approvals, policy.grants, journal, lambda: self._stopped)
         self._evidence = EvidenceTaker(self.dispatch, journal)
@@ -135,7 +136,7 @@ class Dispatcher:
 
     def _explained(self, device: str, tool: str, parameters: dict[str, Any], actor: str) -> Asked:
         prepared = self._prepare(Order(device, tool, parameters, actor))
-        self._validate(prepared)
+        self.validating.check_at_once(prepared)
         self._harden(prepared)
         return self._asked(prepared)
 
@@ -169,7 +170,7 @@ class Dispatcher:
             self._check_wanted(order)
             turn = Turn()
             prepared = self._prepare(order)
-            self._validate(prepared)
+            await self.validating.check(prepared)
             self._harden(prepared)
             prepared.held.append(prepared_entry(prepared))
             decision = self._decide(prepared)
@@ -199,15 +200,6 @@ class Dispatcher:
             return bind(order, target, None, key)
         check_size(order.parameters)
         return bind(order, target, self._masker, key)
-
-    # Stage 2
-    def _validate(self, prepared: Prepared) -> None:
-        if prepared.in_order:
-            return
-        tool = prepared.tool
-        errors = validate_arguments(tool.input_schema, prepared.order.parameters, tool.contract.digest)
-        if errors:
-            raise BadInput("; ".join(fault_words(error, prepared.shown.parameters) for error in errors[:5]))
 
     # Stage 3
     def _harden(self, prepared: Prepared) -> None:

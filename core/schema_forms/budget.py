@@ -173,9 +173,9 @@ def too_large(schema: Any) -> str:
     return ""
 
 
-def could_fit(schema: Any) -> bool:
-    """Whether a schema could have few enough characters; looks at no more of it than that takes."""
-    left, stack = MAX_CHARACTERS, [schema]
+def could_fit(schema: Any, most: int = MAX_CHARACTERS) -> bool:
+    """Whether a schema could have at most so many characters; looks at no more of it than that takes."""
+    left, stack = most, [schema]
     while stack:
         one = stack.pop()
         if type(one) is str:

@@ -16,7 +16,7 @@ from typing import Any
 from jsonschema.exceptions import ValidationError, relevance
 from referencing.exceptions import Unresolvable
 
-from core.canonical import is_plain, plain_bytes
+from core.canonical import digest_of, is_plain, plain_bytes
 from core.errors import BadInput
 from core.schema_forms import budget, words
 from core.schema_forms.bounded import checker_of, fault_in
@@ -28,12 +28,13 @@ MAX_PROGRAMS = 50_000
 MAX_ERRORS = 50
 MAX_CACHED = 512
 _MAX_CACHED_CHARACTERS = 32 * 1024 * 1024
+# Parts of all schemas that are known by a digest: some 100 bytes each.
+_MAX_PARTS = 1_000_000
 # Of each schema, the latest values that were found fine: 8 MiB at most over all schemas.
 _FINE_KEPT = 16
 _FINE_CHARACTERS = 1024
 # To say in words what is wrong, with the nearest of what would be right.
 _STEPS_OF_AN_ERROR = 50
-_TOO_MUCH = "The tool's schema or the arguments are nested too deeply, or too much work, to be checked."
 
 
 # What the library raises when a schema is so malformed that even its meta-schema does not see it: a
@@ -54,6 +55,13 @@ class FieldError:
         return path_text(self.path)
 
 
+TOO_MUCH = [
+    FieldError(
+        (), "The tool's schema or the arguments are nested too deeply, or too much work, to be checked."
+    )
+]
+
+
 class Validator:
     """One compiled schema. `broken` says why it cannot be used, in which case nothing is valid."""
 
@@ -61,6 +69,7 @@ class Validator:
         self.schema = schema
         self.broken = ""
         self._fine: OrderedDict[bytes, None] = OrderedDict()
+        self._slow: OrderedDict[str, list[FieldError]] = OrderedDict()
         if not isinstance(schema, dict | bool):
             self.broken = "it is not an object"
             return
@@ -111,20 +120,41 @@ class Validator:
 
         What cannot be decided within `most_steps` is wrong too.
         """
-        if self.broken:
-            return [FieldError((), f"The tool's own schema is broken: {self.broken}.")]
-        text = _text_of(value)
+        found = self.errors_within(value, most_steps)
+        return TOO_MUCH if found is None else found
+
+    def errors_within(self, value: Any, most_steps: int) -> list[FieldError] | None:
+        """The same; None where `most_steps` do not do, and it was not decided before."""
+        text = None if self.broken else _text_of(value)
         if text is not None and text in self._fine:
             return []
-        found = self._look_at(value, most_steps)
-        if not found and text is not None:
+        key = hash_of(value) if self._slow else ""
+        if key in self._slow:
+            return self._slow[key]
+        found = self.look_at(value, most_steps)
+        if not found and found is not None and text is not None:
             # A run asks a thousand devices the same: what was found fine stays fine.
             self._fine[text] = None
             if len(self._fine) > _FINE_KEPT:
                 self._fine.popitem(last=False)
         return found
 
-    def _look_at(self, value: Any, most_steps: int) -> list[FieldError]:
+    def remember(self, value: Any, found: list[FieldError]) -> None:
+        """Keep what was found of a value that took its time."""
+        if key := hash_of(value):
+            self._slow[key] = found
+            if len(self._slow) > _FINE_KEPT:
+                self._slow.popitem(last=False)
+
+    @property
+    def weight(self) -> int:
+        """How many parts the schema has."""
+        return self._known.sizes.get(id(self.schema), 1)
+
+    def look_at(self, value: Any, most_steps: int) -> list[FieldError] | None:
+        """As `errors_within`, for a thread: nothing is remembered."""
+        if self.broken:
+            return [FieldError((), f"The tool's own schema is broken: {self.broken}.")]
         found: list[FieldError] = []
         try:
             budget.begin(value, most_steps, self._known)
@@ -140,8 +170,10 @@ class Validator:
             return [FieldError((), "A field name is too long for the tool's pattern to be checked.")]
         except _LIBRARY_STUMBLES:
             return [FieldError((), "The tool's own schema is broken: a part that is used is no schema.")]
-        except (RecursionError, budget.TooMuchWork):
-            return [FieldError((), _TOO_MUCH)]
+        except RecursionError:
+            return TOO_MUCH
+        except budget.TooMuchWork:
+            return None
         return found
 
     def is_valid(self, value: Any) -> bool:
@@ -174,6 +206,14 @@ def _text_of(value: Any) -> bytes | None:
     return text if text is not None and len(text) <= _FINE_CHARACTERS else None
 
 
+def hash_of(value: Any) -> str:
+    """What only this value has; empty for what is no JSON data."""
+    try:
+        return digest_of(value)
+    except BadInput:
+        return ""
+
+
 def _unresolved(ref: str) -> str:
     if "://" in ref:
         return f"The tool's own schema is broken: it refers to {ref[:120]}, and schemas are never fetched."
@@ -200,6 +240,7 @@ def _is_wrong_kind(error: ValidationError) -> bool:
     return error.validator in ("const", "enum") and depth <= 1
 
 
+NOT_AN_OBJECT = [FieldError((), "The arguments must be an object of names and values.")]
 _cache: OrderedDict[str, Validator] = OrderedDict()
 _by_digest: OrderedDict[str, Validator] = OrderedDict()
 
@@ -237,12 +278,21 @@ def validate_arguments(schema: Any, parameters: Any, digest: str = "") -> list[F
     of, a tool's definition for one: where it was seen before, the schema itself is not read again.
     """
     if not isinstance(parameters, dict):
-        return [FieldError((), "The arguments must be an object of names and values.")]
-    known = _by_digest.get(digest)
-    if known is None:
-        known = validator_for(schema)
-        if digest:
-            _by_digest[digest] = known
-            if len(_by_digest) > MAX_CACHED:
-                _by_digest.popitem(last=False)
-    return known.errors(parameters)
+        return NOT_AN_OBJECT
+    return (known(digest) or keep(digest, validator_for(schema))).errors(parameters)
+
+
+def known(digest: str) -> Validator | None:
+    """The validator of a digest that was seen before."""
+    return _by_digest.get(digest)
+
+
+def keep(digest: str, validator: Validator) -> Validator:
+    """Know a digest's validator from now on."""
+    if digest:
+        _by_digest[digest] = validator
+        while len(_by_digest) > MAX_CACHED or (
+            len(_by_digest) > 1 and sum(one.weight for one in _by_digest.values()) > _MAX_PARTS
+        ):
+            _by_digest.popitem(last=False)
+    return validator

@@ -54,6 +54,7 @@ class DecidingDoor(PolicyDoor):
         if digest_of(masked) == digest_of(request.parameters):
             raise BadInput("These are the arguments that it has; nothing was changed.")
         # What would be refused at once is refused here, while the request still waits.
+        await service.dispatcher.validating.look_ahead([request.device], request.tool_name, wanted)
         decision = service.dispatcher.explain(request.device, request.tool_name, wanted, asked.actor)
         if decision.answer is Answer.DENY:
             raise Refused(f"So changed it would be denied: {decision.reasons[0].text.removesuffix('.')}.")
@@ -78,7 +79,10 @@ class DecidingDoor(PolicyDoor):
     async def helpers(self, approval: str) -> list[Helper]:
         request = self._service.approvals.get(approval).request
         offered = {tool.tool_name for tool in self._service.fleet.tools(request.device)}
-        return [one for one in helpers_for(request, offered) if self._runs_by_itself(one)]
+        helpers = helpers_for(request, offered)
+        for one in helpers:
+            await self._service.dispatcher.validating.look_ahead([one.device], one.tool, one.parameters)
+        return [one for one in helpers if self._runs_by_itself(one)]
 
     async def run_helper(self, approval: str, helper: str) -> CommandResult:
         self._only_people("look at something before deciding")

@@ -14,7 +14,7 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.file import batch_to_yaml, read_batch
 from core.batch.history import rebuild_run
 from core.batch.live import Live
-from core.batch.models import Batch, Plan, Run, RunSummary, Step
+from core.batch.models import Batch, Plan, Run, RunSummary, Step, flatten
 from core.batch.planner import make_plan
 from core.canonical import canonical_bytes
 from core.dispatch.models import CommandResult
@@ -84,10 +84,14 @@ class LocalConsole(DecidingDoor):
         return await self._service.fleet.review(device, tool_key, digest, self._actor)
 
     async def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
+        await self._service.dispatcher.validating.look_ahead([device], tool, parameters)
         return self._service.dispatcher.explain(device, tool, parameters, self._actor)
 
     async def plan(self, batch: Batch) -> Plan:
         devices = await self.match_devices(batch.targets)
+        for step in flatten(batch.steps):
+            names = [device.name for device in devices]
+            await self._service.dispatcher.validating.look_ahead(names, step.tool, step.parameters)
         return make_plan(batch, devices, self._service.dispatcher, self._actor)
 
     async def start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:

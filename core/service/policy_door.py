@@ -26,6 +26,7 @@ class PolicyDoor(DeviceDoor):
     async def explanation(
         self, device: str, tool: str, parameters: dict[str, Any], actor: str = ""
     ) -> Explanation:
+        await self._service.dispatcher.validating.look_ahead([device], tool, parameters)
         return self._service.dispatcher.explanation(device, tool, parameters, actor or self._actor)
 
     async def policy_text(self) -> PolicyText:

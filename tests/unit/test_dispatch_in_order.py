@@ -9,10 +9,10 @@ import pytest
 
 from core.audit.entries import Kind
 from core.canonical import flat_key
-from core.dispatch import dispatcher
 from core.dispatch.order import Order
 from core.errors import ErrorCode
 from core.home import Home
+from core.schema_forms.aside import Aside
 from tests.fakes.rig import DEVICE, TEXT, USUAL_TOOLS, Rig, open_rig, tool_info
 
 READ = {"info_type": "memory"}
@@ -20,13 +20,13 @@ READ = {"info_type": "memory"}
 
 def count_validations(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     seen: list[dict[str, Any]] = []
-    real = dispatcher.validate_arguments
+    real = Aside.errors
 
-    def counting(schema: Any, parameters: Any, digest: str = "") -> Any:
+    async def counting(self: Aside, schema: Any, parameters: Any, digest: str) -> Any:
         seen.append(dict(parameters))
-        return real(schema, parameters, digest)
+        return await real(self, schema, parameters, digest)
 
-    monkeypatch.setattr(dispatcher, "validate_arguments", counting)
+    monkeypatch.setattr(Aside, "errors", counting)
     return seen
 
 

@@ -1,0 +1,141 @@
+"""A device's schema that takes long to be read, or to be held against arguments, keeps nobody waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from core.dispatch.order import Order
+from core.errors import BadInput, ErrorCode
+from core.home import Home
+from core.policy.operator_keys import statement_for
+from core.schema_forms import validate
+from tests.bench.lines import StallWatch
+from tests.fakes.pace import within
+from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig, tool_info
+
+# As large as a schema may be, and as slow to be read.
+LARGE = {f"p{n}": {"type": "string", "maxLength": 9} for n in range(3900)}
+# Quick to be read; to hold anything against it takes all steps there are.
+_TWICE = {f"r{n}": {"allOf": [{"$ref": f"#/$defs/r{n + 1}"}] * 2} for n in range(13)}
+DEEP = {"$defs": {**_TWICE, "r13": {"not": {"required": ["x"]}}}, "allOf": [{"$ref": "#/$defs/r0"}]}
+
+
+def hostile(name: str, schema: dict[str, Any]) -> Any:
+    return tool_info(name, "action").model_copy(update={"input_schema": schema})
+
+
+TOOLS = [*USUAL_TOOLS, hostile("large", {"properties": LARGE}), hostile("deep", DEEP)]
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_seen_before() -> None:
+    validate._cache.clear()
+    validate._by_digest.clear()
+
+
+async def stalls(work: Awaitable[Any]) -> tuple[float, Any]:
+    """How long the loop stood at the most while something was done, in seconds; and what came of it."""
+    watch = StallWatch()
+    await asyncio.sleep(2 * StallWatch.EVERY)
+    watch.take()
+    try:
+        return watch.worst_ms / 1000, [await work, watch.take() / 1000]
+    finally:
+        watch.close()
+
+
+async def worst_while(rig: Rig, tool: str, parameters: dict[str, Any]) -> float:
+    """The longest stall while a call of a hostile tool is explained and is made; others are answered."""
+    answered = 0
+    done = asyncio.Event()
+
+    async def others() -> None:
+        nonlocal answered
+        while not done.is_set():
+            assert (await rig.call("screenshot")).error is None
+            answered += 1
+            # The scripted device answers within the same turn: somebody else must get one, too.
+            await asyncio.sleep(StallWatch.EVERY)
+
+    async def call() -> None:
+        try:
+            await rig.dispatcher.validating.look_ahead([DEVICE], tool, parameters)
+            with contextlib.suppress(BadInput):
+                rig.dispatcher.explain(DEVICE, tool, parameters)
+        finally:
+            done.set()
+
+    _, [_, worst] = await stalls(asyncio.wait_for(asyncio.gather(others(), call()), 60))
+    assert answered > 1
+    return float(worst)
+
+
+@pytest.mark.parametrize(
+    ("tool", "parameters"), [("large", {"p1": "a"}), ("deep", {"a": 1})], ids=["to read", "to validate"]
+)
+async def test_the_worst_schema_that_is_admitted_does_not_stop_the_loop(
+    home: Home, tool: str, parameters: dict[str, Any]
+) -> None:
+    async with open_rig(home, TOOLS) as rig:
+        for number, one in enumerate(within(0.05)):
+            nothing_was_seen = {**parameters, "try": number}
+            validate._by_digest.clear()
+            with one:
+                one.seconds = await worst_while(rig, tool, nothing_was_seen)
+
+
+async def test_what_was_found_aside_is_what_the_call_is_told(home: Home) -> None:
+    async with open_rig(home, TOOLS) as rig:
+        for tool, parameters, words in (
+            ("large", {"p1": 7}, "p1"),
+            ("deep", {"a": 1}, "too much work"),
+        ):
+            result = await rig.dispatcher.dispatch(Order(DEVICE, tool, parameters, "operator:anna"))
+            assert result.error is not None
+            assert result.error.code is ErrorCode.INVALID_ARGUMENTS
+            assert words in result.error.message
+        assert rig.tools.seen == []
+
+
+async def test_who_cannot_wait_is_told_to_ask_again_and_is_answered_once_it_was_looked_at(home: Home) -> None:
+    async with open_rig(home, TOOLS) as rig:
+        with pytest.raises(BadInput, match="ask again in a moment"):
+            rig.dispatcher.explain(DEVICE, "large", {"p1": "a"})
+        await rig.dispatcher.validating.look_ahead([DEVICE], "large", {"p1": "a"})
+        assert rig.dispatcher.explain(DEVICE, "large", {"p1": "a"}).answer.value == "ask"
+
+
+async def test_a_tool_that_changes_while_its_schema_is_read_is_not_called(home: Home) -> None:
+    async with open_rig(home, TOOLS) as rig:
+        waiting = rig.start("large", p1="a")
+        await asyncio.sleep(0)
+        rig.tools.infos = [hostile("large", {"properties": {"p1": {"type": "string"}}})]
+        await rig.fleet.relist(DEVICE)
+        approval = await asyncio.wait_for(rig.asked.get(), 60)
+        await rig.approvals.decide(rig.key.sign(statement_for(approval, "approve", "anna", "")))
+        result = await waiting
+        assert result.error is not None
+        assert result.error.code is ErrorCode.CONTRACT_CHANGED
+        assert rig.tools.seen == []
+
+
+async def test_the_same_schema_is_read_once_however_many_ask(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    real = validate.Validator.__init__
+
+    def counting(self: validate.Validator, schema: Any) -> None:
+        made.append(schema)
+        real(self, schema)
+
+    async with open_rig(home, TOOLS) as rig:
+        monkeypatch.setattr(validate.Validator, "__init__", counting)
+        look = rig.dispatcher.validating.look_ahead
+        await asyncio.gather(*(look([DEVICE], "large", {"p1": f"{n}"}) for n in range(20)))
+    assert len(made) == 1
