@@ -19,6 +19,8 @@ from core.aip.console_end import DeviceLinkServer, LinkEvents, acknowledgement, 
 from core.aip.link import DeviceLink
 from core.aip.messages import Command, Result
 from core.tasks import TaskGroupOwner
+from tests.fakes.program import Ended, environment
+from tests.fakes.warm import DEVICES
 
 TOKEN = "one-time-token-nobody-may-see"
 HERE = Path(__file__).parents[2]
@@ -47,6 +49,12 @@ class Device:
                 if word in line:
                     return line
         raise AssertionError(f"it ended without saying {word}")
+
+
+def run(*arguments: str, stdin: str = "") -> Ended:
+    """The device client's command line, run to its end."""
+    DEVICES.loaded_in(environment())
+    return Ended(*DEVICES.run(arguments, environment(), HERE, said=stdin))
 
 
 @asynccontextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from core.aip.messages import ToolType
@@ -217,6 +219,19 @@ def _tool(
     schema: dict[str, Any],
 ) -> Tool:  # fmt: skip
     namespace, _, short = name.rpartition(".")
+    contract = _contract(name, effect, risk, source, why, json.dumps(schema))
+    return Tool(
+        device=device.name, tool_key=f"{kind}::{name}", tool_name=short, tool_type=kind,
+        namespace=namespace or "builtin", title=None, description=text, input_schema=schema,
+        output_schema={"type": "object"}, annotations={"readOnlyHint": effect == "observe"},
+        contract=contract, changed=f"{kind}::{name}" in device.changed_tools,
+        change="changed its definition" if f"{kind}::{name}" in device.changed_tools else "",
+    )  # fmt: skip
+
+
+@cache
+def _contract(name: str, effect: str, risk: str, source: str, why: str, schema: str) -> Contract:
+    """The same on every device: made once, for it cannot be changed."""
     who = Source(source)
     reads = effect == "observe"
     facts: dict[str, Any] = {
@@ -229,11 +244,5 @@ def _tool(
         "open_world": Fact[bool](value="shell" in name, source=who,
                                  why="It may reach other machines." if "shell" in name else "It stays here."),
     }  # fmt: skip
-    digest = digest_of({"name": name, "schema": schema, "effect": effect, "risk": risk, "source": source})
-    return Tool(
-        device=device.name, tool_key=f"{kind}::{name}", tool_name=short, tool_type=kind,
-        namespace=namespace or "builtin", title=None, description=text, input_schema=schema,
-        output_schema={"type": "object"}, annotations={"readOnlyHint": reads},
-        contract=Contract(digest=digest, **facts), changed=f"{kind}::{name}" in device.changed_tools,
-        change="changed its definition" if f"{kind}::{name}" in device.changed_tools else "",
-    )  # fmt: skip
+    stated = {"name": name, "schema": json.loads(schema), "effect": effect, "risk": risk, "source": source}
+    return Contract(digest=digest_of(stated), **facts)

@@ -6,7 +6,6 @@ import asyncio
 import json
 import socket
 import ssl
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,21 +16,9 @@ from core.aip.pairing import Pairing, decode_pairing, encode_pairing
 from core.aip.tls import load_or_make_identity, pinned_client_context
 from core.device.trust import TrustStore
 from core.errors import BadInput
-from tests.fakes.device_process import HERE
+from tests.fakes.device_process import HERE, run
 from tests.fakes.link_console import TOKEN, Wire, tls_console
 from tests.fakes.remote_device import free_port
-
-
-def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "core.device", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        cwd=HERE,
-        timeout=30,
-        check=False,
-    )
 
 
 async def test_a_paired_device_dials_with_what_was_pasted(tmp_path: Path) -> None:
@@ -42,11 +29,11 @@ async def test_a_paired_device_dials_with_what_was_pasted(tmp_path: Path) -> Non
         done = await asyncio.to_thread(
             lambda: run("--pair", "-", *state, stdin=f"  {string[:50]}\n{string[50:]}\n")
         )
-        assert done.returncode == 0, done.stderr
-        assert TOKEN not in done.stdout + done.stderr
+        assert done.code == 0, done.err
+        assert TOKEN not in done.out + done.err
         ended = await asyncio.to_thread(lambda: run("--once", *state))
-        assert ended.returncode == 0, ended.stderr
-        assert TOKEN not in ended.stderr
+        assert ended.code == 0, ended.err
+        assert TOKEN not in ended.err
         assert shown == [f"Bearer {TOKEN}"]
     for path in (tmp_path / "state" / "trust").iterdir():
         assert path.stat().st_mode & 0o077 == 0
@@ -56,15 +43,15 @@ def test_a_listening_device_prints_the_string_that_a_console_needs(tmp_path: Pat
     state = ("--state", str(tmp_path / "state"), "--name", "bench-7")
     port = free_port()
     told = run("--listen", f"127.0.0.1:{port}", "--pair", *state)
-    assert told.returncode == 0, told.stderr
-    local = decode_pairing(told.stdout)
+    assert told.code == 0, told.err
+    local = decode_pairing(told.out)
     assert (local.url, local.name, local.fingerprint) == (f"ws://127.0.0.1:{port}/ws", "bench-7", "")
     told = run("--listen", f"0.0.0.0:{port}", "--advertise", "lab.example", "--pair", *state)
-    remote = decode_pairing(told.stdout)
+    remote = decode_pairing(told.out)
     assert remote.url == f"wss://lab.example:{port}/ws"
     assert len(remote.fingerprint) == 64
     assert remote.token == local.token
-    checked = json.loads(run("--check", "--json", *state).stdout)
+    checked = json.loads(run("--check", "--json", *state).out)
     assert checked["link"]["state"] == "listening"
     assert checked["link"]["fingerprint"] == remote.fingerprint
     assert remote.token not in json.dumps(checked)
@@ -75,9 +62,9 @@ def test_an_address_in_use_is_no_bad_input_and_a_service_may_try_again(tmp_path:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         ended = run("--listen", f"127.0.0.1:{taken.getsockname()[1]}", "--state", str(tmp_path / "state"))
-    assert ended.returncode == 1
-    assert "cannot be listened on" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert ended.code == 1
+    assert "cannot be listened on" in ended.err
+    assert "Traceback" not in ended.err
 
 
 async def test_the_listening_process_shows_the_pinned_certificate(tmp_path: Path) -> None:
@@ -86,7 +73,7 @@ async def test_the_listening_process_shows_the_pinned_certificate(tmp_path: Path
     told = await asyncio.to_thread(
         lambda: run("--listen", f"0.0.0.0:{port}", "--advertise", "127.0.0.1", "--pair", *state)
     )
-    pairing = decode_pairing(told.stdout)
+    pairing = decode_pairing(told.out)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "core.device", *state), stderr=asyncio.subprocess.PIPE, cwd=HERE
     )

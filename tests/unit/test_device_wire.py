@@ -14,7 +14,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 from core.aip.console_end import acknowledgement
-from tests.fakes.device_process import GOOD, HERE, admit, device, hear, hostile
+from tests.fakes.device_process import GOOD, HERE, admit, device, hear, hostile, run
 
 
 async def test_every_malformed_frame_is_answered_and_the_link_goes_on(tmp_path: Path) -> None:
@@ -167,39 +167,27 @@ async def test_a_path_closed_on_the_command_line_is_closed(tmp_path: Path) -> No
             await done
 
 
-def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "core.device", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        cwd=HERE,
-        timeout=30,
-        check=False,
-    )
-
-
 def test_check_reports_tools_and_limits_and_ends(tmp_path: Path) -> None:
     ended = run("--check", "--json", "--state", str(tmp_path / "state"))
-    assert ended.returncode == 0
-    found = json.loads(ended.stdout)
+    assert ended.code == 0
+    found = json.loads(ended.out)
     assert "shell_execute" in found["tools"]
     assert found["roots"]
     assert found["link"]["state"] == "none"
     told = run("--check", "--state", str(tmp_path / "state"))
-    assert told.returncode == 0
+    assert told.code == 0
     for missing in found["unavailable"]:
-        assert missing["reason"] in told.stdout
-        assert missing["how_to_fix"] in told.stdout
+        assert missing["reason"] in told.out
+        assert missing["how_to_fix"] in told.out
 
 
 @pytest.mark.parametrize("text", ["roots = [", "unknown = 1", "[limits]\nmax_processes = 'many'"])
 def test_a_broken_device_toml_ends_it_with_code_2_and_names_the_file(tmp_path: Path, text: str) -> None:
     (tmp_path / "device.toml").write_text(text)
     ended = run("--connect", "ws://127.0.0.1:9/ws", "--config", str(tmp_path / "device.toml"))
-    assert ended.returncode == 2
-    assert "device.toml" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert ended.code == 2
+    assert "device.toml" in ended.err
+    assert "Traceback" not in ended.err
 
 
 @pytest.mark.parametrize(
@@ -225,8 +213,8 @@ def test_a_broken_device_toml_ends_it_with_code_2_and_names_the_file(tmp_path: P
 def test_bad_arguments_end_it_with_code_2(tmp_path: Path, arguments: tuple[str, ...], stdin: str) -> None:
     state = () if "--state" in arguments else ("--state", str(tmp_path / "state"))
     ended = run(*arguments, *state, stdin=stdin)
-    assert ended.returncode == 2
-    assert "Traceback" not in ended.stderr
+    assert ended.code == 2
+    assert "Traceback" not in ended.err
 
 
 def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
