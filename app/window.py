@@ -22,6 +22,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QMainWindow, QStackedWidget, QVBoxLayout, QWidget
 
 from app.components.focus_frame import FocusFrame
+from app.components.keyboard_keeper import KeyboardKeeper
 from app.components.label import surface
 from app.components.toast import Toast
 from app.link import ConsoleLink
@@ -87,6 +88,7 @@ class MainWindow(QMainWindow):
         self.status_bar = StatusBar(self._state)
         self._toast = Toast(self, bottom=FRAME.status_bar)
         self._focus_frame = FocusFrame(self)
+        self._keyboard_keeper = KeyboardKeeper(self)
         middle = QHBoxLayout()
         middle.setSpacing(0)
         middle.addWidget(self.navigation)
@@ -211,6 +213,10 @@ class MainWindow(QMainWindow):
         if first and self.isActiveWindow() and self._current:
             self._was_active = True
             self._take_keyboard(self.current)
+
+    def focusNextPrevChild(self, forward: bool) -> bool:
+        """Tab goes on; what is hidden or switched off under the keyboard gets it back instead."""
+        return self._keyboard_keeper.hold() or super().focusNextPrevChild(forward)
 
     def toast(self, text: str) -> None:
         """Say that something is done."""

@@ -116,7 +116,8 @@ class FocusFrame(QObject):
             return widget.property("bare") != "true" and not (plain and self._pressed())
         if isinstance(widget, QAbstractItemView | QTabBar) or widget.property("own_ring"):
             return False
-        return not self._pressed()
+        # Where the keyboard only waits there is nothing to press.
+        return bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus) and not self._pressed()
 
     def _pressed(self) -> bool:
         return QApplication.mouseButtons() != Qt.MouseButton.NoButton

@@ -1,4 +1,4 @@
-"""Where the keyboard is: the ring around it, and buttons that are switched off while they have it."""
+"""Where the keyboard is: the ring around it, and what is switched off or hidden while it has it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.components.buttons import Button, IconButton
 from app.components.focus_frame import FocusFrame
+from app.components.keyboard_keeper import KeyboardKeeper
 from app.components.label import Link
 from app.look.theme import Theme
 
@@ -195,3 +196,61 @@ def test_the_last_step_of_an_arrow_leaves_the_keyboard_on_it(theme: Theme, qtbot
         QTest.keyClick(control, Qt.Key.Key_Space)
         assert focused() is control
         assert not control.isEnabled()
+
+
+class _Kept(QWidget):
+    """A window that keeps its keyboard: a field to search in, and a part with a field and a button."""
+
+    def __init__(self, qtbot: QtBot) -> None:
+        super().__init__()
+        qtbot.addWidget(self)
+        self.keeper, self.frame = KeyboardKeeper(self), FocusFrame(self)
+        self.search, self.part, self.field, self.below = QLineEdit(), QWidget(), QLineEdit(), QLineEdit()
+        self.holder = QWidget()
+        inside, around, column = QVBoxLayout(self.part), QVBoxLayout(self.holder), QVBoxLayout(self)
+        inside.addWidget(self.field)
+        around.addWidget(self.part)
+        around.addWidget(self.below)
+        column.addWidget(self.search)
+        column.addWidget(self.holder)
+        self.show()
+        self.activateWindow()
+        qtbot.waitUntil(self.isActiveWindow)
+        self.field.setFocus(Qt.FocusReason.TabFocusReason)
+
+    def focusNextPrevChild(self, forward: bool) -> bool:
+        return self.keeper.hold() or super().focusNextPrevChild(forward)
+
+
+def test_what_is_hidden_under_the_keyboard_gets_it_back_when_it_is_shown_again(
+    theme: Theme, qtbot: QtBot
+) -> None:
+    window = _Kept(qtbot)
+    window.part.hide()
+    assert focused() is window.holder, "it waits beside it, and in no other field"
+    assert window.frame.ring_rect().isEmpty()
+    window.part.show()
+    assert focused() is window.field
+    assert window.frame.widget() is window.field
+
+
+def test_a_field_that_is_switched_off_under_the_keyboard_gets_it_back_when_it_is_on(
+    theme: Theme, qtbot: QtBot
+) -> None:
+    window = _Kept(qtbot)
+    window.field.setEnabled(False)
+    assert focused() is window.part
+    window.field.setEnabled(True)
+    assert focused() is window.field
+
+
+def test_who_moved_the_keyboard_meanwhile_keeps_it(theme: Theme, qtbot: QtBot) -> None:
+    window = _Kept(qtbot)
+    window.part.hide()
+    QTest.keyClick(focused(), Qt.Key.Key_Tab)
+    assert focused() is window.below, "Tab goes on from where it was"
+    window.part.show()
+    assert focused() is window.below
+    window.field.setFocus(Qt.FocusReason.TabFocusReason)
+    QTest.keyClick(focused(), Qt.Key.Key_Tab)
+    assert focused() is window.below, "and Tab is Tab"

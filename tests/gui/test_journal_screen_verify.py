@@ -64,6 +64,32 @@ def test_v_verifies_in_the_background_and_says_what_was_checked(theme: Theme, tm
     play(theme, tmp_path, console, scenario)
 
 
+def test_the_keyboard_stays_in_the_journal_when_the_link_that_was_pressed_goes(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.activateWindow()
+        screen = await journal_of(desk)
+        tell(console, verified_at=None, verified_ok=None)
+        await seen(lambda: screen.verify_banner.banner.words().startswith("Not verified yet."))
+        held = console.hold_back("verify")
+        link = link_of(screen, "Verify now")
+        link.setFocus(Qt.FocusReason.TabFocusReason)
+        await seen(link.hasFocus)
+        QTest.keyClick(link, Qt.Key.Key_Return)
+        await seen(screen.verify_banner.progress.isVisible)
+        waits = desk.window.focusWidget()
+        assert waits is not None
+        assert waits is screen.verify_banner or waits.isAncestorOf(screen.verify_banner)
+        assert screen.isAncestorOf(waits), "the keys of the screen work on"
+        held.set()
+        await seen(lambda: not screen.verify_banner.running)
+
+    play(theme, tmp_path, console, scenario)
+
+
 def test_a_journal_that_was_never_verified_is_not_called_well(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: Desk) -> None:
         screen = await journal_of(desk)

@@ -84,6 +84,34 @@ def test_until_the_service_answers_the_screen_says_that_it_reads_and_offers_noth
     play(theme, tmp_path, door, scenario, wait=False)
 
 
+def test_the_keyboard_waits_with_the_cells_while_another_run_is_read(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.activateWindow()
+        screen = await runs_of(desk)
+        screen.matrix.setFocus(Qt.FocusReason.OtherFocusReason)
+        await seen(screen.matrix.hasFocus)
+        held = console.hold_back("run")
+        screen.list.chosen.emit("r-0411")
+        await seen(lambda: not screen.matrix.isVisible())
+        waits = desk.window.focusWidget()
+        assert waits is not None
+        assert waits.isAncestorOf(screen.matrix)
+        held.set()
+        await seen(lambda: screen.matrix.isVisible())
+        assert desk.window.focusWidget() is screen.matrix
+        held.clear()
+        screen.list.chosen.emit(CLEAN)
+        await seen(lambda: not screen.matrix.isVisible())
+        QTest.keyClick(desk.window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+        held.set()
+        await seen(lambda: screen.matrix.isVisible())
+        assert screen.list.field.hasFocus(), "the operator went elsewhere meanwhile"
+
+    play(theme, tmp_path, console, scenario)
+
+
 def test_runs_are_listed_newest_first_with_state_and_how_much_is_done(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: Desk) -> None:
         screen = await runs_of(desk)

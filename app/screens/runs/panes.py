@@ -78,16 +78,10 @@ class Panes(QStackedWidget):
 
     def say(self, words: str) -> None:
         """Say why there is no matrix; empty shows the matrix."""
-        focused = self.window().focusWidget()
-        if words and focused is not None and self.split.isAncestorOf(focused):
-            # What is hidden hands the keyboard on to whatever comes next in the window: here it waits.
-            self.setFocus(Qt.FocusReason.OtherFocusReason)
         self.message.setText(words)
         self.message.setVisible(bool(words))
         self._counts.setVisible(not words)
         self.split.setVisible(not words)
-        if not words and self.hasFocus():
-            self._matrix.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def uncover(self) -> None:
         """Show the matrix, from its cursor on, and the drawer: all is put in place now, and painted next."""
