@@ -80,6 +80,10 @@ class NewEntry(BaseModel):
     blobs: list[str] = Field(default_factory=list)
 
 
+class PlainEntry(NewEntry):
+    """One whose author knows that `core.canonical.is_plain` says yes to its body: nobody asks again."""
+
+
 class Entry(NewEntry):
     """An entry as it stands in the journal. `seq` counts from 1 without gaps.
 

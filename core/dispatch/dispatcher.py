@@ -71,6 +71,7 @@ class Dispatcher:
         self._orderly = Orderly()
         self.validating = Validating(devices)
         self._stopped = ""
+        self._turn: Turn | None = None
         self._approving = Approving(approvals, policy.grants, journal, lambda: self._stopped)
         self._evidence = EvidenceTaker(self.dispatch, journal)
         self._late = LateRecorder(journal, tasks)
@@ -168,7 +169,7 @@ class Dispatcher:
         decision: Decision | None = None
         try:
             self._check_wanted(order)
-            turn = Turn()
+            turn = self._present_turn()
             prepared = self._prepare(order)
             await self.validating.check(prepared)
             self._harden(prepared)
@@ -191,6 +192,12 @@ class Dispatcher:
         result = await self._evidence.after(prepared, decision, result)
         self._write_late(prepared)
         return result
+
+    def _present_turn(self) -> Turn:
+        """One object for all commands that begin in a turn: whoever gives up the loop ends it for all."""
+        if self._turn is None or not self._turn.lasts():
+            self._turn = Turn()
+        return self._turn
 
     # Stage 1
     def _prepare(self, order: Order) -> Prepared:
@@ -238,7 +245,7 @@ class Dispatcher:
         if turn.over or prepared.target.channel is None:
             self._check_still_bound(prepared)
         body = {"digest": prepared.request.digest, "contract": prepared.request.contract}
-        self._hold(prepared, Kind.INTENT_RECORDED, body, "service")
+        prepared.held.append(entry_of(prepared.order, Kind.INTENT_RECORDED, body, "service", plain=True))
         if prepared.request.tool_type == "action":
             await self._journal.append_many(prepared.held)
             prepared.held.clear()
@@ -250,7 +257,7 @@ class Dispatcher:
             if turn.over:
                 self._check_still_bound(prepared)
             self._approving.check_still_granted(decision)
-            self._hold(prepared, Kind.COMMAND_SENT, body, "service")
+            prepared.held.append(entry_of(prepared.order, Kind.COMMAND_SENT, body, "service", plain=True))
             try:
                 self._write(prepared)
             except JournalUnavailable:
@@ -369,9 +376,6 @@ class Dispatcher:
     def _check_still_bound(self, prepared: Prepared) -> None:
         """While people think, devices come and go: the tool must still be the one that was judged."""
         check_bound(prepared, self._devices.target(prepared.order.device))
-
-    def _hold(self, prepared: Prepared, kind: Kind, body: dict[str, Any], actor: str) -> None:
-        prepared.held.append(entry_of(prepared.order, kind, body, actor))
 
     def _write(self, prepared: Prepared) -> None:
         """Hand what is held to the journal in one piece; it stays held when that fails."""

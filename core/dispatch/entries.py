@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.audit.entries import Kind, NewEntry
+from core.audit.entries import Kind, NewEntry, PlainEntry
 from core.dispatch.models import CommandResult, Verdict
 from core.dispatch.order import Order, Prepared
 from core.policy.models import Approval, Decision
@@ -12,8 +12,13 @@ from core.quick import made
 from core.statements import Request, SignedLeave
 
 
-def entry_of(order: Order, kind: Kind, body: dict[str, Any], actor: str, **more: Any) -> NewEntry:
-    """An entry about an order, with its place; `more` are further fields of `NewEntry`."""
+def entry_of(
+    order: Order, kind: Kind, body: dict[str, Any], actor: str, *, plain: bool = False, **more: Any
+) -> NewEntry:
+    """An entry about an order, with its place; `more` are further fields of `NewEntry`.
+
+    `plain`: the body is plain for certain (`core.canonical.is_plain`), so that it need not be walked.
+    """
     # Five of these for each command, made of what the dispatcher itself has: nothing is left to check.
     fields: dict[str, Any] = {
         "kind": kind,
@@ -32,7 +37,7 @@ def entry_of(order: Order, kind: Kind, body: dict[str, Any], actor: str, **more:
     }
     if more:
         fields.update(more)
-    return made(NewEntry, fields)
+    return made(PlainEntry if plain else NewEntry, fields)
 
 
 def prepared_entry(prepared: Prepared) -> NewEntry:
@@ -49,7 +54,9 @@ def prepared_entry(prepared: Prepared) -> NewEntry:
     }
     if prepared.order.evidence_for:
         body["evidence_for"] = prepared.order.evidence_for
-    return entry_of(prepared.order, Kind.COMMAND_PREPARED, body, prepared.order.actor)
+    # What has a key was found plain when that was made, and is shown as it is sent.
+    plain = prepared.key is not None and request is prepared.request
+    return entry_of(prepared.order, Kind.COMMAND_PREPARED, body, prepared.order.actor, plain=plain)
 
 
 def decided_entry(prepared: Prepared, decision: Decision) -> NewEntry:
@@ -60,7 +67,9 @@ def decided_entry(prepared: Prepared, decision: Decision) -> NewEntry:
         "tags": device.tags,
         "production": device.production,
     }
-    return entry_of(prepared.order, Kind.COMMAND_DECIDED, body, "policy")
+    # All else in a decision is texts, whole numbers and lists of them, under names of ours.
+    plain = decision.expires_s is None
+    return entry_of(prepared.order, Kind.COMMAND_DECIDED, body, "policy", plain=plain)
 
 
 def refused_entry(order: Order, prepared: Prepared | None, result: CommandResult) -> NewEntry:

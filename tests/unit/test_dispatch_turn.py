@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from core.aip.messages import Command
+from core.dispatch.models import CommandResult
 from core.dispatch.order import Order
 from core.dispatch.turn import Turn
+from core.errors import ErrorCode
+from core.fleet.models import Health
 from core.home import Home
 from tests.fakes.rig import DEVICE, open_rig
 
@@ -48,3 +51,36 @@ async def test_reads_that_never_wait_look_at_the_policy_once_and_those_that_do_l
         # Bound, then again when its intent is on the disk and the loop was given up for it.
         assert len(looks) == 2
         assert len(seen) == 1
+
+
+def test_a_turn_of_a_loop_that_was_closed_in_it_is_no_turn_of_another() -> None:
+    turns: list[Turn] = []
+
+    async def lasts() -> bool:
+        return turns[0].lasts()
+
+    closed = asyncio.new_event_loop()
+    closed.call_soon(lambda: (turns.append(Turn()), closed.stop()))
+    closed.run_forever()
+    closed.close()
+    assert not turns[0].over
+    assert asyncio.run(lasts()) is False
+
+
+async def test_what_happens_between_two_commands_of_a_turn_counts_for_the_second(home: Home) -> None:
+    async with open_rig(home) as rig:
+        results: list[CommandResult] = []
+
+        async def read(kind: str) -> None:
+            order = Order(DEVICE, "get_system_info", {"info_type": kind}, "cli:anna")
+            results.append(await rig.dispatcher.dispatch(order))
+
+        # All three are due in the loop's next turn, one after the other.
+        first = rig.tasks.spawn("first", read("memory"))
+        asyncio.get_running_loop().call_soon(rig.fleet.lost, DEVICE, None, "gone", Health.OFFLINE)
+        second = rig.tasks.spawn("second", read("disk"))
+        await asyncio.gather(first, second)
+        assert [command.parameters for command in rig.tools.seen] == [{"info_type": "memory"}]
+        [refused] = [result for result in results if result.error is not None]
+        assert refused.error is not None
+        assert refused.error.code is ErrorCode.DEVICE_OFFLINE
