@@ -90,7 +90,7 @@ class Approving:
                 production=prepared.target.device.production,
                 said=order.said,
                 edited_from=order.edited_from,
-                sent=order.parameters,
+                sent=prepared.request.parameters,
             )
         except QuarterdeckError as error:
             ended = {"approval": approval_id, "state": "refused", "reason": error.message}

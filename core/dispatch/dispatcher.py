@@ -174,7 +174,7 @@ class Dispatcher:
             await self.validating.check(prepared)
             self._harden(prepared)
             prepared.held.append(prepared_entry(prepared))
-            decision = self._decide(prepared)
+            decision = self._decide(prepared, turn)
             prepared.held.append(decided_entry(prepared, decision))
             card = self._evidence.on_card(prepared)
             approval = await self._approving.approve(prepared, decision, on_stage)
@@ -213,20 +213,21 @@ class Dispatcher:
         check_own_screen(prepared, self._own_screen)
         if prepared.in_order:
             return
-        harden(prepared.tool, prepared.order.parameters, prepared.target.roots)
+        harden(prepared.tool, prepared.request.parameters, prepared.target.roots)
         if prepared.key is not None and prepared.shown is prepared.request:
             self._orderly.remember(prepared.key)
 
     # Stage 4
-    def _decide(self, prepared: Prepared) -> Decision:
-        decision = self._policy.decide(self._asked(prepared), refreshed=True)
+    def _decide(self, prepared: Prepared, turn: Turn) -> Decision:
+        # The policy was looked at when the command was bound; while a schema was read it may have been edited.
+        decision = self._policy.decide(self._asked(prepared), refreshed=not turn.over)
         return as_ordered(prepared.order, prepared.tool.tool_type, decision)
 
     def _asked(self, prepared: Prepared) -> Asked:
         return Asked(
             device=prepared.target.device,
             tool=prepared.tool,
-            parameters=prepared.order.parameters,
+            parameters=prepared.request.parameters,
             shown=prepared.shown.parameters,
             actor=prepared.order.actor,
             run=prepared.order.run,

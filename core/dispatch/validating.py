@@ -27,7 +27,7 @@ class Validating:
         if not prepared.in_order:
             tool = prepared.tool
             schema, digest = tool.input_schema, tool.contract.digest
-            _refuse(prepared, await self._aside.errors(schema, prepared.order.parameters, digest))
+            _refuse(prepared, await self._aside.errors(schema, prepared.request.parameters, digest))
 
     def check_at_once(self, prepared: Prepared) -> None:
         """The same for a call that is only explained; `look_ahead` was awaited, if it can take long.
@@ -38,7 +38,7 @@ class Validating:
         if not prepared.in_order:
             tool = prepared.tool
             schema, digest = tool.input_schema, tool.contract.digest
-            _refuse(prepared, errors_at_once(schema, prepared.order.parameters, digest))
+            _refuse(prepared, errors_at_once(schema, prepared.request.parameters, digest))
 
     async def look_ahead(self, devices: list[str], tool: str, parameters: dict[str, Any]) -> None:
         """Find out what `check_at_once` will want to know of these calls.

@@ -139,3 +139,16 @@ async def test_the_same_schema_is_read_once_however_many_ask(
         look = rig.dispatcher.validating.look_ahead
         await asyncio.gather(*(look([DEVICE], "large", {"p1": f"{n}"}) for n in range(20)))
     assert len(made) == 1
+
+
+async def test_a_policy_that_is_edited_while_a_schema_is_read_is_the_one_that_decides(home: Home) -> None:
+    rule = '[[rule]]\nid = "one"\ndecision = "{}"\ntool = "large"\nrisk = ">=low"\n'
+    home.policy.write_text(rule.format("allow"))
+    async with open_rig(home, TOOLS) as rig:
+        waiting = rig.start("large", p1="a")
+        await asyncio.sleep(0)
+        home.policy.write_text(rule.format("deny"))
+        result = await waiting
+        assert result.error is not None
+        assert result.error.code is ErrorCode.DENIED_BY_POLICY
+        assert rig.tools.seen == []
