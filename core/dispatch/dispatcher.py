@@ -219,7 +219,7 @@ class Dispatcher:
 
     # Stage 4
     def _decide(self, prepared: Prepared, turn: Turn) -> Decision:
-        # The policy was looked at when the command was bound; while a schema was read it may have been edited.
+        # It was looked at when the command was bound; while a schema was read it may have been edited.
         decision = self._policy.decide(self._asked(prepared), refreshed=not turn.over)
         return as_ordered(prepared.order, prepared.tool.tool_type, decision)
 
