@@ -7,20 +7,35 @@ entry in policy.toml (`[[contract]]`) is the strongest source, and the only one 
 
 from __future__ import annotations
 
+import hashlib
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
 from core.aip.messages import ToolInfo, ToolType
-from core.canonical import digest_of
+from core.canonical import canonical_bytes
 from core.fleet.models import BUILT_IN_NAMESPACE, NO_EVIDENCE, Contract, Effect, Fact, Risk, Source, Tool
 from core.fleet.pins import Claims
 from core.policy.constraints import same
 from core.policy.policy_file import Override
 
 # By the digest of a tool's definition, the risk it claims, whether its client is ours, and what an operator
-# says of it: all that a contract is made of.
-_CONTRACTS: dict[tuple[str, Risk | None, bool, str], Contract] = {}
+# says of it: all that a contract is made of. The latest ones: no device drives those of others out for good.
+_CONTRACTS: OrderedDict[tuple[str, Claims, str], Contract] = OrderedDict()
 _MOST_CONTRACTS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A tool as its device lists it. `digest` is of its definition, which is canonical JSON only once.
+
+    `begun` is the SHA-256 of its contract as far as the definition goes.
+    """
+
+    info: ToolInfo
+    digest: str
+    begun: hashlib._Hash
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,58 +201,71 @@ def changed_facts(before: Contract, after: Contract) -> dict[str, list[Any]]:
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def judge(info: ToolInfo, ours: bool = True, override: Override | None = None) -> Contract:
-    """Say what the console holds to be true of a tool, each fact with its source.
-
-    What we know of built-in tools only holds where `ours`, our own client, serves them: a stock client may
-    call its namespace and its tools what it likes. `override` is what an operator says of it.
+def read_tool(info: ToolInfo) -> Offered:
+    """Read a tool that a device lists. For a large definition this takes its time: seconds for megabytes.
 
     Raises:
         BadInput: the definition has no canonical form (numbers beyond 2^53, broken Unicode).
     """
+    data = canonical_bytes(definition_of(info))
+    begun = hashlib.sha256(b'{"definition":')
+    begun.update(data)
+    begun.update(b',"facts":')
+    return Offered(info, hashlib.sha256(data).hexdigest(), begun, len(data))
+
+
+def judge(info: ToolInfo, ours: bool = True, override: Override | None = None) -> Contract:
+    """`read_tool` and `judge_offered` in one.
+
+    Raises:
+        BadInput: see `read_tool`.
+    """
+    return judge_offered(read_tool(info), claims_of(info, ours), override)
+
+
+def judge_offered(offered: Offered, claims: Claims, override: Override | None = None) -> Contract:
+    """Say what the console holds to be true of a tool, each fact with its source, were `claims` said of it.
+
+    What we know of built-in tools only holds where `ours`, our own client, serves them: a stock client may
+    call its namespace and its tools what it likes. `override` is what an operator says of it.
+    """
+    info = offered.info
     known = KNOWN.get(info.tool_name)
-    if ours and known and info.namespace == BUILT_IN_NAMESPACE and info.tool_type == known.tool_type:
+    if claims.ours and known and info.namespace == BUILT_IN_NAMESPACE and info.tool_type == known.tool_type:
         facts = _built_in(known)
     else:
         facts = _stranger()
-    _raise_by_claims(facts, info)
+    _raise_by_claims(facts, info, claims.risk)
     if override is not None:
         _overrule(facts, override)
     plain = {name: fact.model_dump(mode="json") for name, fact in facts.items()}
-    digest = digest_of({"definition": definition_of(info), "facts": plain})
-    return Contract.model_validate({**plain, "digest": digest})
+    # The canonical form of `{"definition": …, "facts": …}`, whose first half is known.
+    whole = offered.begun.copy()
+    whole.update(canonical_bytes(plain) + b"}")
+    return Contract.model_validate({**plain, "digest": whole.hexdigest()})
 
 
-def contract_of(
-    info: ToolInfo, definition: str = "", ours: bool = True, override: Override | None = None
-) -> Contract:
-    """`judge`, remembered: a thousand devices with the same tool share one contract.
-
-    `definition` is the digest of `definition_of(info)` where it is known.
-    """
-    key = (definition, claimed_risk(info), ours, override.model_dump_json() if override else "")
-    contract = _CONTRACTS.get(key) if definition else None
+def contract_of(offered: Offered, claims: Claims, override: Override | None = None) -> Contract:
+    """`judge_offered`, remembered: a thousand devices with the same tool share one contract."""
+    key = (offered.digest, claims, override.model_dump_json() if override else "")
+    contract = _CONTRACTS.get(key)
     if contract is None:
-        contract = judge(info, ours, override)
-        if definition and len(_CONTRACTS) < _MOST_CONTRACTS:
-            _CONTRACTS[key] = contract
+        contract = _CONTRACTS[key] = judge_offered(offered, claims, override)
+        if len(_CONTRACTS) > _MOST_CONTRACTS:
+            _CONTRACTS.popitem(last=False)
+    else:
+        _CONTRACTS.move_to_end(key)
     return contract
 
 
 def tool_of(
-    device: str,
-    info: ToolInfo,
-    *,
-    change: str,
-    definition: str = "",
-    ours: bool = True,
-    override: Override | None = None,
+    device: str, offered: Offered, *, change: str, ours: bool = True, override: Override | None = None
 ) -> Tool:
     """A device's tool as the screens see it, with its contract; `change` is empty where all is well.
 
-    `definition` is the digest of `definition_of(info)` where it is known. `ours`: our own device client
-    offers it. `override` is what an operator says of it.
+    `ours`: our own device client offers it. `override` is what an operator says of it.
     """
+    info = offered.info
     return Tool(
         device=device,
         tool_key=info.tool_key,
@@ -249,7 +277,7 @@ def tool_of(
         input_schema=info.input_schema or {},
         output_schema=info.output_schema or {},
         annotations=info.annotations or {},
-        contract=contract_of(info, definition, ours, override),
+        contract=contract_of(offered, claims_of(info, ours), override),
         changed=bool(change),
         change=change,
     )
@@ -298,10 +326,9 @@ def _overrule(facts: dict[str, Fact[Any]], override: Override) -> None:
         )
 
 
-def _raise_by_claims(facts: dict[str, Fact[Any]], info: ToolInfo) -> None:
+def _raise_by_claims(facts: dict[str, Fact[Any]], info: ToolInfo, claimed: Risk | None) -> None:
     """Let the device's own words make things worse, never better."""
     claims = info.annotations or {}
-    claimed = claimed_risk(info)
     if claimed is not None and claimed.rank > facts["risk"].value.rank:
         facts["risk"] = Fact(value=claimed, source=Source.DECLARED, why="The device rates it higher.")
     if claims.get("destructiveHint") is True and claims.get("readOnlyHint") is not True:

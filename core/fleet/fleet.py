@@ -9,13 +9,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from core.aip.messages import ToolInfo
 from core.audit.entries import Kind, NewEntry
 from core.coalesce import Coalescer
 from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.models import CommandResult, Verdict
 from core.dispatch.order import Target
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
+from core.fleet.contracts import Offered
 from core.fleet.models import Device, Health, HealthChange, Tool
 from core.fleet.offers import Change, Offers, Recorder
 from core.fleet.pins import Pins
@@ -71,8 +71,9 @@ class Fleet:
             BadInput: there is none of that name, or what was trusted cannot be forgotten.
         """
         self._record(name)
-        await self._pins.forget(name)
-        record = self._records.pop(name, None)
+        async with self._offers.alone(name):
+            await self._offers.forget(name)
+            record = self._records.pop(name, None)
         if record is not None:
             record.tools = {}
             self._forgotten[name] = record
@@ -137,19 +138,20 @@ class Fleet:
         arrival = self._addressed(device).arrival
         return arrival.channel if arrival else None
 
-    async def arrived(self, name: str, arrival: Arrival) -> None:
+    async def arrived(self, name: str, arrival: Arrival, still: Callable[[], bool] = lambda: True) -> None:
         """A device has connected: list its tools, pin what is new, block what changed, and call it online.
 
         Raises:
-            QuarterdeckError: its tools cannot be listed or are nonsense; it stays away.
+            QuarterdeckError: its tools cannot be listed or are nonsense, or `still` says that it has gone.
         """
         record = self._record(name)
         overrides = self._policy.overrides
-        infos, tools = await self._offers.of(name, arrival.channel, arrival.ours)
+        known = self._records.get
+        offered, tools = await self._offers.of(name, arrival, lambda: still() and known(name) is record)
         body = {"channel": arrival.kind, "client": arrival.client}
         body |= {"platform": arrival.platform, "system": arrival.system, "address": arrival.address}
         self._note(Kind.DEVICE_CONNECTED, name, {key: value for key, value in body.items() if value})
-        record.infos, record.tools, record.overrides = infos, tools, overrides
+        record.offered, record.tools, record.overrides = offered, tools, overrides
         record.arrival = record.last = arrival
         record.clock_offset_ms = arrival.clock_offset_ms
         record.last_heard = now_utc()
@@ -173,10 +175,9 @@ class Fleet:
         if arrival is None:
             raise DeviceError(f"{name} is {record.health.value}: {record.reason or 'not connected'}.")
         overrides = self._policy.overrides
-        infos, tools = await self._offers.of(name, arrival.channel, arrival.ours)
-        if record.arrival is arrival:
-            record.infos, record.tools, record.overrides = infos, tools, overrides
-            self._changed(name)
+        offered, tools = await self._offers.of(name, arrival, lambda: record.arrival is arrival)
+        record.offered, record.tools, record.overrides = offered, tools, overrides
+        self._changed(name)
 
     def lost(self, name: str, channel: BasicCommandDispatcher | None, reason: str, health: Health) -> None:
         """A device has gone. `channel` says which link ended, so that an old one cannot end a newer one."""
@@ -296,18 +297,19 @@ class Fleet:
         Raises:
             BadInput: no such tool, or it is not the reviewed one any more.
         """
-        record, info = self._defined(name, tool_key)
+        record, offered = self._defined(name, tool_key)
         self._judge(record)
-        tool = record.tools[info.tool_name]
+        tool = record.tools[offered.info.tool_name]
         if tool.contract.digest != contract_digest:
             raise BadInput(
-                f"{info.tool_name} changed again since you looked at it.", ErrorCode.CONTRACT_CHANGED
+                f"{tool.tool_name} changed again since you looked at it.", ErrorCode.CONTRACT_CHANGED
             )
-        await self._offers.accept(name, info, record.ours, actor)
+        known = self._records.get
+        await self._offers.accept(name, offered, record.ours, actor, lambda: known(name) is record)
         # It may have been listed otherwise meanwhile.
         self._judge_anew(record)
         self._changed(name)
-        return record.tools.get(info.tool_name) or self._offers.judged(name, info, record.ours)
+        return record.tools.get(tool.tool_name) or self._offers.judged(name, offered, record.ours)
 
     async def change(self, name: str, tool_key: str) -> Change:
         """A tool as it was trusted, beside what it is now.
@@ -315,8 +317,8 @@ class Fleet:
         Raises:
             BadInput: no such device or tool.
         """
-        record, info = self._defined(name, tool_key)
-        return await self._offers.change(name, info, record.ours)
+        record, offered = self._defined(name, tool_key)
+        return await self._offers.change(name, offered, record.ours)
 
     def refresh(self) -> None:
         """Tell the screens again, as when the policy changed."""
@@ -341,12 +343,12 @@ class Fleet:
         known = self._records.get(name) or self._forgotten.get(name)
         return known or self._record(name)
 
-    def _defined(self, name: str, tool_key: str) -> tuple[Record, ToolInfo]:
+    def _defined(self, name: str, tool_key: str) -> tuple[Record, Offered]:
         record = self._record(name)
-        info = record.infos.get(tool_key)
-        if info is None:
+        offered = record.offered.get(tool_key)
+        if offered is None:
             raise BadInput(f"{name} has no tool {tool_key}.", ErrorCode.UNKNOWN_TOOL)
-        return record, info
+        return record, offered
 
     def _judge(self, record: Record) -> None:
         """Hold a device's tools against what operators say of them now: an edit counts from the next look on.
@@ -358,8 +360,7 @@ class Fleet:
             self._judge_anew(record)
 
     def _judge_anew(self, record: Record) -> None:
-        judged = (self._offers.judged(record.name, info, record.ours) for info in record.infos.values())
-        record.tools = {tool.tool_name: tool for tool in judged}
+        record.tools = self._offers.judged_anew(record.name, record.offered, record.ours, record.tools)
         record.overrides = self._policy.overrides
 
     def _tell(self, name: str) -> None:

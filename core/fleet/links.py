@@ -316,7 +316,8 @@ class DeviceLinks:
     async def _introduce_once(self, live: _Live) -> None:
         link = live.link
         try:
-            await self._fleet.arrived(link.name, arrival_of(link, live.channel))
+            here = arrival_of(link, live.channel)
+            await self._fleet.arrived(link.name, here, lambda: self._live.get(link.name) is live)
             if is_stock(link):
                 self._fleet.addressed(link.name, link.agent_name)
         except QuarterdeckError as error:
@@ -324,11 +325,6 @@ class DeviceLinks:
             if self._live.get(link.name) is live:
                 why = f"connected, but of no use yet: {error.message}"
                 self._fleet.lost(link.name, None, why, Health.OFFLINE)
-            return
-        if self._live.get(link.name) is not live:
-            # It went while it was listed; nothing else would say so, and a newer link is the one that counts.
-            self._fleet.lost(link.name, live.channel, "its link ended", Health.RECONNECTING)
-            self._introduce_soon(link.name)
 
     def _lost(self, link: DeviceLink, reason: str) -> None:
         live = self._live.get(link.name)

@@ -5,31 +5,35 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from pydantic import ValidationError
 
 from core.aip.messages import ToolInfo
 from core.audit.entries import Entry, Kind, NewEntry
-from core.canonical import canonical_bytes, digest_of
+from core.canonical import canonical_bytes
 from core.dispatch.channel import BasicCommandDispatcher
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import (
+    Offered,
     changed_facts,
     claimed_risk,
     claims_of,
     contract_of,
     definition_of,
     eases,
-    judge,
+    judge_offered,
+    read_tool,
     tool_of,
     with_claim,
 )
 from core.fleet.models import OTHERWISE, Contract, Risk, Tool
 from core.fleet.pins import Claims, Pin, Pins
+from core.fleet.reading import Arrived, Pause, read_tools
 from core.ids import new_id
 from core.policy.overrides import Overrides
 
@@ -38,6 +42,13 @@ LISTING_TIMEOUT = 15.0
 LARGEST_KEPT = 256 * 1024
 # Names of tools that one device may ever have had: one that makes up new ones without end fills no disk.
 MOST_PINNED = 5_000
+# Bytes of definitions kept of one device while the service runs, and characters of a tool's name or key.
+MOST_KEPT = 64 * 1024 * 1024
+MOST_NAME = 256
+# Tools that one entry names: a device can change two thousand of them every other second.
+MOST_NAMED = 100
+_KEPT_AT_ONCE = 4
+_SMALL = 8 * 1024
 
 
 class Recorder(Protocol):
@@ -71,34 +82,82 @@ class Offers:
         self._pins = pins
         self._overrides = overrides
         self._kept: set[str] = set()
+        # By device: how many bytes of definitions were kept, and what changed when that was noted last.
+        self._bytes_kept: dict[str, int] = {}
+        self._noted: dict[str, tuple[dict[str, str], dict[str, str], bool]] = {}
+        # One device that lists megabytes is read at a time; and what is pinned of a device changes in turn.
+        self._reading = asyncio.Lock()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def alone(self, name: str) -> asyncio.Lock:
+        """What to hold while it is changed what is trusted of a device."""
+        lock = self._turns.get(name)
+        if lock is None:
+            lock = self._turns[name] = asyncio.Lock()
+        return lock
 
     async def of(
-        self, name: str, channel: BasicCommandDispatcher, ours: bool
-    ) -> tuple[dict[str, ToolInfo], dict[str, Tool]]:
+        self, name: str, arrival: Arrived, still: Callable[[], bool]
+    ) -> tuple[dict[str, Offered], dict[str, Tool]]:
         """A device's tools as it defines them, by key, and as they are held to be, by name; pinned.
 
+        It takes a moment, longer for a device that lists megabytes: nothing is pinned of one that is not
+        there any more by then, as `still` says.
+
         Raises:
-            QuarterdeckError: they cannot be listed or are nonsense, or cannot be recorded.
+            QuarterdeckError: they cannot be listed or are nonsense, or cannot be recorded; or it has gone.
         """
-        infos = await self._listed(name, channel, ours)
-        digests = {key: digest_of(definition_of(info)) for key, info in infos.items()}
-        admitted = {key: self._admitted(name, info, digests[key], ours) for key, info in infos.items()}
-        fresh = {
-            key: pin
-            for key, pin in admitted.items()
-            if pin is not None and pin != self._pins.get(name, infos[key].tool_name)
-        }
-        changed = {key: digests[key] for key, pin in admitted.items() if pin is None}
-        if fresh:
-            self._check_room(name, {infos[key].tool_name for key in fresh})
-            await self._trust(name, {key: infos[key] for key in fresh}, fresh, ours)
-        if changed:
-            claims = _said({key: claimed_risk(infos[key]) for key in changed})
-            await self._journal.append(_entry(Kind.CONTRACT_CHANGED, name, changed, claims, ours))
-        # Looked up once more: what was pinned meanwhile holds too.
-        return infos, {
-            info.tool_name: self._as_held(name, info, digests[key], ours) for key, info in infos.items()
-        }
+        ours = arrival.ours
+        infos = await self._listed(name, arrival.channel, ours)
+        offered = dict(zip(infos, await read_tools(list(infos.values()), self._reading, still), strict=True))
+        async with self.alone(name):
+            _check_there(name, still)
+            pause = Pause()
+            fresh: dict[str, Pin] = {}
+            changed: dict[str, str] = {}
+            for key, tool in offered.items():
+                pin = self._admitted(name, tool, ours)
+                if pin is None:
+                    changed[key] = tool.digest
+                elif pin != self._pins.get(name, tool.info.tool_name):
+                    fresh[key] = pin
+                await pause.breathe()
+            if fresh:
+                self._check_room(name, {offered[key].info.tool_name for key in fresh})
+                await self._trust(name, {key: offered[key] for key in fresh}, fresh, ours, still)
+            await self._note_changed(name, offered, changed, ours)
+            held: dict[str, Tool] = {}
+            for tool in offered.values():
+                held[tool.info.tool_name] = self.judged(name, tool, ours)
+                await pause.breathe()
+            _check_there(name, still)
+        return offered, held
+
+    async def _note_changed(
+        self, name: str, offered: dict[str, Offered], changed: dict[str, str], ours: bool
+    ) -> None:
+        """Have it in the journal what is blocked; once, however often the device lists it so."""
+        claims = _said({key: claimed_risk(offered[key].info) for key in changed})
+        now = (changed, claims, ours)
+        if not changed:
+            self._noted.pop(name, None)
+        elif now != self._noted.get(name):
+            named = dict(list(changed.items())[:MOST_NAMED])
+            entry = _entry(Kind.CONTRACT_CHANGED, name, named, _only(claims, named), ours)
+            if len(changed) > len(named):
+                entry = entry.model_copy(update={"body": {**entry.body, "more": len(changed) - len(named)}})
+            await self._journal.append(entry)
+            self._noted[name] = now
+
+    async def forget(self, name: str) -> None:
+        """Trust nothing of a device any more; `alone` is held.
+
+        Raises:
+            BadInput: that cannot be written.
+        """
+        await self._pins.forget(name)
+        self._noted.pop(name, None)
+        self._bytes_kept.pop(name, None)
 
     def _check_room(self, name: str, tools: set[str]) -> None:
         known = self._pins.names(name)
@@ -109,48 +168,72 @@ class Offers:
                 ErrorCode.TOO_LARGE,
             )
 
-    def judged(self, name: str, info: ToolInfo, ours: bool) -> Tool:
-        """One tool as it is held to be now."""
-        return self._as_held(name, info, digest_of(definition_of(info)), ours)
+    def judged(
+        self, name: str, offered: Offered, ours: bool, was: Mapping[str, Tool] = MappingProxyType({})
+    ) -> Tool:
+        """One tool as it is held to be now: the very object that it `was`, where nothing is different."""
+        change = self._change_words(name, offered, ours)
+        info = offered.info
+        override = self._overrides().of(name, info.tool_name, info.namespace)
+        contract = contract_of(offered, claims_of(info, ours), override)
+        before = was.get(info.tool_name)
+        if before is not None and (before.change, before.contract.digest) == (change, contract.digest):
+            return before
+        return tool_of(name, offered, change=change, ours=ours, override=override)
 
-    async def accept(self, name: str, info: ToolInfo, ours: bool, reviewer: str) -> None:
+    def judged_anew(
+        self, name: str, offered: Mapping[str, Offered], ours: bool, was: Mapping[str, Tool]
+    ) -> dict[str, Tool]:
+        """All tools of a device, by name, as `judged`."""
+        return {one.info.tool_name: self.judged(name, one, ours, was) for one in offered.values()}
+
+    async def accept(
+        self, name: str, offered: Offered, ours: bool, reviewer: str, still: Callable[[], bool]
+    ) -> None:
         """Pin a tool as it is now, because somebody who has seen it says so.
 
         Raises:
-            QuarterdeckError: this cannot be recorded; it is not trusted then.
+            QuarterdeckError: this cannot be recorded, or `still` says that the device is not known any more;
+                it is not trusted then.
         """
-        pin = Pin(digest_of(definition_of(info)), claims_of(info, ours))
-        before = (await self.change(name, info, ours)).contract_before
+        info = offered.info
+        pin = Pin(offered.digest, claims_of(info, ours))
+        before = (await self.change(name, offered, ours)).contract_before
         body: dict[str, Any] = {"reviewed": True}
         if before is not None:
             override = self._overrides().of(name, info.tool_name, info.namespace)
-            body["facts"] = changed_facts(before, contract_of(info, ours=ours, override=override))
+            body["facts"] = changed_facts(before, contract_of(offered, claims_of(info, ours), override))
         more = {"actor": reviewer, "tool": info.tool_name}
-        await self._trust(name, {info.tool_key: info}, {info.tool_key: pin}, ours, more, body)
+        async with self.alone(name):
+            tools, pins = {info.tool_key: offered}, {info.tool_key: pin}
+            await self._trust(name, tools, pins, ours, still, more, body)
+            self._noted.pop(name, None)
 
-    async def change(self, name: str, info: ToolInfo, ours: bool) -> Change:
+    async def change(self, name: str, offered: Offered, ours: bool) -> Change:
         """A tool as it was trusted, beside what it is now; with what its device says beside the definition,
         where it is known what that was."""
+        info = offered.info
         pin = self._pins.get(name, info.tool_name)
         after = definition_of(info)
         digest = pin.definition if pin else self._pins.earlier(name, info.tool_name, info.tool_key)
         if digest is None:
             return Change(None, after, None)
-        before = after if digest == digest_of(after) else await self._kept_definition(digest)
+        before = after if digest == offered.digest else await self._kept_definition(digest)
         if before is None or pin is None:
             return Change(before, after, None)
         return Change(
             before={**before, **_beside(pin.claims)},
             after={**after, **_beside(claims_of(info, ours))},
-            contract_before=self._contract_before(name, before, pin.claims),
+            contract_before=await self._contract_before(name, before, pin.claims),
         )
 
-    def _admitted(self, name: str, info: ToolInfo, digest: str, ours: bool) -> Pin | None:
+    def _admitted(self, name: str, offered: Offered, ours: bool) -> Pin | None:
         """What is pinned of a tool that is listed like this, without anybody's word; None where it takes one.
 
         What is new is trusted, what asks for more care is from then on held to that, and what would get by
         with less is a change like any other: a device's own claims never lower a risk.
         """
+        info, digest = offered.info, offered.digest
         now, pin = claims_of(info, ours), self._pins.get(name, info.tool_name)
         if pin is None:
             # An earlier version did not keep the claims: those of now are the first that are known.
@@ -160,8 +243,7 @@ class Offers:
             return None
         if now == pin.claims:
             return pin
-        before = contract_of(with_claim(definition_of(info), pin.claims.risk), digest, pin.claims.ours)
-        if eases(before, contract_of(info, digest, ours)):
+        if eases(contract_of(offered, pin.claims), contract_of(offered, now)):
             return None
         careful = pin.claims.with_care(now)
         return pin if careful == pin.claims else Pin(digest, careful)
@@ -169,9 +251,10 @@ class Offers:
     async def _trust(
         self,
         name: str,
-        infos: dict[str, ToolInfo],
+        tools: dict[str, Offered],
         pins: dict[str, Pin],
         ours: bool,
+        still: Callable[[], bool],
         more: Mapping[str, Any] = MappingProxyType({}),
         body: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
@@ -180,13 +263,15 @@ class Offers:
         A kept definition is the blob whose name is its digest, so that nothing else can pass for it. What
         else a contract follows from stands in the entry. `more` of that, and of its `body`, is given.
         """
-        blobs = [sha for sha in await asyncio.gather(*map(self._keep, infos.values())) if sha]
+        blobs = await self._keep_all(name, tools.values())
+        _check_there(name, still)
         claims = _said({key: pin.claims.risk for key, pin in pins.items()})
         digests = {key: pin.definition for key, pin in pins.items()}
         entry = _entry(Kind.CONTRACT_PINNED, name, digests, claims, ours)
         body = {**entry.body, **body}
         await self._journal.append(entry.model_copy(update={**more, "blobs": blobs, "body": body}))
-        await self._pins.pin(name, {infos[key].tool_name: pin for key, pin in pins.items()})
+        _check_there(name, still)
+        await self._pins.pin(name, {tools[key].info.tool_name: pin for key, pin in pins.items()})
 
     async def _kept_definition(self, digest: str) -> dict[str, Any] | None:
         try:
@@ -195,37 +280,48 @@ class Offers:
             return None
         return found if isinstance(found, dict) else None
 
-    def _contract_before(self, name: str, definition: dict[str, Any], claims: Claims) -> Contract | None:
+    async def _contract_before(
+        self, name: str, definition: dict[str, Any], claims: Claims
+    ) -> Contract | None:
         try:
-            info = with_claim(definition, claims.risk)
-            override = self._overrides().of(name, info.tool_name, info.namespace)
-            return judge(info, claims.ours, override)
+            offered = await asyncio.to_thread(read_tool, with_claim(definition, claims.risk))
         except (ValidationError, QuarterdeckError):
             return None
+        info = offered.info
+        return judge_offered(offered, claims, self._overrides().of(name, info.tool_name, info.namespace))
 
-    async def _keep(self, info: ToolInfo) -> str:
-        definition = definition_of(info)
-        data = canonical_bytes(definition)
-        if len(data) > LARGEST_KEPT:
+    async def _keep_all(self, name: str, tools: Iterable[Offered]) -> list[str]:
+        """Keep the definitions that are not too large; gives the names of the blobs."""
+        # Two thousand at once would keep everybody else's blobs waiting.
+        room = asyncio.Semaphore(_KEPT_AT_ONCE)
+
+        async def keep(tool: Offered) -> str:
+            async with room:
+                return await self._keep(name, tool)
+
+        return [sha for sha in await asyncio.gather(*map(keep, tools)) if sha]
+
+    async def _keep(self, name: str, tool: Offered) -> str:
+        if tool.digest in self._kept:
+            return tool.digest
+        kept = self._bytes_kept.get(name, 0) + tool.size
+        if tool.size > LARGEST_KEPT or kept > MOST_KEPT:
             return ""
-        digest = digest_of(definition)
-        if digest not in self._kept:
-            self._kept.add(await self._journal.put_blob(data))
-        return digest
+        self._bytes_kept[name] = kept
+        definition = definition_of(tool.info)
+        aside = tool.size > _SMALL
+        data = await asyncio.to_thread(canonical_bytes, definition) if aside else canonical_bytes(definition)
+        self._kept.add(await self._journal.put_blob(data))
+        return tool.digest
 
-    def _as_held(self, name: str, info: ToolInfo, digest: str, ours: bool) -> Tool:
-        change = self._change_words(name, info, digest, ours)
-        override = self._overrides().of(name, info.tool_name, info.namespace)
-        return tool_of(name, info, change=change, definition=digest, ours=ours, override=override)
-
-    def _change_words(self, name: str, info: ToolInfo, digest: str, ours: bool) -> str:
+    def _change_words(self, name: str, offered: Offered, ours: bool) -> str:
         """What is different of a tool that takes somebody's word; empty where all is well."""
-        if self._admitted(name, info, digest, ours) is not None:
+        if self._admitted(name, offered, ours) is not None:
             return ""
-        pin = self._pins.get(name, info.tool_name)
-        if pin is None or pin.definition != digest:
+        pin = self._pins.get(name, offered.info.tool_name)
+        if pin is None or pin.definition != offered.digest:
             return "changed its definition"
-        return claims_of(info, ours).words_after(pin.claims) or OTHERWISE
+        return claims_of(offered.info, ours).words_after(pin.claims) or OTHERWISE
 
     async def _listed(self, name: str, channel: BasicCommandDispatcher, ours: bool) -> dict[str, ToolInfo]:
         call_id = new_id()
@@ -255,6 +351,11 @@ def _distinct(device: str, infos: list[ToolInfo], ours: bool) -> dict[str, ToolI
     by_key: dict[str, ToolInfo] = {}
     names: dict[str, ToolInfo] = {}
     for info in infos:
+        if len(info.tool_name) > MOST_NAME or len(info.tool_key) > MOST_NAME:
+            raise DeviceError(
+                f"{device} lists a tool whose name or key has more than {MOST_NAME} characters.",
+                ErrorCode.TOO_LARGE,
+            )
         twin = names.get(info.tool_name)
         if twin is not None and (ours or twin.tool_type == info.tool_type):
             raise DeviceError(f"{device} lists the tool {info.tool_name} twice.", ErrorCode.PROTOCOL_ERROR)
@@ -267,6 +368,15 @@ def _distinct(device: str, infos: list[ToolInfo], ours: bool) -> dict[str, ToolI
         by_key[info.tool_key] = info
         names[info.tool_name] = info
     return by_key
+
+
+def _check_there(name: str, still: Callable[[], bool]) -> None:
+    if not still():
+        raise DeviceError(f"{name} went away while its tools were looked at.", ErrorCode.DEVICE_OFFLINE)
+
+
+def _only(claims: dict[str, str], keys: Iterable[str]) -> dict[str, str]:
+    return {key: claims[key] for key in keys if key in claims}
 
 
 def _said(claims: dict[str, Risk | None]) -> dict[str, str]:

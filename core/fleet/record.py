@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from core.aip.messages import ToolInfo
 from core.dispatch.channel import BasicCommandDispatcher
+from core.fleet.contracts import Offered
 from core.fleet.models import Device, Health, HealthChange, Tool, Unavailable
 from core.ids import now_utc
 from core.policy.overrides import Overrides
@@ -85,7 +85,7 @@ class Record:
     arrival: Arrival | None = None
     last: Arrival | None = None
     remembered: Remembered = field(default_factory=Remembered)
-    infos: dict[str, ToolInfo] = field(default_factory=dict)
+    offered: dict[str, Offered] = field(default_factory=dict)
     tools: dict[str, Tool] = field(default_factory=dict)
     # What operators said of tools when these were judged.
     overrides: Overrides = field(default_factory=Overrides)

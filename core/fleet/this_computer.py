@@ -269,7 +269,7 @@ class ThisComputer:
 
     async def _introduce(self, link: DeviceLink, channel: WebSocketCommandDispatcher) -> None:
         try:
-            await self._fleet.arrived(NAME, _arrival_of(link, channel))
+            await self._fleet.arrived(NAME, _arrival_of(link, channel), lambda: link in self._channels)
         except QuarterdeckError as error:
             self._fleet.lost(NAME, channel, error.message, Health.OFFLINE)
             return

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from core.aip.messages import ToolInfo, ToolType
-from core.fleet.contracts import tool_of
+from core.fleet.contracts import read_tool, tool_of
 from core.fleet.models import Device, Health, Risk, Tool
 from core.policy.grants import GrantBook
 from core.policy.models import Decision
@@ -44,7 +44,7 @@ def a_tool(name: str = "write_file", tool_type: ToolType = "action", namespace: 
         description=name,
         input_schema={"type": "object"},
     )
-    return tool_of("lab-1", info, change="")
+    return tool_of("lab-1", read_tool(info), change="")
 
 
 def a_question(

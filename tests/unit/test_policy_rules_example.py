@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.aip.messages import ToolInfo
-from core.fleet.contracts import tool_of
+from core.fleet.contracts import read_tool, tool_of
 from core.fleet.models import Risk
 from core.policy.checking import check_text
 from core.policy.models import Answer, Moment, Profile
@@ -63,7 +63,7 @@ def test_the_examples_word_on_a_tool_lowers_it_and_only_it(policy: PolicyFile):
             input_schema={},
         )
         override = overrides.of("lab-1", name, "tickets")
-        assert tool_of("lab-1", info, change="", override=override).contract.risk.value is risk
+        assert tool_of("lab-1", read_tool(info), change="", override=override).contract.risk.value is risk
 
 
 def test_the_rules_that_the_readme_shows_are_a_policy():
