@@ -11,6 +11,7 @@ import pytest
 
 from core.aip.messages import ResultStatus
 from core.errors import ErrorCode
+from tests.fakes.ended import all_ended
 from tests.fakes.mcp_hosted import TOKEN, code, hosted
 from tests.fakes.mcp_server import rogue
 from tests.fakes.pace import within
@@ -151,7 +152,5 @@ async def test_at_the_end_every_process_of_a_server_is_gone_however_stubborn(tmp
         deaf = (await built.call("deaf")).result["structured"]
         numbers = [family["pid"], family["own"], deaf["own"]]
         assert all(psutil.pid_exists(number) for number in numbers)
-    _, alive = psutil.wait_procs(
-        [psutil.Process(number) for number in numbers if psutil.pid_exists(number)], timeout=20
-    )
-    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+    left = [psutil.Process(number) for number in numbers if psutil.pid_exists(number)]
+    await all_ended(left, 20)

@@ -15,6 +15,7 @@ import pytest
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.lines import ServerLog
 from core.device.mcp.process import open_process
+from tests.fakes.ended import still_running
 from tests.fakes.program import ROOT, environment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the guard is for Linux")
@@ -66,8 +67,7 @@ def quiet() -> ServerLog:
 
 
 async def gone(found: list[psutil.Process]) -> bool:
-    _, alive = await asyncio.to_thread(psutil.wait_procs, found, 10)
-    return not alive
+    return not await asyncio.to_thread(still_running, found, 10)
 
 
 async def test_nothing_of_a_server_outlives_a_device_client_that_was_killed(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import random
 import shlex
 from pathlib import Path
 
-import psutil
 import pytest
 
 from core.audit.entries import Kind
@@ -20,6 +19,7 @@ from core.policy.operator_keys import OperatorKey, create_operator_key, statemen
 from core.service.console import Console
 from core.service.remote import RemoteConsole
 from tests.fakes.desk import Whistle, next_approval
+from tests.fakes.ended import all_ended
 from tests.fakes.program import run as command
 from tests.fakes.service_process import service_process, until_online
 
@@ -34,11 +34,6 @@ async def ask_shell(console: RemoteConsole, line: str) -> tuple[str, Approval]:
 
 async def approve(console: Console, approval: Approval, key: OperatorKey) -> None:
     await console.decide(key.sign(statement_for(approval, "approve", key.name, "")))
-
-
-async def gone(processes: list[psutil.Process]) -> None:
-    _, alive = await asyncio.to_thread(psutil.wait_procs, processes, 10)
-    assert alive == []
 
 
 def times_in(count: Path) -> int:
@@ -61,7 +56,7 @@ async def test_killed_in_the_middle_of_an_action_it_leaves_no_orphan_and_the_act
         family = service.family()
         assert len(family) >= 3
         await service.kill()
-        await gone(family)
+        await all_ended(family, 10)
     assert not late.exists()
     async with service_process(home) as service:
         console = await service.console()
@@ -167,7 +162,7 @@ async def test_killed_at_any_moment_after_an_approval_the_command_ran_at_most_on
             family = service.family()
             await service.kill()
             await deciding
-            await gone(family)
+            await all_ended(family, 10)
         killed.append((run, count, approves))
     async with service_process(home) as service:
         console = await service.console()

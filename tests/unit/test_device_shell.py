@@ -26,6 +26,7 @@ from core.device.guard import Guard
 from core.device.warden_process import Warden
 from core.errors import BadInput
 from core.tasks import TaskGroupOwner
+from tests.fakes.ended import still_running
 from tests.fakes.pace import slowness
 
 
@@ -358,8 +359,7 @@ asyncio.run(main())
     assert escaped in {one.pid for one in children}
     device.kill()
     device.wait()
-    gone, alive = psutil.wait_procs(children, timeout=8)
-    assert (len(gone), alive) == (len(children), [])
+    assert still_running(children, within=8) == []
 
 
 async def test_a_folder_swapped_for_a_link_between_check_and_start_is_noticed(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from core.home import Home, HomeLock
 from core.service.console import WorkProgressed
 from core.service.remote import RemoteConsole
 from core.service.start import ensure_service, lock_owner, service_status, stop_service
+from tests.fakes.ended import all_ended
 
 ACTOR = "operator:anna"
 
@@ -118,8 +119,7 @@ async def test_a_signal_ends_it_in_order_and_leaves_no_process(tmp_path, how):
     async with asyncio.timeout(15):
         await console.closed.wait()
     assert console.closed_reason == "The service has ended."
-    _, alive = await asyncio.to_thread(psutil.wait_procs, family, 15)
-    assert alive == []
+    await all_ended(family, 15)
     assert lock_owner(home) is None
     assert not home.socket.exists()
     assert "Traceback" not in home.log.read_text()
@@ -129,8 +129,7 @@ async def test_without_anybody_it_ends_by_itself(home):
     console = await ensure_service(home, "window", ACTOR)
     service = psutil.Process(console.welcome.pid)
     await console.close()
-    _, alive = await asyncio.to_thread(psutil.wait_procs, [service], 20)
-    assert alive == []
+    await all_ended([service], 20)
     assert "nobody is attached" in home.log.read_text()
 
 
