@@ -188,11 +188,29 @@ def test_a_card_that_is_not_asked_for_is_closed_and_no_key_answers_it(play: Play
         desk.screen.bar.press_approve()
         desk.screen.bar.open_reason()
         assert not desk.screen.bar.asks_reason
-        assert "decide" not in desk.console.asked
+        assert desk.screen.pane.answering == "", "nothing was signed or sent"
         assert states(desk) == {ApprovalState.WAITING}
         assert desk.screen.queue.field.hasFocus()
         assert desk.screen.stack.narrowed.isVisible()
         assert "2 requests match this filter." in desk.screen.stack.narrowed.accessibleName()
+
+    play(story, requests=some())
+
+
+def test_a_reason_that_was_begun_ends_with_the_card_and_denies_nothing_else(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        desk.screen.bar.open_reason()
+        QTest.keyClicks(desk.screen.bar.reason, "Not at night")
+        ask_for(desk, "device:lab-*")
+        QTest.keyClick(desk.screen.bar.reason, KEYS.Key_Return)
+        assert desk.screen.pane.answering == "", "nothing was signed or sent"
+        assert desk.screen.queue.field.hasFocus()
+        assert desk.screen.escape(), "the filter is what Escape takes back"
+        assert desk.screen.queue.field.text() == ""
+        assert desk.shown().id == "a-0003"
+        assert not desk.screen.bar.asks_reason
+        assert states(desk) == {ApprovalState.WAITING}
 
     play(story, requests=some())
 

@@ -144,7 +144,7 @@ class ApprovalsScreen(Screen):
     def escape(self) -> bool:
         """First the list of offers, the reason, then the filter; the keyboard goes back to the queue last."""
         field = self.queue.field
-        if field.close_list() or self.bar.close_reason():
+        if field.close_list() or (self._open and self.bar.close_reason()):
             return True
         if field.text():
             self.queue.clear_filter()
