@@ -33,7 +33,7 @@ from core.service.service import Service
 from core.tasks import TaskGroupOwner
 from tests.fakes.cutting_proxy import CuttingProxy, Point, cutting_proxy
 from tests.fakes.desk import PATIENCE, approve, next_approval
-from tests.fakes.device_process import device
+from tests.fakes.device_process import forked_device
 from tests.fakes.remote_device import free_port, running, told
 
 NAME = "d1"
@@ -121,7 +121,7 @@ async def our_device(home: Home, key: OperatorKey, tmp_path: Path) -> AsyncItera
     """Our own client behind the proxy, online."""
     async with open_desk(home, key, tmp_path / "root" / "count") as desk:
         url = f"ws://127.0.0.1:{desk.proxy.port}/ws"
-        async with device(url, tmp_path, token=desk.token):
+        async with forked_device(url, tmp_path, desk.token):
             await desk.online()
             yield desk
 

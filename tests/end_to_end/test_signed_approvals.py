@@ -24,6 +24,7 @@ from core.policy.operators import endorsement_of
 from core.statements import short_code
 from tests.fakes.altering_proxy import Frame
 from tests.fakes.desk import PATIENCE, approve, next_approval
+from tests.fakes.device_process import device
 from tests.fakes.remote_device import stands
 from tests.fakes.signed_desk import (
     ALLOWS_ALL,
@@ -51,7 +52,10 @@ async def test_an_approved_command_runs_and_both_sides_show_the_same_code(
     home: Home, operator: OperatorKey, tmp_path: Path
 ) -> None:
     demanding(tmp_path, operator)
-    async with open_desk(home, operator, tmp_path) as desk, connected(desk) as process:
+    async with (
+        open_desk(home, operator, tmp_path) as desk,
+        device(desk.proxy.url, tmp_path, token=desk.token) as process,
+    ):
         known = await desk.online()
         assert (known.requires_approval, known.approvers) == (True, 1)
         result = await desk.call("x")

@@ -20,7 +20,7 @@ from core.aip.link import DeviceLink
 from core.aip.messages import Command, Result
 from core.tasks import TaskGroupOwner
 from tests.fakes.program import Ended, environment
-from tests.fakes.warm import DEVICES
+from tests.fakes.warm import DEVICES, PATIENCE
 
 TOKEN = "one-time-token-nobody-may-see"
 HERE = Path(__file__).parents[2]
@@ -59,13 +59,9 @@ def run(*arguments: str, stdin: str = "") -> Ended:
 
 @asynccontextmanager
 async def device(url: str, tmp_path: Path, *more: str, token: str | None = TOKEN) -> AsyncIterator[Device]:
-    config = tmp_path / "device.toml"
-    if not config.exists():
-        (tmp_path / "root").mkdir()
-        config.write_text(f'roots = ["{tmp_path}/root"]\n')
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "core.device", "--connect", url, "--name", "d1"),
-        *("--config", str(config), "--state", str(tmp_path / "state"), *more),
+        *(*_places(tmp_path), *more),
         *(() if token is None else ("--token-stdin",)),
         stdin=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -81,6 +77,28 @@ async def device(url: str, tmp_path: Path, *more: str, token: str | None = TOKEN
             process.kill()
         await process.wait()
         process.stdin.close()
+
+
+@asynccontextmanager
+async def forked_device(url: str, folder: Path, token: str) -> AsyncIterator[None]:
+    """The same without its start: for tests of what it does, not of the process it is."""
+    DEVICES.loaded_in(environment())
+    words = ["--connect", url, "--name", "d1", *_places(folder), "--token-stdin"]
+    process = await asyncio.to_thread(DEVICES.start, words, environment(), HERE, said=f"{token}\n", held=True)
+    try:
+        yield
+    finally:
+        process.kill()
+        await asyncio.to_thread(process.wait, PATIENCE)
+
+
+def _places(folder: Path) -> list[str]:
+    """Its configuration, made if there is none, and its state."""
+    config = folder / "device.toml"
+    if not config.exists():
+        (folder / "root").mkdir()
+        config.write_text(f'roots = ["{folder}/root"]\n')
+    return ["--config", str(config), "--state", str(folder / "state")]
 
 
 @dataclass

@@ -21,7 +21,7 @@ from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.altering_proxy import AlteringProxy, Frame, altering_proxy
 from tests.fakes.desk import PATIENCE, approve, next_approval
-from tests.fakes.device_process import Device, device
+from tests.fakes.device_process import forked_device
 from tests.fakes.remote_device import stands
 
 NAME = "d1"
@@ -102,10 +102,10 @@ async def open_desk(home: Home, key: OperatorKey, folder: Path) -> AsyncIterator
 
 
 @asynccontextmanager
-async def connected(desk: Desk) -> AsyncIterator[Device]:
-    async with device(desk.proxy.url, desk.folder, token=desk.token) as process:
+async def connected(desk: Desk) -> AsyncIterator[None]:
+    async with forked_device(desk.proxy.url, desk.folder, desk.token):
         await desk.online()
-        yield process
+        yield
 
 
 def action(frame: Frame) -> dict:

@@ -66,9 +66,18 @@ class Warm:
             self._start(environment)
 
     def start(
-        self, words: Sequence[str], environment: Mapping[str, str], folder: Path, *, said: str = ""
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        *,
+        said: str = "",
+        held: bool = False,
     ) -> Fork:
-        """A process of the program, in a session of its own, with `said` on its standard input."""
+        """A process of the program, in a session of its own, with `said` on its standard input.
+
+        Standard input ends there, or, where it is `held`, when the process is killed by `Fork.kill`.
+        """
         assert self._line is not None
         ours, theirs = socket.socketpair()
         given, out, err = os.pipe(), os.pipe(), os.pipe()
@@ -80,8 +89,9 @@ class Warm:
             os.close(end)
         # What is said fits into the pipe.
         os.write(given[1], said.encode())
-        os.close(given[1])
-        return Fork(words, ours, out[0], err[0])
+        if not held:
+            os.close(given[1])
+        return Fork(words, ours, out[0], err[0], given[1] if held else None)
 
     def run(
         self, words: Sequence[str], environment: Mapping[str, str], folder: Path, *, said: str = ""
@@ -129,8 +139,11 @@ class Warm:
 class Fork:
     """One process, with those methods of `subprocess.Popen` that tests use."""
 
-    def __init__(self, words: Sequence[str], line: socket.socket, out: int, err: int) -> None:
-        self._words = list(words)
+    def __init__(
+        self, words: Sequence[str], line: socket.socket, out: int, err: int, held: int | None
+    ) -> None:
+        """`out` and `err` are read here, `held` is its standard input's other end."""
+        self._words, self._held = list(words), held
         self._line = line
         self._told = line.makefile("rb")
         self._readers = [_Reader(os.fdopen(end, "rb")) for end in (out, err)]
@@ -172,6 +185,9 @@ class Fork:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
 
     def _take(self) -> None:
         said = self._told.readline()
