@@ -13,10 +13,11 @@ from PySide6.QtWidgets import QApplication
 
 from app.event_loop import run_on_qt
 from app.look.theme import Theme
+from app.screens.approvals import card_pane
 from app.screens.approvals.likeness import Likeness, device_words
 from core.errors import JournalUnavailable
 from core.policy.models import Approval, ApprovalState
-from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk
+from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk, stamp
 
 Story = Callable[[ApprovalsDesk], Awaitable[None]]
 Play = Callable[..., None]
@@ -143,6 +144,55 @@ def test_a_critical_group_wants_every_name_typed(play: Play) -> None:
         assert bar.approve.isEnabled()
 
     play(story, requests=[alike(1, risk="critical"), alike(2, risk="critical")])
+
+
+def test_one_that_comes_before_the_card_takes_an_answer_joins_it_and_it_begins_anew(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        screen, begun = desk.screen, list[int]()
+        screen.bar._guard.start(60_000)
+        begin = screen.bar.start_guard
+        monkeypatch.setattr(screen.bar, "start_guard", lambda: (begun.append(1), begin()))
+        for number in (2, 3):
+            desk.console.request(alike(number))
+            await desk.until(lambda number=number: len(screen.card.others) == number - 1)
+            assert len(begun) == number - 1
+        assert screen.bar.guarded
+        assert screen.queue.model.ids == ["a-0001"]
+        assert "lab-lnx-03" in screen.card.group.box.toPlainText()
+        press(desk, KEYS.Key_Return, CTRL)
+        assert "decide" not in desk.console.asked
+        await desk.guard_over()
+        await desk.until(screen.bar.approve.isEnabled)
+        assert screen.bar.approve.text() == "Approve all 3 once"
+        assert all(one.paused for one in desk.console.queue.values())
+        press(desk, KEYS.Key_Return, CTRL)
+        await desk.until(lambda: set(states(desk)) == {ApprovalState.APPROVED})
+
+    play(story, requests=[alike(1)])
+
+
+def test_requests_without_end_do_not_keep_a_card_closed(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        desk.screen.bar._guard.start(60_000)
+        monkeypatch.setattr(card_pane, "JOINED_FOR_S", 0.0)
+        desk.console.request(alike(2))
+        await desk.until(lambda: "a-0002" in desk.screen.queue.model.ids)
+        assert desk.screen.card.others == ()
+
+    play(story, requests=[alike(1)])
+
+
+def test_what_sorts_before_the_open_card_does_not_take_it_over(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        desk.screen.bar._guard.start(60_000)
+        desk.console.request(alike(2, asked_at=stamp(-600)))
+        await desk.until(lambda: "a-0002" in desk.screen.queue.model.ids)
+        assert desk.shown().id == "a-0001"
+        assert desk.screen.card.others == ()
+
+    play(story, requests=[alike(1)])
 
 
 def test_one_that_comes_meanwhile_waits_beside_the_open_group(play: Play) -> None:

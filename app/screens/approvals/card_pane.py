@@ -38,6 +38,8 @@ from core.policy.models import Approval, ApprovalState
 from core.service.console import CommandRecord
 from core.statements import SignedStatement
 
+# A run asks for a thousand devices within a moment; but requests that never end must not keep a card closed.
+JOINED_FOR_S = 5.0
 _END_KINDS: dict[ApprovalState, BannerKind] = {ApprovalState.APPROVED: "ok", ApprovalState.EXPIRED: "warn"}
 
 
@@ -60,6 +62,7 @@ class CardPane(QWidget):
         super().__init__()
         self._clock = clock
         self._busy = ""
+        self._since = 0.0
         self._left_over: tuple[str, QuarterdeckError] | None = None
         self._contract: Contract | None = None
         self.answering = ""
@@ -91,6 +94,7 @@ class CardPane(QWidget):
     def show_request(self, one: Approval, others: tuple[Approval, ...] = ()) -> None:
         """Show another request from its beginning, or a group; its first 700 ms take no answer."""
         self._contract = None
+        self._since = time.monotonic()
         device = self._state.devices.get(one.request.device)
         self.card.show_request(one, device.platform if device else "", None, others)
         self.bar.start_guard()
@@ -117,17 +121,29 @@ class CardPane(QWidget):
         self._key_changed()
 
     def update_others(self, others: tuple[Approval, ...]) -> bool:
-        """Take over who else of the group still waits; nobody ever joins a card that is open.
+        """Take over who else of the group still waits.
 
-        Returns whether somebody left.
+        Who comes while the card takes no answer yet joins it, and it begins anew; nobody joins it later.
+        Returns whether somebody left or came.
         """
         known = {one.id for one in self.card.others}
         left = tuple(one for one in others if one.id in known)
+        shown = self.card.approval
+        if len(left) < len(others) and self.takes_in and shown is not None:
+            since = self._since
+            self.show_request(shown, others)
+            self._since = since
+            return True
         fewer = len(left) < len(known)
         if left != self.card.others:
             self.card.show_others(left)
             self.show_situation()
         return fewer
+
+    @property
+    def takes_in(self) -> bool:
+        """Whether requests that are alike may join the open card: nobody can answer it yet."""
+        return self.bar.guarded and time.monotonic() - self._since < JOINED_FOR_S
 
     def show_none(self) -> None:
         """No card is open."""

@@ -140,9 +140,14 @@ class QueuePane(QWidget):
 
     # The queue
 
-    def show_waiting(self, waiting: list[Approval]) -> None:
-        """Show what waits, in order; nothing moves under the pointer."""
+    def show_waiting(self, waiting: list[Approval], takes_in: bool = False) -> None:
+        """Show what waits, in order; nothing moves under the pointer.
+
+        `takes_in`: the open card cannot be answered yet, so that what is alike may still join it.
+        """
         self._waiting = waiting
+        if takes_in:
+            self._take_in()
         self._filter.forget_all_but(waiting)
         if not self._filter.narrows:
             self._seen = {one.id for one in waiting}
@@ -198,6 +203,12 @@ class QueuePane(QWidget):
         self._order.setVisible(new == 0 and not self._filter.narrows)
         self.new_above.set_words(f"{new} new above" if new else "")
         self._show_counts(shown)
+
+    def _take_in(self) -> None:
+        for group in self._likeness.groups(self._waiting):
+            # The card stays the one that it is: what sorts before it has a card of its own.
+            if group.leader.id == self._open:
+                self._held = tuple(one.id for one in group.members)
 
     def _has_open(self, group: Group) -> bool:
         return any(one.id == self._open for one in group.members)
@@ -294,7 +305,7 @@ class QueuePane(QWidget):
         if approval == self._open:
             return
         self._open = approval
-        # Nothing joins the group of a card that is being read.
+        # Nothing joins the group of a card that is being read, but for its first moment.
         self._held = (approval, *(one.id for one in self.others_of(approval))) if approval else ()
         # First the list: one that the filter leaves out is in it for as long as it is open.
         self._show(frozen=self.view.pointer_is_here())

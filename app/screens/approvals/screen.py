@@ -181,7 +181,7 @@ class ApprovalsScreen(Screen):
 
     def _queue_changed(self) -> None:
         self._clock.note(self.state.approvals.values())
-        self.queue.show_waiting(self.state.waiting())
+        self.queue.show_waiting(self.state.waiting(), self._entered and self.pane.takes_in)
         if self._entered:
             self._refresh_open()
             self._open_first_if_none()
@@ -201,7 +201,10 @@ class ApprovalsScreen(Screen):
         newest = self.state.approvals.get(self._open)
         if newest is not None:
             self.pane.update_request(newest)
-            if self.pane.update_others(self.queue.others_of(self._open)):
+            others = self.queue.others_of(self._open)
+            if len(others) > len(self.card.others):
+                self._park_focus_of_card()
+            if self.pane.update_others(others):
                 self._sync_hold()
         elif shown.state is ApprovalState.WAITING and self._open not in (
             self.pane.answering,
