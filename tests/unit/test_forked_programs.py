@@ -1,0 +1,70 @@
+"""A fork of a loaded program is what a start of it is: a process with everything of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.program import environment
+from tests.fakes.warm import COMMANDS, DEVICES, SERVICES, Warm
+
+STATUS = ["service", "status", "--json"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded() -> None:
+    for program in (COMMANDS, SERVICES, DEVICES):
+        program.loaded_in(environment())
+
+
+def test_it_says_what_a_start_says_with_the_same_code(tmp_path: Path):
+    for words in (["version"], ["nonsense"], ["call"], ["audit", "verify"]):
+        started = subprocess.run(
+            [sys.executable, "-m", "app", "--home", "a home", *words],
+            env={**environment(), "COLUMNS": "80"},
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        forked = COMMANDS.run(["--home", "a home", *words], {**environment(), "COLUMNS": "80"}, tmp_path)
+        assert forked == (started.returncode, started.stdout, started.stderr)
+
+
+def test_environment_and_folder_are_the_ones_given_and_nothing_of_the_last_stays(tmp_path: Path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        here = {**environment(), "QUARTERDECK_HOME": str(tmp_path / name / "by name")}
+        for words, place in ((STATUS, "by name"), (["--home", "by word", *STATUS], "by word")):
+            code, out, err = COMMANDS.run(words, here, tmp_path / name)
+            assert (code, err) == (0, "")
+            assert json.loads(out)["home"] == str(tmp_path / name / place)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_ends_it_as_it_ends_any(tmp_path: Path, number: int):
+    words = ["--connect", "ws://127.0.0.1:9/ws", "--name", "x", "--state", str(tmp_path), "--token-stdin"]
+    # It waits for a token that never comes, with no handler of its own yet.
+    process = DEVICES.start(words, environment(), tmp_path, held=True)
+    assert process.poll() is None
+    process.send_signal(number)
+    assert process.wait(30) == -number
+    process.kill()
+
+
+def test_what_only_a_start_reads_is_not_pretended():
+    other = {**environment(), "PYTHONIOENCODING": "ascii"}
+    assert COMMANDS.suits(environment())
+    assert not COMMANDS.suits(other)
+    once = Warm("app")
+    once.loaded_in(environment())
+    once.loaded_in(other)
+    assert once.suits(other)
+    once.close()
