@@ -18,11 +18,15 @@ from core.fleet.models import BUILT_IN_NAMESPACE, NO_EVIDENCE, Contract, Effect,
 from core.fleet.pins import Claims
 from core.policy.constraints import same
 from core.policy.policy_file import Override
+from core.quick import changed
 
 # By the digest of a tool's definition, the risk it claims, whether its client is ours, and what an operator
 # says of it: all that a contract is made of. The latest ones: no device drives those of others out for good.
 _CONTRACTS: OrderedDict[tuple[str, Claims, str], Contract] = OrderedDict()
 _MOST_CONTRACTS = 4096
+# Contracts but for their digests, by all that decides them beside the definition's own digest.
+_HELD: dict[tuple[str, Risk | None, bool, str], tuple[Contract, bytes]] = {}
+_MOST_HELD = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,20 +233,32 @@ def judge_offered(offered: Offered, claims: Claims, override: Override | None = 
     What we know of built-in tools only holds where `ours`, our own client, serves them: a stock client may
     call its namespace and its tools what it likes. `override` is what an operator says of it.
     """
-    info = offered.info
-    known = KNOWN.get(info.tool_name)
-    if claims.ours and known and info.namespace == BUILT_IN_NAMESPACE and info.tool_type == known.tool_type:
-        facts = _built_in(known)
-    else:
-        facts = _stranger()
-    _raise_by_claims(facts, info, claims.risk)
-    if override is not None:
-        _overrule(facts, override)
-    plain = {name: fact.model_dump(mode="json") for name, fact in facts.items()}
+    contract, facts = _held(offered.info, claims, override)
     # The canonical form of `{"definition": …, "facts": …}`, whose first half is known.
     whole = offered.begun.copy()
-    whole.update(canonical_bytes(plain) + b"}")
-    return Contract.model_validate({**plain, "digest": whole.hexdigest()})
+    whole.update(facts)
+    return changed(contract, digest=whole.hexdigest())
+
+
+def _held(info: ToolInfo, claims: Claims, override: Override | None) -> tuple[Contract, bytes]:
+    """A contract but for its digest, and what that covers of it; two thousand strange tools have a few."""
+    known = KNOWN.get(info.tool_name)
+    if not (
+        claims.ours and known and info.namespace == BUILT_IN_NAMESPACE and info.tool_type == known.tool_type
+    ):
+        known = None
+    said = override.model_dump_json() if override else ""
+    key = (info.tool_name if known else "", claims.risk, _is_destructive(info), said)
+    if key not in _HELD:
+        facts = _built_in(known) if known else _stranger()
+        _raise_by_claims(facts, _is_destructive(info), claims.risk)
+        if override is not None:
+            _overrule(facts, override)
+        plain = {name: fact.model_dump(mode="json") for name, fact in facts.items()}
+        if len(_HELD) >= _MOST_HELD:
+            _HELD.clear()
+        _HELD[key] = Contract.model_validate({**plain, "digest": ""}), canonical_bytes(plain) + b"}"
+    return _HELD[key]
 
 
 def contract_of(offered: Offered, claims: Claims, override: Override | None = None) -> Contract:
@@ -326,12 +342,11 @@ def _overrule(facts: dict[str, Fact[Any]], override: Override) -> None:
         )
 
 
-def _raise_by_claims(facts: dict[str, Fact[Any]], info: ToolInfo, claimed: Risk | None) -> None:
+def _raise_by_claims(facts: dict[str, Fact[Any]], destructive: bool, claimed: Risk | None) -> None:
     """Let the device's own words make things worse, never better."""
-    claims = info.annotations or {}
     if claimed is not None and claimed.rank > facts["risk"].value.rank:
         facts["risk"] = Fact(value=claimed, source=Source.DECLARED, why="The device rates it higher.")
-    if claims.get("destructiveHint") is True and claims.get("readOnlyHint") is not True:
+    if destructive:
         if facts["effect"].value in (Effect.UNKNOWN, Effect.OBSERVE) and not _is_built_in(facts):
             facts["effect"] = Fact(
                 value=Effect.DESTROY, source=Source.DECLARED, why="The device calls it destructive."
@@ -340,6 +355,11 @@ def _raise_by_claims(facts: dict[str, Fact[Any]], info: ToolInfo, claimed: Risk 
             facts["risk"] = Fact(
                 value=Risk.HIGH, source=Source.DECLARED, why="The device calls it destructive."
             )
+
+
+def _is_destructive(info: ToolInfo) -> bool:
+    hints = info.annotations or {}
+    return hints.get("destructiveHint") is True and hints.get("readOnlyHint") is not True
 
 
 def claims_of(info: ToolInfo, ours: bool) -> Claims:

@@ -14,6 +14,7 @@ from core.canonical import digest_of
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 from core.fleet import contracts, offers, reading
 from core.fleet.contracts import definition_of, judge
+from core.fleet.models import Risk
 from core.fleet.record import Identity
 from core.home import Home
 from tests.bench.lines import StallWatch
@@ -92,6 +93,20 @@ async def test_two_thousand_small_tools_do_not_stop_the_loop(
             infos = [tool_info(f"t{n}", "action", {f"{number}": {}}) for n in range(1_900)]
             with one:
                 one.seconds, _ = await answered_while(rig, arrives(rig, infos))
+
+
+async def test_an_operators_word_on_two_thousand_tools_is_taken_at_once(home: Home) -> None:
+    async with open_rig(home) as rig:
+        await arrives(rig, [tool_info(f"t{n}", "action", {"a": {}}) for n in range(1_900)])
+        for number, one in enumerate(within(0.09)):
+            home.policy.write_text(
+                f'[[contract]]\ntool = "t*"\nrisk = "medium"\nwhy = "Looked at {number}."\n'
+            )
+            rig.policy.load()
+            with one:
+                tools = rig.fleet.tools(HOSTILE)
+            assert {tool.contract.risk.value for tool in tools} == {Risk.MEDIUM}
+            assert len({tool.contract.digest for tool in tools}) == 1_900
 
 
 @pytest.mark.parametrize("infos", [[large(n) for n in range(40)], USUAL_TOOLS], ids=["large", "small"])
