@@ -175,6 +175,24 @@ def test_in_the_smallest_window_the_bar_says_why_not_in_whole_sentences(play: Pl
     play(story, requests=[make_approval(1)], size=(972, 570), unlocked=False, passphrase="long enough words")
 
 
+def test_a_request_that_was_just_answered_is_not_opened_again_before_its_event_came(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        screen, taken = desk.screen, {"state": ApprovalState.APPROVED, "decided_by": "harbour"}
+        screen.pane.decided.emit(desk.shown().model_copy(update=taken))
+        assert screen.stack.currentIndex() == 0
+        # The event of another request may come first: this one is in the window's state as it was.
+        assert desk.state.approvals["a-0001"].state is ApprovalState.WAITING
+        desk.state.approvals_changed.emit()
+        assert screen.stack.currentIndex() == 0
+        assert screen.queue.model.ids == []
+        desk.console.request(make_approval(2))
+        await desk.until(lambda: screen.stack.currentIndex() == 1)
+        assert desk.shown().id == "a-0002"
+
+    play(story, requests=[make_approval(1)])
+
+
 def test_without_the_service_nothing_can_be_answered(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         await desk.guard_over()

@@ -54,6 +54,7 @@ class QueuePane(QWidget):
         self._telling = True
         self._filter = QueueFilter()
         self._seen: set[str] = set()
+        self._ended: set[str] = set()
         self.shown = 0
         self.head = ScreenHead("Approvals")
         self._order = Label("Risk, then age", "meta", "text3")
@@ -145,12 +146,14 @@ class QueuePane(QWidget):
 
         `takes_in`: the open card cannot be answered yet, so that what is alike may still join it.
         """
-        self._waiting = waiting
+        # The answer to a request may be here before the event that takes it out of the queue.
+        self._ended &= {one.id for one in waiting}
+        self._waiting = [one for one in waiting if one.id not in self._ended]
         if takes_in:
             self._take_in()
-        self._filter.forget_all_but(waiting)
+        self._filter.forget_all_but(self._waiting)
         if not self._filter.narrows:
-            self._seen = {one.id for one in waiting}
+            self._seen = {one.id for one in self._waiting}
         self._show(frozen=self.view.pointer_is_here())
 
     def _show_counts(self, shown: list[Group]) -> None:
@@ -234,6 +237,13 @@ class QueuePane(QWidget):
     def show_end(self, approval: Approval) -> None:
         """A card in the list no longer waits; it stays while it is open."""
         self.model.replace(approval)
+        if approval.state is not ApprovalState.WAITING:
+            self._ended.add(approval.id)
+
+    @property
+    def first(self) -> str:
+        """The request that is first in order, shown or not; empty when nothing waits."""
+        return self._waiting[0].id if self._waiting else ""
 
     def refresh_times(self) -> None:
         """Paint the times left anew."""

@@ -188,8 +188,8 @@ class ApprovalsScreen(Screen):
 
     def _open_first_if_none(self) -> None:
         # What is chosen out of a narrowed queue is the operator's to say.
-        if not self._open and not self.queue.narrows and (waiting := self.state.waiting()):
-            self.open_card(waiting[0].id)
+        if not self._open and not self.queue.narrows and self.queue.first:
+            self.open_card(self.queue.first)
         elif not self._open:
             self._show_nothing()
         self._open_edited()
