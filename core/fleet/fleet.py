@@ -215,7 +215,7 @@ class Fleet:
         if round_trip_ms is not None:
             record.round_trips.append(round(round_trip_ms, 2))
         if record.health is Health.STALE and record.arrival is not None:
-            record.set_health(record.here, "")
+            self._set_health(record, record.here, "")
         self._touched(record)
 
     def is_stale(self, name: str) -> bool:
@@ -228,9 +228,8 @@ class Fleet:
         record = self._records.get(name)
         if record is None or record.arrival is None or record.health is Health.STALE:
             return
-        record.set_health(Health.STALE, reason)
+        self._set_health(record, Health.STALE, reason)
         record.since = heard
-        self._touched(record)
 
     def measured(
         self, name: str, cpu: float | None, memory: float | None, clock_offset_ms: float | None
@@ -384,6 +383,7 @@ class Fleet:
             self._changes.mark(name)
 
     def _touched(self, record: Record) -> None:
+        """What it does at the moment has changed: whoever addresses it need not know that (`target`)."""
         record.stale = True
         self._changes.mark(record.name)
 
