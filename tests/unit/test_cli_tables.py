@@ -15,14 +15,16 @@ from hypothesis import strategies as st
 from core.cli import show
 from core.cli.output import tool_cell, width
 from core.cli.session import Session
+from core.fleet.offers import MOST_NAME
 from core.home import Home
 from core.service.console import Console
 from core.service.door_models import EntryPage
 from core.text import escape_hidden
 from tests.fakes.rig import DEVICE, Rig, open_rig, tool_info
 
-ENDLESS = "copy_" + "a" * 4_990 + "_once"
-ODD = "wipe\u202e" * 1_000
+# As long as the console takes a name and a key from a device; longer ones it does not list at all.
+ENDLESS = "copy_" + "a" * (MOST_NAME - len("data_collection::copy__once")) + "_once"
+ODD = "wipe\u202e" * 45
 LONGEST_OF_A_SERVER = "s" * 64
 
 
