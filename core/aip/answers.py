@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ _LONG_TEXT, _REST_OF_LONG_TEXT = 64 * 1024, 16_384
 MOST_ERROR = 16_384
 # No value weighs more than so many times its own JSON: `1.5` counts for 24.
 MOST_FOR_A_BYTE = 8
+# Malformed ones beyond this are searched, not read: that takes seconds for the worst of them.
+_READ_WHOLE = 1024 * 1024
+_RESPONSE_ID = re.compile(rb'"prev_response_id"\s*:\s*"([0-9A-Za-z-]{1,64})"')
 # Also where a tool's own key was escaped.
 _BLOB_WORD = f'{BLOB_KEY}"'.encode()
 
@@ -166,12 +170,8 @@ class PendingAnswers:
         """Where malformed results still say which command they answer, end that wait now."""
         if not self._pending and not self._given_up:
             return
-        try:
-            frame = json.loads(data)
-        except (ValueError, RecursionError):
-            return
-        response_id = frame.get("prev_response_id") if isinstance(frame, dict) else None
-        pending = self._pending.get(response_id) if isinstance(response_id, str) else None
+        response_id = _answered_by(data)
+        pending = self._pending.get(response_id) if response_id is not None else None
         if pending is not None:
             self._fail(
                 pending,
@@ -179,12 +179,25 @@ class PendingAnswers:
                     f"{self._name} sent a result that is not AIP: {fault.message}", ErrorCode.BAD_RESULT
                 ),
             )
-        elif isinstance(response_id, str):
+        elif response_id is not None:
             self._late(response_id, [], f"it is not AIP: {fault.message}")
 
     def _fail(self, pending: Pending, error: DeviceError) -> None:
         if not pending.answer.done():
             pending.answer.set_exception(error)
+
+
+def _answered_by(data: bytes) -> str | None:
+    """Which frame of ours malformed results say they answer; a device can deceive nobody but itself by it."""
+    if len(data) > _READ_WHOLE:
+        found = _RESPONSE_ID.search(data)
+        return found[1].decode() if found else None
+    try:
+        frame = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    named = frame.get("prev_response_id") if isinstance(frame, dict) else None
+    return named if isinstance(named, str) else None
 
 
 def _bound(results: list[Result], size: int) -> str | None:
