@@ -107,9 +107,12 @@ def protected() -> set[int]:
     """Processes that no console may end: the first, this device client, and everything that it hangs from."""
     me = psutil.Process()
     mine = {1, me.pid, *(one.pid for one in me.parents())}
-    with contextlib.suppress(psutil.Error):
-        # The warden ends with us, and only then.
-        mine |= {one.pid for one in me.children() if "warden_process.py" in " ".join(one.cmdline())}
+    for one in me.children():
+        # One that has just ended says nothing of itself; the others do all the same.
+        with contextlib.suppress(psutil.Error):
+            # The warden ends with us, and only then.
+            if "warden_process.py" in " ".join(one.cmdline()):
+                mine.add(one.pid)
     return mine
 
 

@@ -180,6 +180,26 @@ async def test_the_first_process_and_the_device_and_its_ancestors_are_never_clos
     assert warden.is_running()
 
 
+@pytest.fixture
+def uncollected() -> Iterator[int]:
+    """A child of ours that has ended, and that nobody has asked how."""
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    yield ended.pid
+    ended.wait()
+
+
+async def test_the_warden_is_kept_also_beside_a_child_that_was_not_collected(
+    router: Router, uncollected: int
+) -> None:
+    await call(router, "launch_application", app_name="true")
+    (warden,) = [one for one in psutil.Process().children() if "warden_process" in _line_of(one)]
+    assert psutil.Process(uncollected).status() == psutil.STATUS_ZOMBIE
+    result = await call(router, "close_application", pid=warden.pid, force=True)
+    assert (result.error or "").startswith("denied_by_device: ")
+    assert warden.is_running()
+
+
 async def test_one_of_name_and_id_is_needed(router: Router) -> None:
     both: tuple[dict[str, Any], ...] = ({}, {"pid": 5, "process_name": "x"})
     for arguments in both:
