@@ -255,7 +255,8 @@ def proper_server() -> Any:
         elif params.name == "steps":
             for done in range(1, 4):
                 await context.session.report_progress(done, 3, f"step {done}")
-                await anyio.sleep(0.06)
+                # So far apart that a busy machine does not bring two of them close enough to be one.
+                await anyio.sleep(0.2)
         elif params.name == "wait":
             state["waited"] += 1
             await anyio.Path(given["fifo"]).write_text("x")
