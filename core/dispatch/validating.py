@@ -48,7 +48,7 @@ class Validating:
         """
         seen: set[str] = set()
         for device in devices:
-            offered = self._devices.target(device).tools.get(tool)
+            offered = self._devices.offered(device, tool)
             if offered is not None and offered.contract.digest not in seen:
                 seen.add(offered.contract.digest)
                 await self._aside.errors(offered.input_schema, parameters, offered.contract.digest)

@@ -89,8 +89,8 @@ class LocalConsole(DecidingDoor):
 
     async def plan(self, batch: Batch) -> Plan:
         devices = await self.match_devices(batch.targets)
+        names = [device.name for device in devices]
         for step in flatten(batch.steps):
-            names = [device.name for device in devices]
             await self._service.dispatcher.validating.look_ahead(names, step.tool, step.parameters)
         return make_plan(batch, devices, self._service.dispatcher, self._actor)
 
