@@ -24,7 +24,7 @@ from core.errors import BadInput
 _MARK = "qd1"
 _CHECK_DIGITS = 8
 _LONGEST = 16_384
-_TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
+TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 _LONGEST_NAME = 200
 _LOOPBACK_NAMES = {"localhost", "ip6-localhost"}
@@ -122,7 +122,7 @@ def _check(pairing: Pairing) -> None:
     check_url(pairing.url)
     if not pairing.name.strip() or len(pairing.name) > _LONGEST_NAME or not pairing.name.isprintable():
         raise BadInput("The pairing string names no device")
-    if not _TOKEN.fullmatch(pairing.token):
+    if not TOKEN.fullmatch(pairing.token):
         raise BadInput("The token of the pairing string is none")
     if pairing.fingerprint and not _FINGERPRINT.fullmatch(pairing.fingerprint):
         raise BadInput("The fingerprint is not a SHA-256 in hexadecimal")

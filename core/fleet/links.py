@@ -335,10 +335,9 @@ class DeviceLinks:
         if line := self._lines.get(link.name):
             line.detach(link, reason)
         known = self._registry.find(link.name)
-        if known is None:
-            return
-        health = Health.RECONNECTING if known.paired and not self._ending else Health.OFFLINE
-        if health is Health.RECONNECTING and known.direction == "in":
+        comes_back = known is not None and known.paired and not self._ending
+        health = Health.RECONNECTING if comes_back else Health.OFFLINE
+        if known is not None and comes_back and known.direction == "in":
             self._away[link.name] = asyncio.get_running_loop().time()
         self._fleet.lost(link.name, live.channel, reason, health)
 

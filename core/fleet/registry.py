@@ -8,20 +8,26 @@ to keep it: in a file of its own below `keys/dial/`.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import secrets
-from collections.abc import Iterable
+from collections import Counter
 from pathlib import Path
 from typing import Literal
+from weakref import WeakValueDictionary
 
+import structlog
 from pydantic import Field, TypeAdapter, ValidationError
 
+from core.aip.pairing import TOKEN
 from core.canonical import sha256_hex
 from core.errors import BadInput, ErrorCode, JournalCorrupt
 from core.fleet.models import DeviceSettings, Plain
 from core.home import OPERATOR_NAME, write_private
 from core.ids import now_utc
+
+log = structlog.get_logger(__name__)
 
 THIS_COMPUTER = "this-computer"
 DEFAULT_AGENT = "LinuxAgent"
@@ -45,7 +51,7 @@ class Known(Plain):
     direction: Literal["in", "out"] = "in"
     url: str = ""
     fingerprint: str = ""
-    token_sha256: str = ""
+    token_sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
     paired_at: str = ""
     revoked_at: str | None = None
 
@@ -98,13 +104,19 @@ def with_settings(known: Known, settings: DeviceSettings) -> Known:
 
 
 class Registry:
-    """Known devices by name; what is changed here is on the disk before it counts."""
+    """Known devices by name. More trust is on the disk before it counts; less trust counts at once."""
 
     def __init__(self, path: Path, dial_tokens: Path) -> None:
         self._path = path
         self._dial_tokens = dial_tokens
         self._known: dict[str, Known] = {}
         self._by_token: dict[str, str] = {}
+        self._unwritten = False
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def turn(self, name: str) -> asyncio.Lock:
+        """Held by whoever pairs or forgets this device, which take a while and must not mix."""
+        return self._turns.setdefault(name, asyncio.Lock())
 
     def load(self) -> Registry:
         """Read the file; without it no device is known yet.
@@ -114,8 +126,7 @@ class Registry:
         """
         try:
             data = json.loads(self._path.read_text("utf-8"))
-            known = _FILE.validate_python(data["devices"])
-            self._take({one.name: one for one in known if check_name(one.name)})
+            self._take(_by_name(_FILE.validate_python(data["devices"])))
         except FileNotFoundError:
             self._take({})
         except (OSError, ValueError, TypeError, KeyError, BadInput, RecursionError) as error:
@@ -191,7 +202,11 @@ class Registry:
                 }
             )
         )
-        self._drop_dial_token(known.name)
+        try:
+            self._drop_dial_token(known.name)
+        except BadInput as error:
+            # The new token is given out once, and counts already; this one leads nowhere any more.
+            log.warning("a token for dialling is left over", device=known.name, problem=error.message)
         return token
 
     def pair_listening(self, known: Known, url: str, token: str, fingerprint: str) -> Known:
@@ -202,9 +217,11 @@ class Registry:
         """
         self.check_free(known.name)
         path = self._token_file(known.name)
+        # The old token stands until the new address does: with only one of them nothing could be dialled.
+        fresh = path.with_suffix(".fresh")
         try:
             self._dial_tokens.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_private(path, token + "\n")
+            write_private(fresh, token + "\n")
         except OSError as error:
             raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
         kept = known.model_copy(
@@ -217,7 +234,13 @@ class Registry:
                 "revoked_at": None,
             }
         )
-        self.put(kept)
+        try:
+            self.put(kept)
+            fresh.replace(path)
+        except OSError as error:
+            raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
+        finally:
+            fresh.unlink(missing_ok=True)
         return kept
 
     def dial_token(self, name: str) -> str:
@@ -228,41 +251,64 @@ class Registry:
         """
         path = self._token_file(name)
         try:
-            return path.read_text("ascii").strip()
+            token = path.read_text("ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput(f"The token for {name} cannot be read from {path}; pair it again.") from error
+        if not TOKEN.fullmatch(token):
+            # It becomes a line of a request, which must not become two.
+            raise BadInput(f"What {path} holds is no token; pair {name} again.")
+        return token
 
     def revoke(self, name: str) -> Known:
         """Make a device's token worthless; it stays known. The one for dialling it is deleted.
 
         Raises:
-            BadInput: there is no such device, or the file cannot be written.
+            BadInput: there is no such device; or a file cannot be written, and it is worthless all the same
+                for as long as this process runs.
         """
         known = self.get(name)
         revoked = known.model_copy(update={"revoked_at": known.revoked_at or now_utc()})
-        self.put(revoked)
-        self._drop_dial_token(name)
+        try:
+            self._narrow({**self._known, name: revoked})
+        finally:
+            self._drop_dial_token(name)
         return revoked
 
     def forget(self, name: str) -> None:
         """Know a device no more.
 
         Raises:
-            BadInput: there is no such device, or the file cannot be written.
+            BadInput: there is no such device; or a file cannot be written, and it is not known all the same
+                for as long as this process runs. What could not be written can be forgotten once more.
         """
-        self.get(name)
-        self._write({key: one for key, one in self._known.items() if key != name})
-        self._drop_dial_token(name)
+        if not self._unwritten:
+            self.get(name)
+        try:
+            self._narrow({key: one for key, one in self._known.items() if key != name})
+        finally:
+            self._drop_dial_token(name)
+
+    def _narrow(self, known: dict[str, Known]) -> None:
+        """Trust somebody less: a full disk must not keep anybody in."""
+        self._take(known)
+        self._unwritten = True
+        try:
+            self._write(known)
+        except BadInput as error:
+            raise BadInput(f"{error.message} It counts until then, but a restart would undo it.") from error
 
     def _token_file(self, name: str) -> Path:
         # A name may hold dots, and `with_suffix` of whoever writes the file must not cut one off.
         return self._dial_tokens / f"{check_name(name)}.token"
 
     def _drop_dial_token(self, name: str) -> None:
+        path = self._token_file(name)
         try:
-            self._token_file(name).unlink(missing_ok=True)
+            # A crash while one was written leaves it under another name.
+            for file in (path, path.with_suffix(".fresh"), path.with_suffix(".new")):
+                file.unlink(missing_ok=True)
         except OSError as error:
-            raise BadInput(f"{self._token_file(name)} cannot be deleted: {error.strerror}.") from error
+            raise BadInput(f"{path} cannot be deleted: {error.strerror}.") from error
 
     def _write(self, known: dict[str, Known]) -> None:
         # A device a line, so that a person can read and compare it.
@@ -272,14 +318,23 @@ class Registry:
         except OSError as error:
             raise BadInput(f"{self._path} cannot be written: {error.strerror}.") from error
         self._take(known)
+        self._unwritten = False
 
     def _take(self, known: dict[str, Known]) -> None:
         self._known = known
-        self._by_token = {one.token_sha256: one.name for one in _with_token(known.values())}
+        self._by_token = {one.token_sha256: one.name for one in known.values() if one.token_sha256}
 
 
-def _with_token(known: Iterable[Known]) -> Iterable[Known]:
-    return (one for one in known if one.token_sha256)
+def _by_name(known: list[Known]) -> dict[str, Known]:
+    """Raises BadInput where a person's edit left it open who is meant, or whose token one is."""
+    for what, seen in (
+        ("device", Counter(check_name(one.name) for one in known)),
+        ("token", Counter(one.token_sha256 for one in known if one.token_sha256)),
+    ):
+        twice = next((value for value, count in seen.items() if count > 1), None)
+        if twice is not None:
+            raise BadInput(f"the {what} {twice} is in it twice")
+    return {one.name: one for one in known}
 
 
 def _digest(token: str) -> str:

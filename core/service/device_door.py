@@ -6,13 +6,14 @@ at once, whatever state the journal is in, and is recorded as soon as it can be.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from core.aip.dialler import DialAddress
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import decode_pairing, encode_pairing
 from core.audit.entries import Kind, NewEntry
-from core.errors import BadInput, JournalUnavailable, Refused
+from core.errors import BadInput, ErrorCode, JournalUnavailable, Refused
 from core.fleet.models import (
     Check,
     Device,
@@ -73,10 +74,12 @@ class DeviceDoor(Console):
                 f"This console listens nowhere, so no device can dial in: {heard_at.problem} "
                 "Choose an address with quarterdeck devices listen HOST:PORT, or in Settings."
             )
-        await self._record(Kind.DEVICE_PAIRED, name, {"direction": "in", **_shown(known)})
-        token = service.registry.pair(known)
-        await service.links.hang_up(name, "it was paired anew")
-        service.links.know(name)
+        async with service.registry.turn(name):
+            await self._record(Kind.DEVICE_PAIRED, name, {"direction": "in", **_shown(known)})
+            # Looked at anew: what is known of it may have changed while this was written.
+            token = service.registry.pair(self._wanted(name, settings))
+            await service.links.hang_up(name, "it was paired anew")
+            service.links.know(name)
         line = encode_pairing(Line(heard_at.url, name, token, heard_at.fingerprint))
         return Pairing(
             name=name,
@@ -100,20 +103,24 @@ class DeviceDoor(Console):
         address = DialAddress(name, line.url, line.token, line.fingerprint)
         address.check()
         body = {"direction": "out", "url": address.shown, "fingerprint": line.fingerprint, **_shown(known)}
-        await self._record(Kind.DEVICE_PAIRED, name, body)
-        service.registry.pair_listening(known, line.url, line.token, line.fingerprint)
-        await service.links.hang_up(name, "it was paired anew")
-        service.links.know(name)
-        service.links.dial(name)
+        async with service.registry.turn(name):
+            await self._record(Kind.DEVICE_PAIRED, name, body)
+            known = self._wanted(name, settings)
+            service.registry.pair_listening(known, line.url, line.token, line.fingerprint)
+            await service.links.hang_up(name, "it was paired anew")
+            service.links.know(name)
+            service.links.dial(name)
         return service.fleet.get(name)
 
     async def set_device(self, name: str, settings: DeviceSettings) -> Device:
         self._only_people("change a device")
         service = self._service
         known = service.registry.get(_remote(name))
-        changed = with_settings(known, settings)
-        if changed != known:
+        if with_settings(known, settings) != known:
             await self._record(Kind.DEVICE_SET, name, settings.model_dump(mode="json", exclude_none=True))
+            # It may have been revoked, paired anew or forgotten while this was written, and stays that.
+            known = service.registry.get(name)
+            changed = with_settings(known, settings)
             service.registry.put(changed)
             service.links.know(name)
             if changed.agent != known.agent:
@@ -123,21 +130,38 @@ class DeviceDoor(Console):
     async def revoke(self, name: str) -> Device:
         self._only_people("revoke a device")
         service = self._service
-        service.registry.revoke(_remote(name))
+        service.registry.get(_remote(name))
+        unwritten = _shut_out(service.registry.revoke, name)
         await service.links.hang_up(name, "it was revoked")
-        service.links.know(name)
+        # Whoever forgot it meanwhile has shut it out, too.
+        if service.registry.find(name) is not None:
+            service.links.know(name)
         await self._record_late(Kind.DEVICE_REVOKED, name)
+        if unwritten is not None:
+            raise unwritten
         return service.fleet.get(name)
 
     async def forget(self, name: str) -> None:
         self._only_people("forget a device")
         service = self._service
-        service.registry.forget(_remote(name))
-        await service.links.hang_up(name, "it was forgotten")
-        service.links.forget(name)
-        await service.fleet.forget(name)
-        service.hub.publish(DeviceForgotten(name=name))
+        unwritten = _shut_out(service.registry.forget, _remote(name))
+        if unwritten is not None and unwritten.code is ErrorCode.UNKNOWN_DEVICE:
+            # Perhaps only shown any more: what could not be written when it was forgotten has been since.
+            service.fleet.get(name)
+            unwritten = None
+        async with service.registry.turn(name):
+            if service.registry.find(name) is not None:
+                # Somebody who had begun before us has paired it meanwhile.
+                unwritten = _shut_out(service.registry.forget, name)
+            await service.links.hang_up(name, "it was forgotten")
+            service.links.forget(name)
+            if unwritten is None:
+                await service.fleet.forget(name)
+        if unwritten is None:
+            service.hub.publish(DeviceForgotten(name=name))
         await self._record_late(Kind.DEVICE_FORGOTTEN, name)
+        if unwritten is not None:
+            raise unwritten
 
     async def reconnect(self, name: str) -> Device:
         self._only_people("reconnect a device")
@@ -198,6 +222,15 @@ class DeviceDoor(Console):
     def _only_people(self, what: str) -> None:
         if self._actor.startswith("agent:"):
             raise Refused(f"An agent may not {what}.")
+
+
+def _shut_out(narrow: Callable[[str], object], name: str) -> BadInput | None:
+    """Trust a device less. It counts also where it cannot be written; gives what is wrong then."""
+    try:
+        narrow(name)
+    except BadInput as error:
+        return error
+    return None
 
 
 def _shown(known: Known) -> dict[str, Any]:

@@ -162,12 +162,73 @@ def test_what_is_not_set_stays_as_it_is():
     assert with_settings(known, DeviceSettings(agent="")).agent == ""
 
 
-def test_a_file_that_cannot_be_written_changes_nothing(registry, tmp_path):
+def test_a_file_that_cannot_be_written_lets_nobody_in(registry, tmp_path):
     token = registry.pair(Known(name="lab-1"))
     (tmp_path / "devices.new").mkdir()
     with pytest.raises(BadInput, match="cannot be written"):
+        registry.pair(Known(name="lab-1"))
+    with pytest.raises(BadInput, match="cannot be written"):
+        registry.put(Known(name="lab-1", tags=["prod"]))
+    assert registry.owner_of(token).tags == []
+    with pytest.raises(BadInput, match="cannot be written"):
+        registry.pair_listening(Known(name="lab-2"), "ws://127.0.0.1:1/ws", "token", "")
+    assert registry.find("lab-2") is None
+
+
+def test_a_file_that_cannot_be_written_keeps_nobody_in(registry, tmp_path):
+    first, second = registry.pair(Known(name="lab-1")), registry.pair(Known(name="lab-2"))
+    (tmp_path / "devices.new").mkdir()
+    with pytest.raises(BadInput, match="a restart would undo it"):
         registry.revoke("lab-1")
-    assert registry.owner_of(token).paired
+    with pytest.raises(BadInput, match="a restart would undo it"):
+        registry.forget("lab-2")
+    assert not registry.owner_of(first).paired
+    assert registry.owner_of(second) is None
+    (tmp_path / "devices.new").rmdir()
+    registry.forget("lab-2")
+    assert not reopened(registry, tmp_path).get("lab-1").paired
+    assert reopened(registry, tmp_path).find("lab-2") is None
+
+
+def test_a_listening_device_that_cannot_be_paired_anew_is_dialled_as_before(registry, tmp_path):
+    registry.pair_listening(Known(name="lab-2"), "wss://lab:5001/ws", "first-token", "ab" * 32)
+    (tmp_path / "devices.new").mkdir()
+    with pytest.raises(BadInput, match="cannot be written"):
+        registry.pair_listening(registry.get("lab-2"), "wss://lab:5002/ws", "second-token", "cd" * 32)
+    assert registry.dial_token("lab-2") == "first-token"
+    assert registry.get("lab-2").url == "wss://lab:5001/ws"
+    assert b"second-token" not in everything_below(tmp_path)
+
+
+def test_what_a_crash_left_of_a_token_goes_with_the_trust(registry, tmp_path):
+    registry.pair_listening(Known(name="lab.2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
+    for left in ("lab.2.new", "lab.2.fresh"):
+        (tmp_path / "keys" / "dial" / left).write_text("secret-token")
+    registry.revoke("lab.2")
+    assert b"secret-token" not in everything_below(tmp_path)
+
+
+@pytest.mark.parametrize("held", ["abc\r\nX-Other: 1", "a b", "", "x" * 5000])
+def test_what_is_no_token_is_not_shown_to_a_device(registry, tmp_path, held):
+    registry.pair_listening(Known(name="lab-2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
+    (tmp_path / "keys" / "dial" / "lab-2.token").write_text(held)
+    with pytest.raises(BadInput, match="pair"):
+        registry.dial_token("lab-2")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"name": "lab-1", "revoked_at": "2026-01-01T00:00:00Z"}, {"name": "lab-1"}],
+        [{"name": "lab-1", "token_sha256": "ab" * 32}, {"name": "lab-2", "token_sha256": "ab" * 32}],
+        [{"name": "lab-1", "token_sha256": "AB" * 32}],
+        [{"name": "lab-1", "token_sha256": "the token itself"}],
+    ],
+)
+def test_an_edit_by_hand_that_leaves_open_whom_it_trusts_is_damage(tmp_path, rows):
+    (tmp_path / "devices.json").write_text(json.dumps({"devices": rows}))
+    with pytest.raises(JournalCorrupt, match="damaged"):
+        Registry(tmp_path / "devices.json", tmp_path / "dial").load()
 
 
 @pytest.mark.parametrize("name", ["lab-1\n", "This-Computer", "THIS-COMPUTER", "l\u0430b-1", ""])

@@ -1,0 +1,183 @@
+"""Trust in a device that changes while something else about it is still on its way, or cannot be written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from core.audit.entries import Entry, Kind, NewEntry
+from core.errors import BadInput, ErrorCode
+from core.fleet.models import DeviceSettings, Health
+from core.service.console import Console
+from core.service.service import Service
+from tests.fakes.lab_device import AWAY, FEATURES, pair
+from tests.fakes.remote_device import make_listening_home, stands
+from tests.fakes.scripted_device import scripted
+
+PATIENCE = 20.0
+FARM = DeviceSettings(tags=["farm"])
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Service]:
+    service = await Service.open(make_listening_home(tmp_path / "home"))
+    yield service
+    await service.close()
+
+
+@pytest.fixture
+def console(service: Service) -> Console:
+    return service.console("operator:anna")
+
+
+class SlowDisk:
+    """The journal's disk, which takes its time with entries of one kind."""
+
+    def __init__(self, service: Service, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked, self.goes_on = asyncio.Event(), asyncio.Event()
+        self._kind = kind
+        self._append = service.journal.append
+        monkeypatch.setattr(service.journal, "append", self._slowly)
+
+    async def _slowly(self, entry: NewEntry) -> Entry:
+        if entry.kind is self._kind:
+            self.asked.set()
+            await self.goes_on.wait()
+        return await self._append(entry)
+
+
+async def while_written(disk: SlowDisk, slow: asyncio.Task[object], other: asyncio.Task[object]) -> None:
+    """`other` as far as it comes while the entry of `slow` is being written, then both to their ends."""
+    async with asyncio.timeout(PATIENCE):
+        await disk.asked.wait()
+        await asyncio.wait({other}, timeout=0.2)
+        disk.goes_on.set()
+        await asyncio.wait({slow, other})
+
+
+async def test_a_device_that_is_revoked_while_its_tags_are_written_stays_revoked(
+    service: Service, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, token = await pair(console)
+    disk = SlowDisk(service, Kind.DEVICE_SET, monkeypatch)
+    setting = service.tasks.spawn("set", console.set_device("lab-1", FARM))
+    async with asyncio.timeout(PATIENCE):
+        await disk.asked.wait()
+    await while_written(disk, setting, service.tasks.spawn("revoke", console.revoke("lab-1")))
+    found = service.registry.owner_of(token)
+    assert found is None or not found.paired
+    assert not service.registry.get("lab-1").paired
+    assert service.registry.get("lab-1").tags == ["farm"]
+
+
+async def test_a_device_that_is_forgotten_while_its_tags_are_written_does_not_come_back(
+    service: Service, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, token = await pair(console)
+    disk = SlowDisk(service, Kind.DEVICE_SET, monkeypatch)
+    setting = service.tasks.spawn("set", console.set_device("lab-1", FARM))
+    async with asyncio.timeout(PATIENCE):
+        await disk.asked.wait()
+    await while_written(disk, setting, service.tasks.spawn("forget", console.forget("lab-1")))
+    assert service.registry.owner_of(token) is None
+    assert service.registry.find("lab-1") is None
+    assert "lab-1" not in [one.name for one in service.fleet.devices()]
+
+
+async def test_a_token_that_is_replaced_while_tags_are_written_stays_replaced(
+    service: Service, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, old = await pair(console)
+    disk = SlowDisk(service, Kind.DEVICE_SET, monkeypatch)
+    setting = service.tasks.spawn("set", console.set_device("lab-1", FARM))
+    pairing = service.tasks.spawn("pair", pair(console))
+    await while_written(disk, setting, pairing)
+    _, new = pairing.result()
+    assert service.registry.owner_of(old) is None
+    assert service.registry.owner_of(new) is not None
+    assert service.registry.get("lab-1").tags == ["farm"]
+
+
+async def test_a_device_that_is_paired_anew_while_it_is_forgotten_is_known_whole(
+    service: Service, console: Console
+) -> None:
+    url, token = await pair(console)
+    async with scripted(url, token, "lab-1", features=FEATURES) as device:
+        await stands(console, "lab-1", Health.ONLINE)
+        # It does not answer the close, so forgetting it takes its time.
+        device.connection.transport.pause_reading()
+        forgetting = service.tasks.spawn("forget", console.forget("lab-1"))
+        await asyncio.sleep(0)
+        url, fresh = await pair(console)
+        await forgetting
+    assert service.registry.owner_of(fresh) is not None
+    async with scripted(url, fresh, "lab-1", features=FEATURES):
+        online = await stands(console, "lab-1", Health.ONLINE)
+    assert online.tool_count == 1
+
+
+class TestWithoutRoomOnTheDisk:
+    async def test_a_revoked_device_is_shut_out_at_once_and_its_operator_is_told(
+        self, service: Service, console: Console
+    ) -> None:
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1", features=FEATURES) as device:
+            await stands(console, "lab-1", Health.ONLINE)
+            full = service.home.path / "devices.new"
+            full.mkdir()
+            with pytest.raises(BadInput, match=r"cannot be written.*a restart would"):
+                await console.revoke("lab-1")
+            async with asyncio.timeout(PATIENCE):
+                await device.connection.wait_closed()
+        await stands(console, "lab-1", *AWAY, reason="revoked")
+        owner = service.registry.owner_of(token)
+        assert owner is not None
+        assert not owner.paired
+        assert (await console.entries("kind:device_revoked device:lab-1")).entries
+        full.rmdir()
+        await console.revoke("lab-1")
+        assert '"revoked_at"' in service.home.devices.read_text()
+
+    async def test_a_forgotten_device_is_shut_out_at_once_and_can_be_forgotten_again(
+        self, service: Service, console: Console
+    ) -> None:
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1", features=FEATURES) as device:
+            await stands(console, "lab-1", Health.ONLINE)
+            full = service.home.path / "devices.new"
+            full.mkdir()
+            with pytest.raises(BadInput, match="cannot be written"):
+                await console.forget("lab-1")
+            async with asyncio.timeout(PATIENCE):
+                await device.connection.wait_closed()
+        assert service.registry.owner_of(token) is None
+        full.rmdir()
+        await console.forget("lab-1")
+        assert "lab-1" not in service.home.devices.read_text()
+        assert "lab-1" not in [one.name for one in service.fleet.devices()]
+        with pytest.raises(BadInput) as caught:
+            await console.forget("lab-1")
+        assert caught.value.code is ErrorCode.UNKNOWN_DEVICE
+
+    async def test_a_token_for_dialling_that_cannot_be_deleted_keeps_no_link_alive(
+        self, service: Service, console: Console, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        url, token = await pair(console)
+
+        def fails(path: Path, missing_ok: bool = False) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        async with scripted(url, token, "lab-1", features=FEATURES) as device:
+            await stands(console, "lab-1", Health.ONLINE)
+            with monkeypatch.context() as patched:
+                patched.setattr("core.fleet.registry.Path.unlink", fails)
+                with pytest.raises(BadInput, match="Permission denied"):
+                    await console.revoke("lab-1")
+            with pytest.raises(ConnectionClosed):
+                async with asyncio.timeout(PATIENCE):
+                    await device.connection.recv()
+        await stands(console, "lab-1", *AWAY, reason="revoked")
