@@ -25,10 +25,12 @@ from core.aip.ends import DirectConnect, peer_of
 from core.aip.events import LinkEvents, RefusedAttempt
 from core.aip.limits import LinkLimits
 from core.aip.link import DeviceLink
+from core.aip.lookup import tcp_connection
 from core.aip.pairing import check_url, is_loopback
 from core.aip.tls import pinned_client_context
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused
 from core.tasks import TaskGroupOwner
+from core.text import escape_hidden
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +38,7 @@ FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
 # A link that lived this long was well; its end starts the waits anew.
 WELL_AFTER = 30.0
+_MOST_WORDS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +116,29 @@ async def _connected(address: DialAddress, limits: LinkLimits) -> AsyncIterator[
     loopback = is_loopback(parts.hostname)
     secure = pinned_client_context(address.fingerprint) if parts.scheme == "wss" else None
     headers = {"Authorization": f"Bearer {address.token}"} if address.token else None
+    port = parts.port or (443 if secure else 80)
     try:
-        connection = await DirectConnect(
-            address.url,
-            additional_headers=headers,
-            ssl=secure,
-            # A proxy would see the token of an unencrypted link, and a device is reached directly.
-            proxy=None,
-            compression=None if loopback else "deflate",
-            max_size=limits.max_incoming_bytes,
-            open_timeout=limits.register_s,
-            ping_interval=limits.ping_s,
-            ping_timeout=limits.pong_s,
-            close_timeout=limits.close_s,
-            user_agent_header=None,
-        )
+        async with asyncio.timeout(limits.register_s):
+            sock = await tcp_connection(parts.hostname or "", port)
+            try:
+                connection = await DirectConnect(
+                    address.url,
+                    sock=sock,
+                    additional_headers=headers,
+                    ssl=secure,
+                    # A proxy would see the token of an unencrypted link, and a device is reached directly.
+                    proxy=None,
+                    compression=None if loopback else "deflate",
+                    max_size=limits.max_incoming_bytes,
+                    open_timeout=None,
+                    ping_interval=limits.ping_s,
+                    ping_timeout=limits.pong_s,
+                    close_timeout=limits.close_s,
+                    user_agent_header=None,
+                )
+            except BaseException:
+                sock.close()
+                raise
     except (OSError, UnicodeError, InvalidHandshake, InvalidURI, ConnectionClosed) as error:
         raise _in_words(address, error, limits) from error
     try:
@@ -141,7 +152,8 @@ def _in_words(address: DialAddress, error: Exception, limits: LinkLimits) -> Qua
     if isinstance(error, ssl.SSLCertVerificationError):
         return Refused(f"{where}: {error.args[-1]}", ErrorCode.DENIED_BY_POLICY)
     if isinstance(error, ssl.SSLError):
-        return DeviceError(f"{where} speaks no TLS that we know: {error.reason}", ErrorCode.PROTOCOL_ERROR)
+        why = error.reason or error
+        return DeviceError(f"{where} speaks no TLS that we know: {why}", ErrorCode.PROTOCOL_ERROR)
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
         if status in {401, 403}:
@@ -150,7 +162,9 @@ def _in_words(address: DialAddress, error: Exception, limits: LinkLimits) -> Qua
             return DeviceError(f"{where}: another console is connected to it", ErrorCode.DEVICE_OFFLINE)
         return DeviceError(f"{where} answers with HTTP {status}", ErrorCode.PROTOCOL_ERROR)
     if isinstance(error, InvalidHandshake):
-        return DeviceError(f"{where} is no device link: {error}", ErrorCode.PROTOCOL_ERROR)
+        # Part of it may be the far end's own words.
+        why = escape_hidden(str(error)[:_MOST_WORDS], keep_lines=False)
+        return DeviceError(f"{where} is no device link: {why}", ErrorCode.PROTOCOL_ERROR)
     if isinstance(error, TimeoutError):
         return DeviceError(f"{where} did not answer within {limits.register_s:g} s", ErrorCode.TIMEOUT)
     if isinstance(error, ConnectionResetError | ConnectionAbortedError):
@@ -266,6 +280,10 @@ class Dialler:
             )
         except QuarterdeckError as error:
             return False, error.message
+        # The edge: a fault of ours in one attempt must not be the last attempt.
+        except Exception as error:
+            log.exception("dialling failed", device=self._address.name)
+            return False, f"{self._address.name} cannot be dialled: {type(error).__name__}"
 
     def _connected(self, link: DeviceLink) -> None:
         self._link = link

@@ -7,20 +7,28 @@ for a person. The caller bounds them in time and closes the probe.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
-import socket
 import ssl
 from dataclasses import dataclass, field
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.frames import CloseCode
 
 from core.aip.ends import DirectConnect
+from core.aip.limits import LinkLimits
+from core.aip.lookup import FOR_ONE_OF_SEVERAL_S, addresses_of
 from core.aip.messages import read_client_frame
 from core.aip.tls import fingerprint_of, pinned_client_context
 from core.errors import DeviceError
 from core.fleet.registry import Known
+from core.text import escape_hidden
+
+_MOST_WORDS = 200
+_LIMITS = LinkLimits()
 
 
 class CheckFailed(Exception):
@@ -33,7 +41,11 @@ class CheckFailed(Exception):
 
 @dataclass(slots=True)
 class Probe:
-    """What is known of one device that is dialled, and the connection to it once there is one."""
+    """What is known of one device that is dialled, and the connection to it once there is one.
+
+    Its URL was checked (`DialAddress.check`). `asking` is the connection while it asks for a link; `address`
+    is which of its `addresses` takes connections.
+    """
 
     known: Known
     token: str
@@ -41,12 +53,25 @@ class Probe:
     port: int = field(init=False)
     secure: bool = field(init=False)
     connection: ClientConnection | None = None
+    asking: ClientConnection | None = None
+    addresses: list[str] = field(default_factory=list)
+    address: str = ""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.known.url)
         self.secure = parts.scheme == "wss"
         self.host = parts.hostname or ""
         self.port = parts.port or (443 if self.secure else 80)
+
+    def ask(self, *args: Any, **kwargs: Any) -> ClientConnection:
+        """Make the connection that asks for a link."""
+        self.asking = ClientConnection(*args, **kwargs)
+        return self.asking
+
+    @property
+    def answered_wrongly(self) -> bool:
+        """Whether the far end said something, and it was no answer to the request for a link."""
+        return self.asking is not None and self.asking.protocol.handshake_exc is not None
 
     @property
     def where(self) -> str:
@@ -61,24 +86,34 @@ class Probe:
 
 async def resolve(probe: Probe) -> str:
     """Find the host's addresses."""
-    loop = asyncio.get_running_loop()
     try:
-        rows = await loop.getaddrinfo(probe.host, probe.port, type=socket.SOCK_STREAM)
-    except (socket.gaierror, UnicodeError) as error:
+        rows = await addresses_of(probe.host, probe.port)
+    except (OSError, UnicodeError) as error:
         said = getattr(error, "strerror", None) or str(error)
         raise CheckFailed(
             f"No address is known for {probe.host} ({said}).",
             "Check the name's spelling and this computer's DNS, or pair with the address in numbers.",
         ) from error
-    return f"{probe.host} is {', '.join(sorted({str(row[4][0]) for row in rows}))}."
+    probe.addresses = list(dict.fromkeys(str(address[0]) for _, address in rows))
+    return f"{probe.host} is {', '.join(sorted(probe.addresses))}."
 
 
 async def reach(probe: Probe) -> str:
-    """Open and close a TCP connection."""
+    """Open and close a TCP connection to the first address that takes one; the next checks stay with it."""
+    *others, last = probe.addresses or [probe.host]
+    for probe.address in others:
+        with contextlib.suppress(OSError):
+            async with asyncio.timeout(FOR_ONE_OF_SEVERAL_S):
+                return await _reached(probe)
+    probe.address = last
     try:
-        _, writer = await asyncio.open_connection(probe.host, probe.port)
+        return await _reached(probe)
     except OSError as error:
         raise _unreachable(probe, error) from error
+
+
+async def _reached(probe: Probe) -> str:
+    _, writer = await asyncio.open_connection(probe.address, probe.port)
     await _end(writer)
     return f"{probe.where} takes connections."
 
@@ -91,7 +126,9 @@ async def handshake(probe: Probe) -> str:
     # It is only looked at here: nothing is sent, whoever it is.
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
-        _, writer = await asyncio.open_connection(probe.host, probe.port, ssl=context)
+        _, writer = await asyncio.open_connection(
+            probe.address or probe.host, probe.port, ssl=context, server_hostname=probe.host
+        )
     except ssl.SSLError as error:
         raise CheckFailed(
             f"{probe.where} speaks no TLS that we know ({error.reason or error}).",
@@ -121,20 +158,27 @@ async def knock(probe: Probe) -> str:
     try:
         probe.connection = await DirectConnect(
             probe.known.url,
+            host=probe.address or probe.host,
+            port=probe.port,
             additional_headers={"Authorization": f"Bearer {probe.token}"},
             ssl=context,
             proxy=None,
             open_timeout=None,
             close_timeout=1,
             user_agent_header=None,
+            max_size=_LIMITS.register_bytes,
+            # All that asyncio wants of it is a protocol.
+            create_connection=cast(Any, probe.ask),
         )
     except InvalidStatus as error:
         raise _not_let_in(probe, error.response.status_code) from error
     except InvalidHandshake as error:
-        raise CheckFailed(
-            f"{probe.where} is no device link: {error}",
-            "Something else listens at this port; see what the device's client prints when it starts.",
-        ) from error
+        raise _no_link(probe, shown(str(error))) from error
+    except asyncio.CancelledError:
+        # Who answers with something else and keeps the connection is told from who says nothing at all.
+        if probe.answered_wrongly:
+            raise _no_link(probe, "it does not answer as one") from None
+        raise
     except (OSError, ConnectionClosed) as error:
         raise CheckFailed(
             f"{probe.where} dropped the connection ({str(error) or 'without a word'}).",
@@ -150,6 +194,10 @@ async def first_frame(probe: Probe) -> str:
     try:
         hello = read_client_frame(await probe.connection.recv(decode=False))
     except ConnectionClosed as error:
+        if error.sent is not None and error.sent.code == CloseCode.MESSAGE_TOO_BIG:
+            raise CheckFailed(
+                f"What it says first has more than {_LIMITS.register_bytes} bytes.", then
+            ) from error
         raise CheckFailed("It closed the link before it said who it is.", "Look at its log.") from error
     except DeviceError as error:
         raise CheckFailed(f"What it says first is not AIP: {error.message}", then) from error
@@ -157,12 +205,24 @@ async def first_frame(probe: Probe) -> str:
         raise CheckFailed(f"It began with {hello.type} where a registration must come first.", then)
     if hello.client_id != probe.known.name:
         raise CheckFailed(
-            f"It registers as {hello.client_id!r}, not as {probe.known.name!r}.",
-            f"Give it this name there, or pair it here as {hello.client_id}.",
+            f"It registers as '{shown(hello.client_id or '')}', not as '{probe.known.name}'.",
+            "Give it this name there, or pair it here under the name that it has there.",
         )
     ours = (hello.metadata or {}).get("quarterdeck")
-    version = str(ours.get("version", "")) if isinstance(ours, dict) else ""
+    version = shown(str(ours.get("version", ""))[:_MOST_WORDS]) if isinstance(ours, dict) else ""
     return f"It registers, as {'quarterdeck-device ' + version if ours else 'a stock UFO client'}."
+
+
+def shown(words: str) -> str:
+    """What a far end says, so that it cannot fill a screen or play tricks on a terminal."""
+    return escape_hidden(words[:_MOST_WORDS], keep_lines=False)
+
+
+def _no_link(probe: Probe, why: str) -> CheckFailed:
+    return CheckFailed(
+        f"{probe.where} is no device link: {why}",
+        "Something else listens at this port; see what the device's client prints when it starts.",
+    )
 
 
 def _unreachable(probe: Probe, error: OSError) -> CheckFailed:
@@ -203,6 +263,8 @@ def _not_let_in(probe: Probe, status: int) -> CheckFailed:
 
 async def _end(writer: asyncio.StreamWriter) -> None:
     writer.close()
+    # What ends TLS is on its way; whether the far end answers it is not what was asked.
+    writer.transport.abort()
     try:
         await writer.wait_closed()
     except (OSError, ssl.SSLError):

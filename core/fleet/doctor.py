@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from core import __version__
+from core.aip.dialler import DialAddress
 from core.aip.link import DeviceLink
 from core.errors import BadInput, DeviceError
 from core.fleet.dial_checks import CheckFailed, Probe, first_frame, handshake, knock, reach, resolve
@@ -89,10 +90,16 @@ class Doctor:
         )
 
     async def _dialled(self, known: Known) -> list[Check]:
+        again = f"Pair {known.name} again with the string it prints."
+        try:
+            # No check may send anything where a link would not.
+            DialAddress(known.name, known.url, "", known.fingerprint).check()
+        except BadInput as error:
+            return [_failed("address", f"{error.message}.", again)]
         try:
             probe = Probe(known, self._registry.dial_token(known.name))
         except BadInput as error:
-            return [_failed("token", error.message, f"Pair {known.name} again with the string it prints.")]
+            return [_failed("token", error.message, again)]
         checks: list[Check] = []
         try:
             for name, step in _STEPS:
