@@ -7,13 +7,15 @@
 
         play(theme, tmp_path, FakeConsole(), scenario)
 
-`play` runs the scenario on the Qt loop, ends the window in order, and fails when a task is left.
+`play` runs the scenario on the Qt loop, ends the window in order, and fails when a task is left. It begins on
+Fleet, as a fresh home does; `play_without_fleet` is for scenarios that open a screen of their own.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +49,12 @@ def play(
     scenario: Callable[[Desk], Coroutine[Any, Any, None]],
     size: tuple[int, int] = (1440, 900),
     wait: bool = True,
+    begins_on: str | None = None,
 ) -> None:
     """Play `scenario` in the window; with `wait`, after the first state was read.
 
-    `console` may be a function that opens one, to test what happens when that fails.
+    `console` may be a function that opens one, to test what happens when that fails. The window begins on the
+    screen that it was left on in this folder before; the first time on `begins_on`, if that is given.
     """
     app = QApplication.instance()
     assert isinstance(app, QApplication)
@@ -60,6 +64,8 @@ def play(
 
     async def main() -> None:
         desk = Desk(Home(folder).create(), theme, opened)
+        if begins_on and not desk.store.contains("window/screen"):
+            desk.store.setValue("window/screen", begins_on)
         desk.window.resize(*size)
         desk.begin()
         try:
@@ -73,3 +79,8 @@ def play(
         assert not left, f"tasks were left: {left}"
 
     run_on_qt(app, main())
+
+
+# Fleet takes long to make, and would follow every event behind the screen that is tested. The window begins
+# on another one than that, so that the scenario still opens it as an operator does.
+play_without_fleet = partial(play, begins_on="batch")

@@ -23,8 +23,7 @@ from core.policy.models import Approval, ApprovalState
 from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk
 from tests.fakes.console import FakeConsole
 from tests.fakes.pace import within
-from tests.fakes.window import play as play_in_window
-from tests.fakes.window import seen
+from tests.fakes.window import play_without_fleet, seen
 
 Story = Callable[[ApprovalsDesk], Awaitable[None]]
 Play = Callable[..., None]
@@ -376,7 +375,7 @@ def test_ctrl_f_and_slash_lead_there_escape_clears_and_then_goes_back_to_the_lis
         assert not field.hasFocus(), "nothing behind a question is reached"
         sheet.finish("keep")
 
-    play_in_window(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_a_thousand_requests_are_narrowed_between_two_keys(play: Play) -> None:

@@ -26,8 +26,7 @@ from core.policy.operator_keys import create_operator_key
 from core.statements import verify_signature
 from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play as play_window
-from tests.fakes.window import seen
+from tests.fakes.window import play_without_fleet, seen
 
 Story = Callable[[ApprovalsDesk], Awaitable[None]]
 Play = Callable[..., None]
@@ -259,4 +258,4 @@ def test_in_the_window_the_chord_answers_the_sheet_and_not_the_card_below(
         await seen(lambda: console.grant_book.all())
         assert console.asked.count("decide") == 1
 
-    play_window(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)

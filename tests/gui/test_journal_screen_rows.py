@@ -23,7 +23,7 @@ from core.audit.entries import Kind
 from tests.fakes.long_journal import LongConsole, made_entry
 from tests.fakes.pace import Try, within
 from tests.fakes.story import story
-from tests.fakes.window import PATIENCE_S, play, seen
+from tests.fakes.window import PATIENCE_S, play_without_fleet, seen
 
 MILLION = 1_000_000
 PAGE_S = 0.05
@@ -135,7 +135,7 @@ def test_a_page_of_a_million_entries_shows_in_time(theme: Theme, tmp_path: Path)
         # The least is what the program needs; the rest is what other programs took meanwhile.
         assert any(one.kept for one in took), took
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_scrolling_reads_on_and_keeps_memory_bounded(theme: Theme, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_scrolling_reads_on_and_keeps_memory_bounded(theme: Theme, tmp_path: Pat
         screen.table.verticalScrollBar().setValue(0)
         await seen(lambda: entries.entry_at(0) == made_entry(MILLION))
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_scrolling_does_not_wait_for_an_answer(theme: Theme, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_scrolling_does_not_wait_for_an_answer(theme: Theme, tmp_path: Path) -> 
         held.set()
         await seen(lambda: screen.table.entries.rowCount() == 400)
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_a_late_answer_to_an_earlier_query_is_dropped(theme: Theme, tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_late_answer_to_an_earlier_query_is_dropped(theme: Theme, tmp_path: Pa
         await seen(lambda: not screen.feed.loading)
         assert [row.key for row in screen.table.entries.rows] == [str(seq) for seq in range(30, 20, -1)]
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 # What is new
@@ -210,7 +210,7 @@ def test_new_entries_wait_above_while_the_view_is_elsewhere(theme: Theme, tmp_pa
         assert screen.table.current_key() == "4955"
         assert screen.table.at_top()
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_new_entries_appear_while_the_view_is_at_the_top(theme: Theme, tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_new_entries_appear_while_the_view_is_at_the_top(theme: Theme, tmp_path:
         assert screen.table.at_top()
         assert screen.feed.total == 5_003
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_more_than_a_page_of_news_leaves_no_gap(theme: Theme, tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_more_than_a_page_of_news_leaves_no_gap(theme: Theme, tmp_path: Path) ->
         assert seqs == list(range(5_700, 5_700 - len(seqs), -1))
         assert screen.pane.entry == made_entry(4_990), "what somebody reads stays"
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 # Rows in words
@@ -259,7 +259,7 @@ def test_rows_say_what_happened_in_words_and_colours(theme: Theme, tmp_path: Pat
         await seen(lambda: screen.feed.query == "kind:device_lost" and not screen.feed.loading)
         assert screen.table.entries.row_at(0).cells[KIND].tone == "warn"
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_a_request_waits_for_you_only_as_long_as_it_does(theme: Theme, tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_a_request_waits_for_you_only_as_long_as_it_does(theme: Theme, tmp_path:
         await seen(lambda: not desk.state.approvals)
         await seen(lambda: screen.table.entries.row_at(0).cells[7].text == "")
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_hidden_characters_from_a_device_are_seen(theme: Theme, tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_hidden_characters_from_a_device_are_seen(theme: Theme, tmp_path: Path) 
         screen = await journal_of(desk)
         assert screen.table.entries.row_at(0).cells[TOOL].text == "rm[U+202E]gnp.exe[U+000A]second"
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 # Copying and filtering
@@ -303,7 +303,7 @@ def test_rows_are_copied_as_tab_separated_lines(theme: Theme, tmp_path: Path) ->
         assert lines[0][2:6] == ["result recorded", "lab-lnx-05", "device", "read_file"]
         assert {len(line) for line in lines} == {len(COLUMNS) - 1}
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_rows_that_were_let_go_are_read_again_to_be_copied(theme: Theme, tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_rows_that_were_let_go_are_read_again_to_be_copied(theme: Theme, tmp_pat
         first = json.loads(QGuiApplication.clipboard().text().splitlines()[3])
         assert first == made_entry(19_997).model_dump(mode="json")
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 @pytest.mark.parametrize(("word", "sign"), [("Only", ""), ("Without", "!")])
@@ -340,7 +340,7 @@ def test_the_menu_filters_by_the_value_that_is_pointed_at(
         assert (devices == {entry.device}) == (word == "Only")
         menu.deleteLater()
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 # Being sent here
@@ -357,7 +357,7 @@ def test_an_entry_far_down_is_shown_among_its_neighbours(theme: Theme, tmp_path:
         assert screen.bar.field.text() == "seq:412295..412395"
         assert screen.pane.current_tab() == "proof"
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_an_entry_that_is_not_there_is_said_not_to_be(theme: Theme, tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_an_entry_that_is_not_there_is_said_not_to_be(theme: Theme, tmp_path: Pa
         await seen(lambda: "There is no entry 5,020." in screen.trouble.words())
         assert screen.table.entries.newest == 5_000
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_narrow_panes_let_actor_and_tool_share_a_column(theme: Theme, tmp_path: Path) -> None:
@@ -383,4 +383,4 @@ def test_narrow_panes_let_actor_and_tool_share_a_column(theme: Theme, tmp_path: 
         assert {"Entry", "Device", "Outcome"} <= shown
         assert not screen.histogram.isVisible(), "low windows have no bars"
 
-    play(theme, tmp_path, console, scenario, size=(1024, 640))
+    play_without_fleet(theme, tmp_path, console, scenario, size=(1024, 640))

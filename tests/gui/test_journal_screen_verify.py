@@ -17,7 +17,7 @@ from core.service.console import JournalChanged, VerifyReport, WorkProgressed
 from tests.fakes.console import FakeConsole
 from tests.fakes.journal import stamp
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import play_without_fleet, seen
 
 
 async def journal_of(desk: Desk) -> JournalScreen:
@@ -61,7 +61,7 @@ def test_v_verifies_in_the_background_and_says_what_was_checked(theme: Theme, tm
         assert words.endswith(" in 0.40 s")
         assert console.asked.count("verify") == 1
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_the_keyboard_stays_in_the_journal_when_the_link_that_was_pressed_goes(
@@ -87,7 +87,7 @@ def test_the_keyboard_stays_in_the_journal_when_the_link_that_was_pressed_goes(
         held.set()
         await seen(lambda: not screen.verify_banner.running)
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_a_journal_that_was_never_verified_is_not_called_well(theme: Theme, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_journal_that_was_never_verified_is_not_called_well(theme: Theme, tmp_
         QTest.mouseClick(link_of(screen, "Verify now"), Qt.MouseButton.LeftButton)
         await seen(lambda: screen.verify_banner.banner.kind == "ok")
 
-    play(theme, tmp_path, FakeConsole(), scenario)
+    play_without_fleet(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_a_verification_older_than_a_day_is_not_called_well(theme: Theme, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_verification_older_than_a_day_is_not_called_well(theme: Theme, tmp_pa
         assert screen.verify_banner.banner.kind == "warn"
         assert "more than a day ago" in screen.verify_banner.banner.words()
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_a_failed_verification_names_the_entry_shows_it_and_says_what_to_do(
@@ -140,7 +140,7 @@ def test_a_failed_verification_names_the_entry_shows_it_and_says_what_to_do(
         QTest.mouseClick(link_of(screen, "Show entry"), Qt.MouseButton.LeftButton)
         await seen(lambda: screen.pane.entry is not None and screen.pane.entry.seq == 18_010)
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_a_verification_that_could_not_be_made_says_nothing_about_the_journal(
@@ -155,7 +155,7 @@ def test_a_verification_that_could_not_be_made_says_nothing_about_the_journal(
         await seen(lambda: screen.verify_banner.banner.words().startswith("Not verified. The line broke."))
         assert screen.verify_banner.banner.kind == "warn"
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_a_journal_that_cannot_be_written_says_why_and_what_to_do(theme: Theme, tmp_path: Path) -> None:
@@ -172,4 +172,4 @@ def test_a_journal_that_cannot_be_written_says_why_and_what_to_do(theme: Theme, 
         tell(console, writable=True, problem="")
         await seen(lambda: not screen.verify_banner.unwritable.isVisible())
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)

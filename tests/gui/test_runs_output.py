@@ -11,7 +11,7 @@ from app.main import Desk
 from app.screens.runs.output_text import LONGEST_LINE, MOST_SHOWN, Stream, make_readable, streams_of
 from tests.fakes.runs_screen import CLEAN, change_cell, drawer_of
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import play_without_fleet, seen
 
 
 def test_output_shows_both_streams_and_tints_what_was_complained_about(theme: Theme, tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_output_shows_both_streams_and_tints_what_was_complained_about(theme: Th
         drawer.output.copy.click()
         await seen(lambda: QApplication.clipboard().text() == "rm: busy\none\ntwo\n")
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_hidden_characters_in_output_are_written_out_and_never_markup(theme: Theme, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_hidden_characters_in_output_are_written_out_and_never_markup(theme: The
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         await seen(lambda: drawer.output.box.toPlainText() == "a[U+001B][31m<b>[U+202E]txt.exe</b>[U+200B]")
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_a_large_output_is_read_from_its_blob_and_saved_whole(theme: Theme, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_large_output_is_read_from_its_blob_and_saved_whole(theme: Theme, tmp_
         await seen(target.exists)
         assert target.read_bytes() == data
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_an_output_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_an_output_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) ->
         await seen(lambda: "There is no blob" in drawer.output.message.text())
         assert drawer.output.box.toPlainText() == ""
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_output_for_the_screen_is_bounded() -> None:

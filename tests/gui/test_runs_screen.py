@@ -21,7 +21,7 @@ from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import ago
 from tests.fakes.runs_screen import CLEAN, opened_screens, runs_of
 from tests.fakes.story import story
-from tests.fakes.window import play, seen
+from tests.fakes.window import play_without_fleet, seen
 
 
 def listed(screen: RunsScreen) -> list[str]:
@@ -81,7 +81,7 @@ def test_until_the_service_answers_the_screen_says_that_it_reads_and_offers_noth
         assert screen.head.title.text()
         assert desk.window.focusWidget() is screen.matrix
 
-    play(theme, tmp_path, door, scenario, wait=False)
+    play_without_fleet(theme, tmp_path, door, scenario, wait=False)
 
 
 def test_the_keyboard_waits_with_the_cells_while_another_run_is_read(theme: Theme, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_the_keyboard_waits_with_the_cells_while_another_run_is_read(theme: Them
         await seen(lambda: screen.matrix.isVisible())
         assert screen.list.field.hasFocus(), "the operator went elsewhere meanwhile"
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_runs_are_listed_newest_first_with_state_and_how_much_is_done(theme: Theme, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_runs_are_listed_newest_first_with_state_and_how_much_is_done(theme: The
         assert said.startswith("Free disk space, r-0418, waits, 7 devices")
         assert said.endswith("19 of 42 done")
 
-    play(theme, tmp_path, story(), scenario)
+    play_without_fleet(theme, tmp_path, story(), scenario)
 
 
 def test_the_list_is_filtered_by_name_id_and_state(theme: Theme, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_the_list_is_filtered_by_name_id_and_state(theme: Theme, tmp_path: Path)
         QTest.keyClick(screen.list.field, Qt.Key.Key_Escape)
         await seen(lambda: len(listed(screen)) == len(desk.state.runs))
 
-    play(theme, tmp_path, story(), scenario)
+    play_without_fleet(theme, tmp_path, story(), scenario)
 
 
 def test_older_runs_are_read_in_pages_while_the_list_is_scrolled(theme: Theme, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_older_runs_are_read_in_pages_while_the_list_is_scrolled(theme: Theme, t
         assert not screen.list.older.isVisible()
         assert console.asked.count("runs") == 3
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_the_matrix_shows_every_cell_with_the_consoles_own_conclusion(theme: Theme, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_the_matrix_shows_every_cell_with_the_consoles_own_conclusion(theme: The
         assert screen.counts.chips["idle"].accessibleName() == "9 skipped or not started"
         assert screen.counts.look.text() == "Needs a look 4"
 
-    play(theme, tmp_path, story(), scenario)
+    play_without_fleet(theme, tmp_path, story(), scenario)
 
 
 def test_n_goes_round_through_what_needs_a_look(theme: Theme, tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_n_goes_round_through_what_needs_a_look(theme: Theme, tmp_path: Path) ->
             press(screen, Qt.Key.Key_N)
             assert at_cell(screen) == place
 
-    play(theme, tmp_path, story(), scenario)
+    play_without_fleet(theme, tmp_path, story(), scenario)
 
 
 def test_a_count_shows_only_the_devices_that_have_such_a_cell(theme: Theme, tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_count_shows_only_the_devices_that_have_such_a_cell(theme: Theme, tmp_
         assert len(screen.matrix.cells.devices) == 7
         assert screen.counts.all.isChecked()
 
-    play(theme, tmp_path, story(), scenario)
+    play_without_fleet(theme, tmp_path, story(), scenario)
 
 
 def test_enter_on_a_cell_that_waits_opens_its_request(theme: Theme, tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_enter_on_a_cell_that_waits_opens_its_request(theme: Theme, tmp_path: Pa
         assert cell.approval
         assert opened == [("approvals", OpenApproval(cell.approval))]
 
-    play(theme, tmp_path, story(), scenario)
+    play_without_fleet(theme, tmp_path, story(), scenario)
 
 
 def test_a_cell_changes_live_and_the_counts_with_it(theme: Theme, tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_a_cell_changes_live_and_the_counts_with_it(theme: Theme, tmp_path: Path
         assert screen.drawer.banner.fact.text() == "This may have happened. Nothing was sent again."
         assert at_cell(screen) == ("lab-lnx-02", "clean")
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_cells_of_another_run_do_not_touch_this_one(theme: Theme, tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_cells_of_another_run_do_not_touch_this_one(theme: Theme, tmp_path: Path
         assert dict(screen.matrix.cells.counts) == before
         assert screen.head.number.text() == CLEAN
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_an_interrupted_run_says_that_the_service_ended(theme: Theme, tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_an_interrupted_run_says_that_the_service_ended(theme: Theme, tmp_path: 
         assert screen.matrix.cells.counts["running"] == 0
         assert screen.matrix.cells.counts["to_go"] == 0
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_a_run_that_is_not_in_memory_is_read_and_shown(theme: Theme, tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def test_a_run_that_is_not_in_memory_is_read_and_shown(theme: Theme, tmp_path: P
         await seen(lambda: screen.matrix.cells.total() == 3)
         assert screen.list.current == "r-0002"
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_a_run_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def test_a_run_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) -> Non
         assert screen.message.isVisible()
         assert not screen.split.isVisible()
 
-    play(theme, tmp_path, story(), scenario)
+    play_without_fleet(theme, tmp_path, story(), scenario)
 
 
 def test_over_forty_devices_become_a_dense_matrix_of_shapes(theme: Theme, tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_over_forty_devices_become_a_dense_matrix_of_shapes(theme: Theme, tmp_pa
         said = screen.matrix.currentIndex().data(Qt.ItemDataRole.AccessibleTextRole)
         assert str(said).startswith("node-0999, shot: confirmed")
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_at_its_end_a_run_is_read_whole_once_more(theme: Theme, tmp_path: Path) -> None:
@@ -354,7 +354,7 @@ def test_at_its_end_a_run_is_read_whole_once_more(theme: Theme, tmp_path: Path) 
         await seen(lambda: screen.matrix.cells.counts["cancelled"] == 2)
         assert console.asked.count("run") == before + 1
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_errors_of_the_door_never_leave_a_screen_that_reads_forever(theme: Theme, tmp_path: Path) -> None:
@@ -371,4 +371,4 @@ def test_errors_of_the_door_never_leave_a_screen_that_reads_forever(theme: Theme
         await seen(lambda: screen.matrix.isVisible() and not screen.message.isVisible())
         await seen(lambda: screen.matrix.currentIndex() != QModelIndex())
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)

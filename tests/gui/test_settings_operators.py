@@ -19,7 +19,7 @@ from core.home import Home
 from core.policy.operator_keys import create_operator_key, list_operator_keys
 from tests.fakes.console import FakeConsole
 from tests.fakes.rules_door import make_grants
-from tests.fakes.window import play, seen
+from tests.fakes.window import play_without_fleet, seen
 
 PHRASE = "correct horse battery"
 
@@ -68,7 +68,7 @@ def test_the_unlocked_operator_vouches_for_another_one(theme: Theme, tmp_path: P
         assert row_words(section, "quay")[2] == "yes"
         assert section.secret_field.text() == ""
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_while_a_key_is_made_the_keyboard_waits_on_its_button_and_a_second_press_makes_no_other(
@@ -98,7 +98,7 @@ def test_while_a_key_is_made_the_keyboard_waits_on_its_button_and_a_second_press
         assert section.make.hasFocus()
         assert console.asked.count("register_operator") == 1
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_without_an_unlocked_key_nobody_can_be_added(theme: Theme, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_without_an_unlocked_key_nobody_can_be_added(theme: Theme, tmp_path: Pat
         assert "unlock a registered key first" in section.endorsed.text()
         assert len(list_operator_keys(Home(tmp_path))) == 1
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_a_passphrase_unlocks_and_the_same_button_locks(theme: Theme, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_passphrase_unlocks_and_the_same_button_locks(theme: Theme, tmp_path: 
         section.unlock.click()
         assert desk.window.keys.unlocked is None
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_a_key_that_nobody_registered_is_shown_and_registered_with_a_signature(
@@ -160,7 +160,7 @@ def test_a_key_that_nobody_registered_is_shown_and_registered_with_a_signature(
         section.register.click()
         await seen(lambda: [one.name for one in console.operators] == ["harbour", "quay"])
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_another_key_under_a_registered_name_cannot_sign_for_them(theme: Theme, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_another_key_under_a_registered_name_cannot_sign_for_them(theme: Theme, 
         fill(section, "quay", PHRASE, PHRASE)
         assert not section.make.isEnabled()
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_the_first_operator_needs_nobody(theme: Theme, tmp_path: Path) -> None:
@@ -191,4 +191,4 @@ def test_the_first_operator_needs_nobody(theme: Theme, tmp_path: Path) -> None:
         await seen(lambda: [one.name for one in console.operators] == ["harbour"])
         assert desk.window.keys.unlocked == "harbour"
 
-    play(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, scenario)
