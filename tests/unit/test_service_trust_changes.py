@@ -108,11 +108,16 @@ async def test_a_device_that_is_paired_anew_while_it_is_forgotten_is_known_whole
     url, token = await pair(console)
     async with scripted(url, token, "lab-1", features=FEATURES) as device:
         await stands(console, "lab-1", Health.ONLINE)
-        # It does not answer the close, so forgetting it takes its time.
+        # It does not answer the close yet, so forgetting it takes its time.
         device.connection.transport.pause_reading()
         forgetting = service.tasks.spawn("forget", console.forget("lab-1"))
         await asyncio.sleep(0)
-        url, fresh = await pair(console)
+        pairing = service.tasks.spawn("pair", pair(console))
+        # As far as pairing comes meanwhile.
+        await asyncio.wait({pairing}, timeout=0.5)
+        assert not forgetting.done()
+        device.connection.transport.resume_reading()
+        url, fresh = await pairing
         await forgetting
     assert service.registry.owner_of(fresh) is not None
     async with scripted(url, fresh, "lab-1", features=FEATURES):
