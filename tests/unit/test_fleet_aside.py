@@ -136,9 +136,14 @@ async def test_a_device_that_is_forgotten_while_it_is_looked_at_is_a_stranger_wh
     home: Home,
 ) -> None:
     async with open_rig(home) as rig:
-        coming = rig.tasks.spawn("come", arrives(rig, [large(n) for n in range(40)]))
-        while not await rig.entries(f"kind:{Kind.RESULT_RECORDED} device:{HOSTILE}"):
-            assert not coming.done()
+        looked_at = asyncio.Event()
+
+        def still() -> bool:
+            looked_at.set()
+            return True
+
+        coming = rig.tasks.spawn("come", arrives(rig, [large(n) for n in range(40)], still))
+        await looked_at.wait()
         await rig.fleet.forget(HOSTILE)
         with pytest.raises(DeviceError, match="went away"):
             await coming
