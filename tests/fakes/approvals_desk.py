@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QEvent, QSettings
+from PySide6.QtCore import QEvent, QSettings, Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.link import ConsoleLink
@@ -20,7 +21,7 @@ from app.shell.operator import OperatorKeys
 from app.state import AppState, Link
 from core.fleet.models import Effect, Risk
 from core.home import Home
-from core.policy.models import Answer, Approval, Decision, Finding, Profile, Reason
+from core.policy.models import Answer, Approval, ApprovalState, Decision, Finding, Profile, Reason
 from core.policy.operator_keys import create_operator_key
 from core.service.console import Console
 from core.statements import make_request
@@ -28,6 +29,8 @@ from tests.fakes.console import FakeConsole
 
 # Only a test that fails waits so long; a passing one on a busy machine may need some of it.
 PATIENCE_S = 20.0
+KEYS = Qt.Key
+CTRL = Qt.KeyboardModifier.ControlModifier
 
 
 def stamp(seconds_from_now: float = 0.0) -> str:
@@ -154,6 +157,22 @@ class ApprovalsDesk:
         approval = self.screen.card.approval
         assert approval is not None
         return approval
+
+
+Story = Callable[[ApprovalsDesk], Awaitable[None]]
+# The fixture `play` of the window tests: plays a story on a screen of its own, opened as `open_desk` is told.
+Play = Callable[..., None]
+
+
+def press(desk: ApprovalsDesk, key: Qt.Key, modifier: Qt.KeyboardModifier | None = None) -> None:
+    """A key to whatever has the focus in the window."""
+    target = desk.screen.focusWidget() or desk.screen
+    QTest.keyClick(target, key, modifier or Qt.KeyboardModifier.NoModifier)
+
+
+def state_of(desk: ApprovalsDesk, number: int = 1) -> ApprovalState:
+    """What became of a request that `make_approval` made."""
+    return desk.console.queue[f"a-{number:04}"].state
 
 
 @asynccontextmanager

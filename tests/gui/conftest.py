@@ -19,6 +19,7 @@ from PySide6.QtWidgets import QApplication
 from app import event_loop
 from app.look.icons import load_icons
 from app.look.theme import Theme
+from tests.fakes.approvals_desk import Play, Story, open_desk
 
 KEEPERS_OWN_TESTS = "test_garbage_keeper.py"
 
@@ -90,6 +91,20 @@ def theme(qapp: QApplication) -> Theme:
     theme = Theme("dark", "comfortable", reduced_motion=True, parent=qapp)
     theme.apply(qapp)
     return theme
+
+
+@pytest.fixture
+def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
+    """Plays a story on an Approvals screen of its own."""
+
+    def run(story: Story, **how: Any) -> None:
+        async def whole() -> None:
+            async with open_desk(tmp_path / "home", **how) as desk:
+                await story(desk)
+
+        event_loop.run_on_qt(qapp, whole())
+
+    return run
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

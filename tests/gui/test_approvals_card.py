@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QLabel, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from app.components.label import Label
-from app.event_loop import run_on_qt
-from app.look.theme import Theme
 from app.screens.approvals.what_is_sent import DigestCheck, what_is_sent
 from app.screens.base import OpenApproval, OpenRun
 from core.canonical import canonical_bytes
 from core.fleet.models import Risk
 from core.policy.models import Finding, Reason
-from tests.fakes.approvals_desk import ApprovalsDesk, find_in, make_approval, open_desk
+from tests.fakes.approvals_desk import ApprovalsDesk, Play, find_in, make_approval
 from tests.fakes.pace import within
 
-Story = Callable[[ApprovalsDesk], Awaitable[None]]
-Play = Callable[..., None]
 TRICK = "echo safe \u202e# mr\u2066\u200b \x1b[2J"
-
-
-@pytest.fixture
-def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
-    """Plays a story on a screen of its own."""
-
-    def run(story: Story, **how: Any) -> None:
-        async def whole() -> None:
-            async with open_desk(tmp_path / "home", **how) as desk:
-                await story(desk)
-
-        run_on_qt(qapp, whole())
-
-    return run
 
 
 def words_of(widget: QWidget) -> str:

@@ -2,49 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
-from app.look.theme import Theme
 from core.errors import ErrorCode, JournalUnavailable, Refused
 from core.policy.models import ApprovalState
-from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk
-
-Story = Callable[[ApprovalsDesk], Awaitable[None]]
-Play = Callable[..., None]
-KEYS = Qt.Key
-CTRL = Qt.KeyboardModifier.ControlModifier
-
-
-@pytest.fixture
-def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
-    """Plays a story on a screen of its own."""
-
-    def run(story: Story, **how: Any) -> None:
-        async def whole() -> None:
-            async with open_desk(tmp_path / "home", **how) as desk:
-                await story(desk)
-
-        run_on_qt(qapp, whole())
-
-    return run
-
-
-def state_of(desk: ApprovalsDesk, number: int = 1) -> ApprovalState:
-    return desk.console.queue[f"a-{number:04}"].state
-
-
-def press(desk: ApprovalsDesk, key: Qt.Key, modifier: Qt.KeyboardModifier | None = None) -> None:
-    """A key to whatever has the focus in the window."""
-    target = desk.screen.focusWidget() or desk.screen
-    QTest.keyClick(target, key, modifier or Qt.KeyboardModifier.NoModifier)
+from tests.fakes.approvals_desk import (
+    CTRL,
+    KEYS,
+    ApprovalsDesk,
+    Play,
+    make_approval,
+    press,
+    state_of,
+)
 
 
 def test_j_leaves_a_last_card_that_is_done_as_its_button_does(play: Play) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.approvals.queue_filter import QueueFilter
@@ -20,35 +16,10 @@ from app.screens.base import OpenApproval
 from app.screens.filter_field import offers
 from app.shell.sheet import Sheet
 from core.policy.models import Approval, ApprovalState
-from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk
+from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
 from tests.fakes.console import FakeConsole
 from tests.fakes.pace import within
 from tests.fakes.window import play_without_fleet, seen
-
-Story = Callable[[ApprovalsDesk], Awaitable[None]]
-Play = Callable[..., None]
-KEYS = Qt.Key
-CTRL = Qt.KeyboardModifier.ControlModifier
-
-
-@pytest.fixture
-def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
-    """Plays a story on a screen of its own."""
-
-    def run(story: Story, **how: Any) -> None:
-        async def whole() -> None:
-            async with open_desk(tmp_path / "home", **how) as desk:
-                await story(desk)
-
-        run_on_qt(qapp, whole())
-
-    return run
-
-
-def press(desk: ApprovalsDesk, key: Qt.Key, modifier: Qt.KeyboardModifier | None = None) -> None:
-    """A key to whatever has the focus in the window."""
-    target = desk.screen.focusWidget() or desk.screen
-    QTest.keyClick(target, key, modifier or Qt.KeyboardModifier.NoModifier)
 
 
 def ask_for(desk: ApprovalsDesk, text: str) -> None:

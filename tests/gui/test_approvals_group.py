@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
-from app.look.theme import Theme
 from app.screens.approvals import card_pane
 from app.screens.approvals.likeness import Likeness, device_words
 from core.errors import JournalUnavailable
 from core.policy.models import Approval, ApprovalState
-from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk, stamp
-
-Story = Callable[[ApprovalsDesk], Awaitable[None]]
-Play = Callable[..., None]
-KEYS = Qt.Key
-CTRL = Qt.KeyboardModifier.ControlModifier
-
-
-@pytest.fixture
-def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
-    """Plays a story on a screen of its own."""
-
-    def run(story: Story, **how: Any) -> None:
-        async def whole() -> None:
-            async with open_desk(tmp_path / "home", **how) as desk:
-                await story(desk)
-
-        run_on_qt(qapp, whole())
-
-    return run
-
-
-def press(desk: ApprovalsDesk, key: Qt.Key, modifier: Qt.KeyboardModifier | None = None) -> None:
-    """A key to whatever has the focus in the window."""
-    target = desk.screen.focusWidget() or desk.screen
-    QTest.keyClick(target, key, modifier or Qt.KeyboardModifier.NoModifier)
+from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press, stamp
 
 
 def alike(number: int, **changes: Any) -> Approval:

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Any
-
-import pytest
 from PySide6.QtCore import QObject, QPoint, Qt, Signal
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QWidget
 
-from app.event_loop import run_on_qt
-from app.look.theme import Theme
 from app.screens.approvals.edit_sheet import EditSheet
 from app.screens.approvals.edited_part import arguments_text, changed_names
 from app.screens.approvals.second_sheet import SecondSheet
@@ -22,33 +15,9 @@ from app.shell.tray import Tray, note_words
 from core.errors import DeviceError
 from core.policy.before_deciding import Helper
 from core.policy.models import ApprovalState
-from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk
+from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
 
 PHRASE = "a long passphrase"
-Story = Callable[[ApprovalsDesk], Awaitable[None]]
-Play = Callable[..., None]
-KEYS = Qt.Key
-CTRL = Qt.KeyboardModifier.ControlModifier
-
-
-@pytest.fixture
-def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
-    """Plays a story on a screen of its own."""
-
-    def run(story: Story, **how: Any) -> None:
-        async def whole() -> None:
-            async with open_desk(tmp_path / "home", **how) as desk:
-                await story(desk)
-
-        run_on_qt(qapp, whole())
-
-    return run
-
-
-def press(desk: ApprovalsDesk, key: Qt.Key, modifier: Qt.KeyboardModifier | None = None) -> None:
-    """A key to whatever has the focus in the window."""
-    target = desk.screen.focusWidget() or desk.screen
-    QTest.keyClick(target, key, modifier or Qt.KeyboardModifier.NoModifier)
 
 
 async def edit_of(desk: ApprovalsDesk) -> EditSheet:

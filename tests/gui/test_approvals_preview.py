@@ -2,52 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
+from PySide6.QtCore import QPointF, QRectF, QSizeF
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.components.diff_lines import shown_line
 from app.components.file_diff import Kind, diff_of, shows_all_of
-from app.event_loop import run_on_qt
 from app.look.theme import Theme
 from app.screens.approvals.content_part import ContentPart
 from app.screens.approvals.ghost_place import place_plate
 from app.screens.approvals.what_is_sent import Part
 from core.errors import DeviceError
 from core.policy.before_deciding import Preview, Region
-from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk
+from tests.fakes.approvals_desk import KEYS, ApprovalsDesk, Play, make_approval
 from tests.fakes.pictures import desktop_png
-
-Story = Callable[[ApprovalsDesk], Awaitable[None]]
-Play = Callable[..., None]
-KEYS = Qt.Key
-CTRL = Qt.KeyboardModifier.ControlModifier
-
-
-@pytest.fixture
-def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
-    """Plays a story on a screen of its own."""
-
-    def run(story: Story, **how: Any) -> None:
-        async def whole() -> None:
-            async with open_desk(tmp_path / "home", **how) as desk:
-                await story(desk)
-
-        run_on_qt(qapp, whole())
-
-    return run
-
-
-def press(desk: ApprovalsDesk, key: Qt.Key, modifier: Qt.KeyboardModifier | None = None) -> None:
-    """A key to whatever has the focus in the window."""
-    target = desk.screen.focusWidget() or desk.screen
-    QTest.keyClick(target, key, modifier or Qt.KeyboardModifier.NoModifier)
 
 
 def write(content: str, **more: Any) -> Any:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
@@ -14,30 +11,11 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QApplication
 
-from app.event_loop import run_on_qt
-from app.look.theme import Theme
 from app.screens.approvals.queue_model import QueueModel
 from app.screens.approvals.time_left import TimeLeft, clock_words
 from core.policy.models import Approval, ApprovalState
-from tests.fakes.approvals_desk import ApprovalsDesk, make_approval, open_desk
+from tests.fakes.approvals_desk import ApprovalsDesk, Play, make_approval
 from tests.fakes.pace import within
-
-Story = Callable[[ApprovalsDesk], Awaitable[None]]
-Play = Callable[..., None]
-
-
-@pytest.fixture
-def play(qapp: QApplication, theme: Theme, tmp_path: Path) -> Play:
-    """Plays a story on a screen of its own."""
-
-    def run(story: Story, **how: Any) -> None:
-        async def whole() -> None:
-            async with open_desk(tmp_path / "home", **how) as desk:
-                await story(desk)
-
-        run_on_qt(qapp, whole())
-
-    return run
 
 
 def gone(desk: ApprovalsDesk, number: int) -> None:
