@@ -10,6 +10,7 @@ import asyncio
 from typing import Any
 
 from core.schema_forms import budget
+from core.schema_forms.ecma import is_quick
 from core.schema_forms.validate import (
     NOT_AN_OBJECT,
     TOO_MUCH,
@@ -80,7 +81,6 @@ def is_light(schema: Any) -> bool:
             return False
         patterns = one.get("patternProperties")
         for source in (one.get("pattern"), *(patterns if isinstance(patterns, dict) else ())):
-            # `{9}` nine times is as long as a pattern may be, and class upon class is slow to compile.
-            if isinstance(source, str) and ("{" in source or len(source) > 100 or not source.isascii()):
+            if isinstance(source, str) and not is_quick(source):
                 return False
     return True

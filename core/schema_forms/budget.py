@@ -192,6 +192,22 @@ def could_fit(schema: Any, most: int = MAX_CHARACTERS) -> bool:
     return True
 
 
+def is_small(value: Any, most: int = 2_000) -> bool:
+    """Whether a value has at most so many parts, a hundred characters counted as one; looks at no more."""
+    left, stack = most, [value]
+    while stack and left >= 0:
+        one = stack.pop()
+        left -= 1
+        if type(one) is str:
+            left -= len(one) // 100
+        elif type(one) is dict:
+            left -= len(one)
+            stack.extend(one.values() if left >= 0 else ())
+        elif type(one) is list:
+            stack.extend(one[: left + 1])
+    return left >= 0
+
+
 def _has_long_reference(schema: Any) -> bool:
     stack = [schema]
     while stack:

@@ -17,6 +17,12 @@ class PatternUnsupported(ValueError):
     """The pattern is not a regular expression, or not one that can be matched in bounded time."""
 
 
+def is_quick(source: str) -> bool:
+    """Whether a pattern is read in less than a millisecond: short, and nothing in it counts."""
+    # `{9}` nine times is as long as a pattern may be, and class upon class is slow to compile.
+    return "{" not in source and len(source) <= 100 and source.isascii()
+
+
 def translate(source: str) -> tuple[str, bool]:
     """Rewrite ECMA-262 syntax as Python's; the flag says whether Unicode categories occur."""
     out: list[str] = []

@@ -1,32 +1,42 @@
 """A tool's JSON Schema as a tree of plain `Field`s, which a window or a terminal can ask for one by one.
 
 The tree unfolds on demand: a schema may refer to itself for ever, a form only as far as somebody opens it.
-Anything that is not understood becomes a `json` field with the reason; building a field never raises.
+Anything that is not understood becomes a `json` field with the reason; building a field never raises, and
+takes some milliseconds at most. What is shown of a schema has nothing hidden in it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
+from core.schema_forms import budget
+from core.schema_forms.ecma import is_quick
 from core.schema_forms.json_values import UNSET, Path, path_text, same_json, shown, type_word
 from core.schema_forms.kinds import (
     NUMBER_KINDS,
     TEXT_KINDS,
     FieldKind,
+    is_number,
     kind_of,
     limits_of,
     unit_of,
 )
-from core.schema_forms.normal import Normal, NotUnderstood, default_of, normalise, resolver_for
+from core.schema_forms.normal import Normal, NotUnderstood, Work, default_of, normalise, resolver_for
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, safe_pattern
 from core.schema_forms.words import branch_phrase, is_secret, type_phrase
+from core.text import escape_hidden, shorten_middle
 
 MAX_DEPTH = 32
 """Levels below which a field is asked for as JSON."""
-
+MOST_WORDS = 4_000
+"""Characters of a description that are of use to anybody."""
+_LONGEST_NAME = 80
+# Patterns that one name is held against, and steps (10 µs each) that each may take.
+_MOST_PATTERNS, _STEPS_OF_A_PATTERN = 40, 50
 
 _MONO_NAME = re.compile(
     r"command|expression|regex|pattern|glob|query|sql|script|code|url|uri|path|file|dir|host|sha|hash|args?$|_id$|^id$"
@@ -63,9 +73,15 @@ class Field:
         return last if isinstance(last, str) else f"[{last}]"
 
     @property
+    def label(self) -> str:
+        """The name as it is shown."""
+        return shorten_middle(escape_hidden(self.name[:MOST_WORDS], keep_lines=False), _LONGEST_NAME)
+
+    @property
     def where(self) -> str:
-        """The path as people write it."""
-        return path_text(self.path)
+        """The path as people write it, as it is shown."""
+        whole = path_text(tuple(part[:MOST_WORDS] if isinstance(part, str) else part for part in self.path))
+        return shorten_middle(escape_hidden(whole, keep_lines=False), 2 * _LONGEST_NAME)
 
     @property
     def keys(self) -> dict[str, Any]:
@@ -77,7 +93,7 @@ class Field:
         """Whether null may stand in place of a value."""
         return self.normal.nullable and self.kind is not FieldKind.NULL
 
-    @property
+    @cached_property
     def description(self) -> str:
         """What the tool says about the argument: plain text from outside."""
         return _text(self.keys.get("description"))
@@ -95,8 +111,8 @@ class Field:
 
     @property
     def is_secret(self) -> bool:
-        """Whether the value must be masked."""
-        return is_secret(self.keys)
+        """Whether the value must be masked: where one of its alternatives is a secret, too."""
+        return is_secret(self.keys) or any(is_secret(one.keys) for one in self.normal.branches)
 
     @property
     def is_deprecated(self) -> bool:
@@ -106,17 +122,21 @@ class Field:
     @property
     def is_mono(self) -> bool:
         """Whether a machine reads the text: commands, paths, expressions, patterns, addresses."""
-        return self.kind is FieldKind.PATH or bool(_MONO_NAME.search(self.name))
+        return self.kind is FieldKind.PATH or bool(_MONO_NAME.search(self.name[:_LONGEST_NAME]))
+
+    @property
+    def values(self) -> list[Any]:
+        """The allowed values as the schema lists them."""
+        listed = self.keys.get("enum")
+        return listed if _is_list(listed) else [self.keys["const"]] if "const" in self.keys else []
 
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
         """The allowed values of an enum or const, null among them where it is allowed."""
-        values = self.keys.get("enum")
-        listed = values if isinstance(values, list) else [self.keys["const"]] if "const" in self.keys else []
         names, notes = self.keys.get("enumNames"), self.keys.get("enumDescriptions")
         found = [
             Choice(value, _nth(names, at) or _label(value), _nth(notes, at))
-            for at, value in enumerate(listed)
+            for at, value in enumerate(self.values)
         ]
         if self.normal.nullable and not any(choice.value is None for choice in found):
             found.append(Choice(None, "null"))
@@ -125,24 +145,37 @@ class Field:
     @cached_property
     def properties(self) -> tuple[Field, ...]:
         """The named fields of an object, required ones where the schema puts them."""
-        return tuple(self._property(name) for name in _dict(self.keys.get("properties")))
+        work = Work()
+        return tuple(self.property_of(name, work) for name in _dict(self.keys.get("properties")))
 
-    def _property(self, name: str) -> Field:
+    @cached_property
+    def required_names(self) -> frozenset[str]:
+        """The properties that must be there."""
         required = self.keys.get("required")
-        is_required = isinstance(required, list) and name in required
-        return self._below(name, _dict(self.keys.get("properties"))[name], is_required)
+        return frozenset(one for one in required if isinstance(one, str)) if _is_list(required) else _NONE
 
-    def _below(self, part: str | int, schema: Any, required: bool) -> Field:
-        return _build(schema, self.normal.resolver, (*self.path, part), required, self.depth + 1)
+    def property_of(self, name: str, work: Work) -> Field:
+        """One of the named fields, made within what may still be done.
+
+        Raises:
+            KeyError: there is none of this name.
+        """
+        return self._below(name, _dict(self.keys.get("properties"))[name], name in self.required_names, work)
+
+    def _below(self, part: str | int, schema: Any, required: bool, work: Work | None = None) -> Field:
+        made = work or Work()
+        return _build(schema, self.normal.resolver, (*self.path, part), required, self.depth + 1, made)
 
     def key_field(self, key: str) -> Field:
         """The field for a key that is not among the properties, by pattern or by what is allowed beyond."""
-        named = _dict(self.keys.get("properties"))
-        if key in named:
-            return self._property(key)
-        for pattern, schema in _dict(self.keys.get("patternProperties")).items():
-            if _key_matches(pattern, key):
+        if key in _dict(self.keys.get("properties")):
+            return self.property_of(key, Work())
+        try:
+            for schema in _speaking_of(key, _dict(self.keys.get("patternProperties"))):
                 return self._below(key, schema, False)
+        except PatternTooCostly:
+            words = "the patterns that its name is held against are too large"
+            return Field((*self.path, key), FieldKind.JSON, False, Normal({}, None), self.depth + 1, words)
         beyond = self.keys.get("additionalProperties", True)
         return self._below(key, beyond if isinstance(beyond, dict) else True, False)
 
@@ -158,11 +191,11 @@ class Field:
             return True
         return beyond is None and not _dict(self.keys.get("properties"))
 
-    def item_field(self, index: int) -> Field:
+    def item_field(self, index: int, work: Work | None = None) -> Field:
         """The field for one item of an array or tuple."""
         prefix, items = self._tuple_and_rest()
         schema = prefix[index] if index < len(prefix) else items
-        return self._below(index, schema, True)
+        return self._below(index, schema, True, work)
 
     def _tuple_and_rest(self) -> tuple[list[Any], Any]:
         items = self.keys.get("items", True)
@@ -177,15 +210,20 @@ class Field:
         most = self.keys.get("maxItems")
         prefix, items = self._tuple_and_rest()
         ends = [len(prefix)] if items is False else []
-        return min([*ends, most] if isinstance(most, int) else ends, default=None)
+        if is_number(most) and most == (
+            whole := int(min(most, _MANY))
+        ):  # 3.0 is a whole number, true is none
+            ends.append(max(0, whole))
+        return min(ends, default=None)
 
     @cached_property
     def alternatives(self) -> tuple[Field, ...]:
         """The forms between which an anyOf or oneOf lets one choose; each has its own `title`."""
         found: list[Field] = []
+        work = Work()
         for at, branch in enumerate(self.normal.branches):
             built = _build_normal(branch, self.path, self.required, self.depth + 1)
-            title = _branch_title(branch, built) or f"alternative {at + 1}"
+            title = _branch_title(branch, built, work) or f"alternative {at + 1}"
             if any(other.title == title for other in found):
                 title = f"{title} ({at + 1})"
             found.append(
@@ -203,7 +241,7 @@ class Field:
         """The bounds of a value in words: `1 to 600`, `at most 64 characters`."""
         return limits_of(self.keys, self.kind)
 
-    @property
+    @cached_property
     def hint(self) -> str:
         """What happens when the field is left empty."""
         if self.default is not UNSET and not self.is_secret:
@@ -220,16 +258,23 @@ class Field:
         if self.kind in NUMBER_KINDS:
             return word in ("integer", "number")
         if self.kind in (FieldKind.ENUM, FieldKind.CONST):
-            return any(same_json(choice.value, value) for choice in self.choices)
+            return any(same_json(one, value) for one in self.values)
         return word == self.kind.value if self.kind in _PLAIN else True
 
 
 _PLAIN = (FieldKind.BOOLEAN, FieldKind.OBJECT, FieldKind.ARRAY, FieldKind.NULL)
 
 
+_NONE: frozenset[str] = frozenset()
+_MANY = 2**31
+
+
 def field_for(schema: Any) -> Field:
     """The field for a whole schema; what is not understood is asked for as JSON."""
-    return _build(schema, None, (), True, 0)
+    if not budget.could_fit(schema):
+        words = f"its schema has more than {budget.MAX_CHARACTERS:,} characters"
+        return Field((), FieldKind.JSON, True, Normal({}, None), 0, words)
+    return _build(schema, None, (), True, 0, Work())
 
 
 def form_for(schema: Any) -> Field:
@@ -243,16 +288,16 @@ def form_for(schema: Any) -> Field:
     return root
 
 
-def _build(schema: Any, resolver: Any, path: Path, required: bool, depth: int) -> Field:
+def _build(schema: Any, resolver: Any, path: Path, required: bool, depth: int, work: Work) -> Field:
     empty = Normal({}, resolver)
     if depth > MAX_DEPTH:
         return Field(path, FieldKind.JSON, required, empty, depth, "it is nested too deeply for a form")
     try:
         if resolver is None:
             resolver = _resolver(schema)
-        return _build_normal(normalise(schema, resolver), path, required, depth)
+        return _build_normal(normalise(schema, resolver, work), path, required, depth)
     except NotUnderstood as error:
-        return Field(path, FieldKind.JSON, required, empty, depth, str(error))
+        return Field(path, FieldKind.JSON, required, empty, depth, _line(str(error)))
     except RecursionError:
         return Field(path, FieldKind.JSON, required, empty, depth, "its schema is nested too deeply")
 
@@ -267,74 +312,70 @@ def _resolver(schema: Any) -> Any:
 def _build_normal(normal: Normal, path: Path, required: bool, depth: int) -> Field:
     name = path[-1] if path and isinstance(path[-1], str) else ""
     kind, reason = kind_of(normal, name)
-    return Field(path, kind, required, normal, depth, reason, _text(normal.keys.get("title")))
+    title = _line(_text(normal.keys.get("title")))
+    return Field(path, kind, required, normal, depth, _line(reason), title)
 
 
-def _branch_title(branch: Normal, built: Field) -> str:
-    title = _text(branch.keys.get("title"))
-    tag = next((f.choices[0].label for f in built.properties if f.kind is FieldKind.CONST and f.choices), "")
-    words = title or tag or branch_phrase(branch.keys)
+def _branch_title(branch: Normal, built: Field, work: Work) -> str:
+    title = _line(_text(branch.keys.get("title")))
+    words = title or _tag(built, work) or _line(branch_phrase(branch.keys))
     if built.kind is FieldKind.ARRAY and not title:
-        item = built.item_field(0)
-        return f"a list of {type_phrase(item.keys.get('type'))}" if "type" in item.keys else "a list"
+        kinds = type_phrase(built.item_field(0, work).keys.get("type"))
+        return f"a list of {_line(kinds)[:_LONGEST_NAME]}" if kinds != type_phrase(None) else "a list"
     return words[:80]
 
 
-def _key_matches(pattern: str, key: str) -> bool:
-    try:
-        return safe_pattern(pattern).search(key)
-    except (PatternUnsupported, PatternTooCostly):
-        return False
+def _tag(built: Field, work: Work) -> str:
+    """What an alternative calls itself: the first of its fields that can have but one value."""
+    for name in _dict(built.keys.get("properties")):
+        field = built.property_of(name, work)
+        if field.kind is FieldKind.CONST and field.choices:
+            return field.choices[0].label
+    return ""
+
+
+def _speaking_of(key: str, patterns: dict[str, Any]) -> Iterator[Any]:
+    """The schemas whose pattern a key matches.
+
+    Raises:
+        PatternTooCostly: to find out takes longer than a window may stand.
+    """
+    for count, (pattern, schema) in enumerate(patterns.items()):
+        if count >= _MOST_PATTERNS or not is_quick(pattern):
+            raise PatternTooCostly
+        try:
+            known = safe_pattern(pattern)
+            if known.most_steps(len(key)) > _STEPS_OF_A_PATTERN:
+                raise PatternTooCostly
+            if known.search(key):
+                yield schema
+        except PatternUnsupported:
+            continue
 
 
 def _label(value: Any) -> str:
-    return value if isinstance(value, str) and value.strip() else shown(value, 80)
+    words = value if isinstance(value, str) and value.strip() else shown(value, 80)
+    return _line(words)
+
+
+def _line(text: str) -> str:
+    """Words from outside on one line, in which nothing hides."""
+    if len(text) <= MOST_WORDS and text.isascii() and text.isprintable():
+        return text
+    return escape_hidden(text[:MOST_WORDS], keep_lines=False)
 
 
 def _text(value: Any) -> str:
-    return value.strip() if isinstance(value, str) else ""
+    return escape_hidden(value[:MOST_WORDS].strip()) if isinstance(value, str) else ""
 
 
 def _nth(values: Any, at: int) -> str:
-    return _text(values[at]) if isinstance(values, list) and at < len(values) else ""
+    return _line(_text(values[at])) if isinstance(values, list) and at < len(values) else ""
+
+
+def _is_list(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
 
 
 def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def best_alternative(field: Field, value: Any) -> int | None:
-    """Which alternative of an anyOf a given value belongs to; None when it fits none of them."""
-    scores = [_score(alternative, value) for alternative in field.alternatives]
-    best = max(scores, default=0)
-    return scores.index(best) if best > 0 else None
-
-
-def _score(field: Field, value: Any) -> int:
-    if not field.fits(value) or (value is None and field.kind is not FieldKind.NULL):
-        return 0
-    if field.kind is FieldKind.JSON:
-        return 1
-    if field.kind is FieldKind.NUMBER and type_word(value) == "integer":
-        return 3
-    if field.kind is FieldKind.INTEGER and type_word(value) == "number":
-        return 2
-    if field.kind is FieldKind.ARRAY:
-        return 3 + (2 if value and _score(field.item_field(0), value[0]) > 1 else 0)
-    if field.kind is not FieldKind.OBJECT:
-        return 6 if field.kind in (FieldKind.ENUM, FieldKind.CONST) else 4
-    return _object_score(field, value)
-
-
-def _object_score(field: Field, value: dict[str, Any]) -> int:
-    """Tags decide; then the more names are known, and the fewer are missing, the better."""
-    score = 100
-    for child in field.properties:
-        here = value.get(child.name, UNSET)
-        if here is UNSET:
-            score -= 4 if child.required else 0
-        elif child.kind in (FieldKind.CONST, FieldKind.ENUM) and not child.fits(here):
-            score -= 40
-        else:
-            score += 2 if child.fits(here) else -2
-    return max(2, score)

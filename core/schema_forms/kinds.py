@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeGuard
 
 from core.schema_forms.json_values import shown
 from core.schema_forms.normal import Normal
 from core.schema_forms.words import bound, is_secret
+from core.text import shorten_middle
 
 
 class FieldKind(StrEnum):
@@ -31,14 +32,19 @@ class FieldKind(StrEnum):
 
 
 TEXT_KINDS = frozenset({FieldKind.STRING, FieldKind.MULTILINE, FieldKind.PATH, FieldKind.SECRET})
+MOST_CHOICES = 2_000
+"""Values among which one can choose; of more, one is typed."""
+_LONGEST_NAME = 200
+_LONGEST_BOUND = 40
+
 NUMBER_KINDS = frozenset({FieldKind.INTEGER, FieldKind.NUMBER})
 
 
 def kind_of(normal: Normal, name: str) -> tuple[FieldKind, str]:
     """How a value of this schema is asked for; for `json`, why."""
     keys = normal.keys
-    if isinstance(keys.get("enum"), list):
-        return (FieldKind.ENUM, "") if keys["enum"] else (FieldKind.JSON, "its list of values is empty")
+    if isinstance(values := keys.get("enum"), list):
+        return _listed_kind(values, keys, name)
     if "const" in keys:
         return FieldKind.CONST, ""
     if normal.branches:
@@ -50,6 +56,16 @@ def kind_of(normal: Normal, name: str) -> tuple[FieldKind, str]:
     if word in ("integer", "number", "boolean", "null", "object", "array"):
         return FieldKind(word), ""
     return FieldKind.JSON, f"its type {shown(stated)} is not known" if stated is not None else ""
+
+
+def _listed_kind(values: list[Any], keys: dict[str, Any], name: str) -> tuple[FieldKind, str]:
+    if not values:
+        return FieldKind.JSON, "its list of values is empty"
+    if len(values) <= MOST_CHOICES:
+        return FieldKind.ENUM, ""
+    if all(isinstance(value, str) for value in values):
+        return _text_kind(keys, name), ""
+    return FieldKind.JSON, f"its list has {len(values):,} values"
 
 
 def _implied_type(keys: dict[str, Any]) -> str:
@@ -76,11 +92,13 @@ _PATH_FORMATS = ("path", "file-path", "directory-path", "filepath", "file", "dir
 def _text_kind(keys: dict[str, Any], name: str) -> FieldKind:
     if is_secret(keys):
         return FieldKind.SECRET
-    shape = str(keys.get("format", "")).lower()
+    said = keys.get("format")
+    shape = said.lower() if isinstance(said, str) else ""
+    name = name[-_LONGEST_NAME:]
     if shape in _PATH_FORMATS or (not shape and _PATH_NAME.search(name)):
         return FieldKind.PATH
     longest = keys.get("maxLength")
-    is_long = isinstance(longest, int | float) and longest > 400
+    is_long = is_number(longest) and longest > 400
     if shape in ("multiline", "textarea", "markdown") or "contentMediaType" in keys or is_long:
         return FieldKind.MULTILINE
     return FieldKind.MULTILINE if not shape and _LONG_NAME.search(name) else FieldKind.STRING
@@ -101,7 +119,7 @@ _UNITS = (
 def unit_of(name: str, description: str) -> str:
     """The unit of a number, by its name, else by what is said of it; empty where neither tells."""
     for by_name, _, unit in _UNITS:
-        if re.search(by_name, name):
+        if re.search(by_name, name[-_LONGEST_NAME:]):
             return unit
     return next((unit for _, said, unit in _UNITS if re.search(said, description[:300], re.IGNORECASE)), "")
 
@@ -112,18 +130,22 @@ def limits_of(keys: dict[str, Any], kind: FieldKind) -> str:
         low, high = keys.get("minimum"), keys.get("maximum")
         above, below = keys.get("exclusiveMinimum"), keys.get("exclusiveMaximum")
         if is_number(low) and is_number(high):
-            return f"{bound(low)} to {bound(high)}"
+            return f"{_said(low)} to {_said(high)}"
         parts = [(low, "at least"), (high, "at most"), (above, "more than"), (below, "less than")]
-        return ", ".join(f"{word} {bound(value)}" for value, word in parts if is_number(value))
+        return ", ".join(f"{word} {_said(value)}" for value, word in parts if is_number(value))
     nouns = {FieldKind.ARRAY: ("Items", "items"), FieldKind.OBJECT: ("Properties", "fields")}
     suffix, noun = nouns.get(kind, ("Length", "characters") if kind in TEXT_KINDS else ("", ""))
     low, high = (keys.get(f"{end}{suffix}") if noun else None for end in ("min", "max"))
     if is_number(low) and low == high:
-        return f"exactly {bound(low)} {noun}"
+        return f"exactly {_said(low)} {noun}"
     parts = [(low if low not in (0, 1) else None, "at least"), (high, "at most")]
-    return ", ".join(f"{word} {bound(value)} {noun}" for value, word in parts if is_number(value))
+    return ", ".join(f"{word} {_said(value)} {noun}" for value, word in parts if is_number(value))
 
 
-def is_number(value: Any) -> bool:
+def _said(limit: Any) -> str:
+    return shorten_middle(str(bound(limit)), _LONGEST_BOUND)
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
     """Whether a bound is one; a boolean is none."""
     return isinstance(value, int | float) and not isinstance(value, bool)

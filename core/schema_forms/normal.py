@@ -1,6 +1,7 @@
 """A schema as tools ship it, brought to one plain form: references followed, allOf merged, null set apart.
 
-Only what shapes a form is brought over; whether a value is valid is always asked of the whole schema.
+Only what shapes a form is brought over; whether a value is valid is always asked of the whole schema. A
+schema is a device's word, and the window reads it itself: so work is counted, and too much of it has no form.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ from jsonschema_specifications import REGISTRY as META_SCHEMAS  # type: ignore[i
 from referencing.exceptions import NoSuchResource, Unresolvable
 
 from core.schema_forms.bounded import dialect_of
-from core.schema_forms.json_values import UNSET, same_json
+from core.schema_forms.json_values import UNSET
+from core.schema_forms.words import is_secret
 
 MAX_HOPS = 64
 """References and alternatives, one inside the other, that one place may lead through."""
-MAX_PARTS = 2_000
-"""Parts that one place may be put together from: allOf of references can double with every level."""
+MOST_WORK = 20_000
+"""What may be done at one go, in keywords and values that are looked at (about 0.5 µs each)."""
+MOST_BRANCHES = 100
+"""Alternatives that one place may have; a person does not choose among more."""
+_PART, _LOOKUP = 10, 20
+_MOST_TYPES = 20
 
 # What the library raises for references that lead nowhere, and into parts that are no schemas.
 _LOOKUP_FAILS = (NoSuchResource, Unresolvable, ValueError, RecursionError, AttributeError, TypeError)
@@ -38,6 +44,23 @@ class NotUnderstood(Exception):
     """This part of a schema has no form; its message says why, for people."""
 
 
+class Work:
+    """How much may still be done at one go: for one place, or for all that are shown together."""
+
+    def __init__(self, most: int = MOST_WORK) -> None:
+        self.left = most
+
+    def take(self, much: int) -> None:
+        """Count what is about to be done.
+
+        Raises:
+            NotUnderstood: there is not that much left.
+        """
+        self.left -= much
+        if self.left < 0:
+            raise NotUnderstood("it is put together from too many parts")
+
+
 @dataclass(slots=True)
 class Normal:
     """One place of a schema: its keywords, how to follow its references, and its alternatives."""
@@ -53,63 +76,55 @@ def resolver_for(schema: Any) -> Any:
     return META_SCHEMAS.resolver_with_root(_SPECIFICATIONS[dialect_of(schema)].create_resource(schema))
 
 
-class _Steps:
-    """How deep, and how often altogether, one place was looked into."""
-
-    def __init__(self) -> None:
-        self.left = MAX_PARTS
-
-    def take(self, hops: int) -> None:
-        self.left -= 1
-        if hops > MAX_HOPS:
-            raise NotUnderstood("its references lead in a circle")
-        if self.left < 0:
-            raise NotUnderstood("it is put together from too many parts")
-
-
-def normalise(schema: Any, resolver: Any, hops: int = 0, steps: _Steps | None = None) -> Normal:
+def normalise(schema: Any, resolver: Any, work: Work, hops: int = 0) -> Normal:
     """Bring one place of a schema to its plain form.
 
     Raises:
-        NotUnderstood: false, not a schema, a remote or unknown reference, or parts that contradict.
+        NotUnderstood: false, not a schema, a remote or unknown reference, parts that contradict, or too many.
     """
-    steps = steps or _Steps()
-    steps.take(hops)
+    if hops > MAX_HOPS:
+        raise NotUnderstood("its references lead in a circle")
+    work.take(_PART)
     if schema is True:
         return Normal({}, resolver)
     if schema is False:
         raise NotUnderstood("the schema allows no value here")
     if not isinstance(schema, dict):
         raise NotUnderstood("this part of the schema is not a schema")
-    normal = _follow(schema, resolver, hops, steps)
+    normal = _follow(schema, resolver, work, hops)
     for part in _list(normal.keys.pop("allOf", None)):
         if isinstance(part, dict):
-            normal = _merged(normal, normalise(part, normal.resolver, hops + 1, steps))
+            normal = _merged(normal, normalise(part, normal.resolver, work, hops + 1), work)
     _set_null_apart(normal)
-    return _with_branches(normal, hops, steps)
+    return _with_branches(normal, work, hops)
 
 
-def _follow(schema: dict[str, Any], resolver: Any, hops: int, steps: _Steps) -> Normal:
+def _follow(schema: dict[str, Any], resolver: Any, work: Work, hops: int) -> Normal:
+    work.take(len(schema))
     ref = next((schema[name] for name in ("$ref", "$dynamicRef", "$recursiveRef") if name in schema), None)
     own = {key: value for key, value in schema.items() if key not in ("$ref", "$dynamicRef", "$recursiveRef")}
     if ref is None:
         return Normal(own, resolver)
     if not isinstance(ref, str):
         raise NotUnderstood("its reference is not text")
+    # A pointer is followed part by part; for a name or an address the library goes through the whole schema.
+    is_pointer = ref == "#" or ref.startswith("#/")
+    work.take(_LOOKUP + ref.count("/") if is_pointer else MOST_WORK // 20)
     try:
         found = resolver.lookup(ref)
     except _LOOKUP_FAILS as error:
         where = "elsewhere and is never fetched" if "://" in ref else "to a part that does not exist"
         raise NotUnderstood(f"it refers {where}: {ref[:80]}") from error
-    target = normalise(found.contents, found.resolver, hops + 1, steps)
-    return _merged(target, Normal(own, resolver)) if own else target
+    target = normalise(found.contents, found.resolver, work, hops + 1)
+    return _merged(target, Normal(own, resolver), work) if own else target
 
 
-def _merged(base: Normal, over: Normal) -> Normal:
+def _merged(base: Normal, over: Normal, work: Work) -> Normal:
     """Two schemas that hold at once. Words of `over` win; bounds and types become the narrower ones."""
+    work.take(len(base.keys) + len(over.keys))
     keys = dict(base.keys)
     for name, value in over.keys.items():
-        keys[name] = _merged_key(name, keys[name], value) if name in keys else value
+        keys[name] = _merged_key(name, keys[name], value, work) if name in keys else value
     if base.branches and over.branches:
         raise NotUnderstood("it combines several sets of alternatives")
     # Sub-schemas of both sides keep their meaning only when references mean the same on both; in one
@@ -117,29 +132,54 @@ def _merged(base: Normal, over: Normal) -> Normal:
     return Normal(keys, over.resolver, base.nullable and over.nullable, base.branches or over.branches)
 
 
-def _merged_key(name: str, left: Any, right: Any) -> Any:
+def _merged_key(name: str, left: Any, right: Any, work: Work) -> Any:
     if name in ("properties", "patternProperties") and isinstance(left, dict) and isinstance(right, dict):
-        return left | {key: _both(left[key], value) if key in left else value for key, value in right.items()}
+        work.take(len(left) + len(right))
+        both = {k: _both(left[k], value, work) if k in left else value for k, value in right.items()}
+        return left | both
     if name == "required":
-        return list(dict.fromkeys([*_list(left), *_list(right)]))
+        work.take(len(_list(left)) + len(_list(right)))
+        return list(dict.fromkeys(one for one in [*_list(left), *_list(right)] if isinstance(one, str)))
     if name == "type":
         return _narrower_type(left, right)
     if name == "enum":
-        return [value for value in _list(left) if any(same_json(value, other) for other in _list(right))]
+        return _in_both(_list(left), _list(right), work)
+    if name == "writeOnly" or (name == "format" and "password" in (left, right)):
+        # What one part calls a secret is one, whatever another says.
+        return "password" if name == "format" else left is True or right is True
     if _are_numbers(left, right):
         if name.startswith(("min", "exclusiveMin")):
             return max(left, right)
         if name.startswith(("max", "exclusiveMax")):
             return min(left, right)
-    if name == "additionalProperties" and False in (left, right):
+    if name == "additionalProperties" and (left is False or right is False):
         return False
-    if name in ("anyOf", "oneOf") and not same_json(left, right):
+    if name in ("anyOf", "oneOf") and not _alike(left, right, work):
         raise NotUnderstood("it combines several sets of alternatives")
     return right
 
 
-def _both(left: Any, right: Any) -> Any:
-    return left if same_json(left, right) else {"allOf": [left, right]}
+def _in_both(left: list[Any], right: list[Any], work: Work) -> list[Any]:
+    known = {_key(value, work) for value in right}
+    return [value for value in left if _key(value, work) in known]
+
+
+def _alike(left: Any, right: Any, work: Work) -> bool:
+    return left is right or _key(left, work) == _key(right, work)
+
+
+def _key(value: Any, work: Work) -> Any:
+    """What is equal exactly for values that are written the same."""
+    work.take(1)
+    if isinstance(value, dict):
+        return dict, frozenset((key, _key(item, work)) for key, item in value.items())
+    if isinstance(value, list):
+        return list, tuple(_key(item, work) for item in value)
+    return type(value), value
+
+
+def _both(left: Any, right: Any, work: Work) -> Any:
+    return left if _alike(left, right, work) else {"allOf": [left, right]}
 
 
 def _narrower_type(left: Any, right: Any) -> Any:
@@ -154,6 +194,9 @@ def _narrower_type(left: Any, right: Any) -> Any:
 
 def _set_null_apart(normal: Normal) -> None:
     types = _types(normal.keys.get("type"))
+    if isinstance(normal.keys.get("type"), list):  # a list of one says what the one would
+        normal.keys["type"] = types if len(types) > 1 else types[0] if types else None
+        normal.keys = {key: value for key, value in normal.keys.items() if key != "type" or value is not None}
     if normal.keys.get("nullable") is True:  # OpenAPI's spelling
         normal.nullable = True
     if "null" in types and len(types) > 1:
@@ -162,37 +205,46 @@ def _set_null_apart(normal: Normal) -> None:
         normal.keys["type"] = rest[0] if len(rest) == 1 else rest
 
 
-def _with_branches(normal: Normal, hops: int, steps: _Steps) -> Normal:
+def _with_branches(normal: Normal, work: Work, hops: int) -> Normal:
     """Turn anyOf, oneOf and lists of types into alternatives, or into the one that is left beside null."""
     name = next((name for name in ("anyOf", "oneOf") if isinstance(normal.keys.get(name), list)), "")
-    rest = {key: value for key, value in normal.keys.items() if key != name}
     if not name:
         types = _types(normal.keys.get("type"))
-        if len(types) > 1 and "enum" not in rest and "const" not in rest:
-            normal.branches = [Normal(_for_type(rest, one), normal.resolver) for one in types]
+        if len(types) > 1 and "enum" not in normal.keys and "const" not in normal.keys:
+            work.take(len(types) * len(normal.keys))
+            normal.branches = [Normal(_for_type(normal.keys, one), normal.resolver) for one in types]
         return normal
+    work.take(len(normal.keys) + len(normal.keys[name]))
+    rest = {key: value for key, value in normal.keys.items() if key != name}
     raw = [branch for branch in normal.keys[name] if branch is not False]
+    if any(is_secret(branch) for branch in raw if _only_constrains(branch)):
+        rest["writeOnly"] = True
     if not raw or (all(_only_constrains(branch) for branch in raw) and _SHAPE & rest.keys()):
         return Normal(rest, normal.resolver, normal.nullable, normal.branches)
     if (listed := _as_enum(raw)) is not None:
         return Normal(rest | listed, normal.resolver, normal.nullable)
-    shared = {
-        key: value
-        for key, value in rest.items()
-        if key not in ("title", "description", "default", "examples")
-    }
-    found = [normalise(branch, normal.resolver, hops + 1, steps) for branch in raw]
+    if len(raw) > MOST_BRANCHES:
+        raise NotUnderstood(f"it has more than {MOST_BRANCHES} alternatives")
+    found = [normalise(branch, normal.resolver, work, hops + 1) for branch in raw]
+    return _of_branches(Normal(rest, normal.resolver, normal.nullable), found, work)
+
+
+def _of_branches(whole: Normal, found: list[Normal], work: Work) -> Normal:
+    """A place with its alternatives, each with what holds for all of them."""
+    rest = whole.keys
     kept = [one for one in found if one.keys.get("type") != "null" and one.keys.get("const", 0) is not None]
-    nullable = normal.nullable or len(kept) < len(found) or any(one.nullable for one in kept)
+    nullable = whole.nullable or len(kept) < len(found) or any(one.nullable for one in kept)
     if not kept:
-        return Normal(rest | {"type": "null"}, normal.resolver)
-    base = Normal(shared, normal.resolver)
+        return Normal(rest | {"type": "null"}, whole.resolver)
     if len(kept) == 1:
-        one = _merged(kept[0], Normal(rest, kept[0].resolver))
+        one = _merged(kept[0], Normal(rest, kept[0].resolver), work)
         return Normal(one.keys, one.resolver, nullable, one.branches)
-    merged = [_with_words(_merged(base, one), one) for one in kept]
+    base = Normal({key: value for key, value in rest.items() if key not in _WORDS}, whole.resolver)
+    merged = [_with_words(_merged(base, one, work), one) for one in kept]
     flat = [leaf for one in merged for leaf in (one.branches or [one])]
-    return Normal(rest, normal.resolver, nullable, flat)
+    if len(flat) > MOST_BRANCHES:
+        raise NotUnderstood(f"it has more than {MOST_BRANCHES} alternatives")
+    return Normal(rest, whole.resolver, nullable, flat)
 
 
 def _with_words(merged: Normal, one: Normal) -> Normal:
@@ -227,9 +279,8 @@ _TYPED = {keyword for keywords in _KEYWORDS_OF_TYPE.values() for keyword in keyw
 def _for_type(keys: dict[str, Any], name: str) -> dict[str, Any]:
     """The keywords that say something about one type."""
     mine = _KEYWORDS_OF_TYPE.get(name, ())
-    words = ("title", "description", "default", "examples")
     kept = {
-        key: value for key, value in keys.items() if key not in words and (key not in _TYPED or key in mine)
+        key: value for key, value in keys.items() if key not in _WORDS and (key not in _TYPED or key in mine)
     }
     return kept | {"type": name}
 
@@ -237,7 +288,8 @@ def _for_type(keys: dict[str, Any], name: str) -> dict[str, Any]:
 def _types(value: Any) -> list[str]:
     if isinstance(value, str):
         return [value]
-    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+    names = [name for name in _list(value) if isinstance(name, str)]
+    return list(dict.fromkeys(names))[:_MOST_TYPES]
 
 
 def _list(value: Any) -> list[Any]:

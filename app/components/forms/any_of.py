@@ -11,7 +11,8 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.components.forms.editor import Editor, FormOptions
 from app.components.forms.inputs import ChoiceBox
 from app.components.forms.row import FieldRow
-from core.schema_forms.fields import Field, best_alternative
+from core.schema_forms.alternatives import best_alternative
+from core.schema_forms.fields import Field
 from core.schema_forms.json_values import UNSET, Path
 from core.schema_forms.validate import FieldError
 
@@ -41,6 +42,7 @@ class AnyOfEditor(Editor):
         return None if self._at is None else self._forms[self._at]
 
     def _chosen_by_hand(self, index: int) -> None:
+        self.asked_for()
         fresh = index > 0 and index - 1 not in self._forms
         self._show(index - 1 if index > 0 else None)
         if self._form is not None and fresh:

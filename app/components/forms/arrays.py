@@ -10,7 +10,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components.buttons import Button, IconButton
-from app.components.forms.editor import Editor, FormOptions
+from app.components.forms.editor import Editor, FormOptions, NotSent
 from app.components.forms.row import FieldRow
 from app.components.label import Label, Link
 from core.schema_forms.fields import Field
@@ -31,7 +31,7 @@ class _ItemRow(QWidget):
     moved = Signal(int)
     removed = Signal()
 
-    def __init__(self, field: Field, options: FormOptions, parent: QWidget | None = None) -> None:
+    def __init__(self, field: Field, options: FormOptions, given: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -40,7 +40,7 @@ class _ItemRow(QWidget):
         self._number = Label("", "mono_hint", "text3", parent=self)
         self._number.setMinimumWidth(20)
         self._number.setMinimumHeight(28)
-        self.row = FieldRow(field, options, False, self)
+        self.row = FieldRow(field, options, False, self, given)
         layout.addWidget(self._number, 0, top)
         layout.addWidget(self.row, 1, top)
         self._buttons = [
@@ -88,8 +88,8 @@ class ArrayEditor(Editor):
             parent.add_to_head(self._empty_link)
         self._show_state()
 
-    def _insert(self, at: int) -> _ItemRow:
-        fresh = _ItemRow(self.field.item_field(at), self.options, self)
+    def _insert(self, at: int, given: Any = UNSET) -> _ItemRow:
+        fresh = _ItemRow(self.field.item_field(at), self.options, given, self)
         fresh.row.changed.connect(self.changed)
         fresh.row.left.connect(self.left)
         fresh.row.regrown.connect(self.regrown)
@@ -118,6 +118,7 @@ class ArrayEditor(Editor):
             item.show_place(at, len(self._items))
 
     def _add_asked(self) -> None:
+        self.asked_for()
         fresh = self._insert(len(self._items))
         self._explicit = False
         self._after_change()
@@ -179,8 +180,10 @@ class ArrayEditor(Editor):
         for item in self._items[len(given) :]:
             self._drop(item)
         for at, one in enumerate(given):
-            item = self._items[at] if at < len(self._items) else self._insert(at)
-            item.row.set_value(one)
+            if at < len(self._items):
+                self._items[at].row.set_value(one)
+            else:
+                self._insert(at, one)
         self._show_state()
         self.regrown.emit()
 
@@ -198,7 +201,7 @@ class ArrayEditor(Editor):
             found += item.row.problems(here)
             if item.row.value() is UNSET:
                 words = f"{path_text(path)} has an empty item, which is not sent; fill it in or remove it."
-                found.append(FieldError(here, words))
+                found.append(NotSent(here, words))
         return found
 
     def rows(self, path: Path) -> Iterator[tuple[Path, FieldRow]]:

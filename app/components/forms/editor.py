@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.components.forms.building import Builder
 from core.schema_forms.fields import Field
 from core.schema_forms.json_values import Path
 from core.schema_forms.validate import FieldError
@@ -23,10 +24,16 @@ class FormOptions:
 
     `expressions`: the values of a batch step, where any of them may be `${{ … }}` instead.
     `read_only`: only to be looked at.
+    `builder`: fills the rows; without one, each is filled as it is made.
     """
 
     expressions: bool = False
     read_only: bool = False
+    builder: Builder | None = None
+
+
+class NotSent(FieldError):
+    """What stands in a form and is not part of its value: text that cannot be read, or has no name."""
 
 
 class Editor(QWidget):
@@ -47,6 +54,11 @@ class Editor(QWidget):
         self.field = field
         self.options = options
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+
+    def asked_for(self) -> None:
+        """Let what somebody has just asked for be there at once."""
+        if self.options.builder is not None:
+            self.options.builder.allow_some()
 
     def value(self) -> Any:
         """What was typed, chosen or given; `UNSET` when that is nothing."""

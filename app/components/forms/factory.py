@@ -38,6 +38,7 @@ def editor_for(field: Field, options: FormOptions, parent: QWidget | None = None
         FieldKind.ANY_OF: AnyOfEditor,
     }
     kind = field.kind
-    if kind is FieldKind.OBJECT and len(field.keys.get("properties") or ()) > MOST_FIELDS:
+    is_full = options.builder is not None and options.builder.is_full
+    if kind in nested and (is_full or len(field.keys.get("properties") or ()) > MOST_FIELDS):
         return RawEditor(field, options, parent)
     return (nested.get(kind) or _EDITORS[kind])(field, options, parent)

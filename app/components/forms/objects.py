@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components.buttons import Button, IconButton
-from app.components.forms.editor import Editor, FormOptions
+from app.components.forms.editor import Editor, FormOptions, NotSent
 from app.components.forms.inputs import LineInput
 from app.components.forms.row import FieldRow
 from app.components.label import Label, Link, rule
@@ -36,7 +36,9 @@ class _KeyRow(QWidget):
     regrown = Signal()
     removed = Signal()
 
-    def __init__(self, owner: Field, key: str, options: FormOptions, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, owner: Field, key: str, options: FormOptions, given: Any, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         self._owner = owner
         self._options = options
@@ -50,7 +52,7 @@ class _KeyRow(QWidget):
         self.key_input.setText(key)
         self.key_input.textEdited.connect(self.changed)
         self.key_input.editingFinished.connect(self._renamed)
-        self.row = self._make_row(key)
+        self.row = self._make_row(key, given)
         self.remove_button = IconButton("close", "Remove this field", "text3", parent=self)
         self.remove_button.clicked.connect(self.removed)
         layout.addWidget(self.key_input, 2, top)
@@ -64,8 +66,8 @@ class _KeyRow(QWidget):
         """The name as typed."""
         return self.key_input.text()
 
-    def _make_row(self, key: str) -> FieldRow:
-        row = FieldRow(self._owner.key_field(key), self._options, False, self)
+    def _make_row(self, key: str, given: Any) -> FieldRow:
+        row = FieldRow(self._owner.key_field(key), self._options, False, self, given)
         row.changed.connect(self.changed)
         row.left.connect(self.left)
         row.regrown.connect(self.regrown)
@@ -76,9 +78,7 @@ class _KeyRow(QWidget):
         fresh = self._owner.key_field(self.key)
         if (fresh.kind, fresh.keys) == (self.row.field.kind, self.row.field.keys):
             return
-        value = self.row.value()
-        old, self.row = self.row, self._make_row(self.key)
-        self.row.set_value(value)
+        old, self.row = self.row, self._make_row(self.key, self.row.value())
         self._layout.replaceWidget(old, self.row)
         old.deleteLater()
         self.regrown.emit()
@@ -150,6 +150,7 @@ class ObjectEditor(Editor):
                 self._lines.addWidget(row)
                 continue
             beside.setSpacing(12)
+            row.setMinimumWidth(120)
             row.setMaximumWidth(150)
             beside.addWidget(row, 0, Qt.AlignmentFlag.AlignTop)
             self._lines.addLayout(beside)
@@ -184,6 +185,7 @@ class ObjectEditor(Editor):
         self._open_link.updateGeometry()
 
     def _open_asked(self) -> None:
+        self.asked_for()
         self.open(not self._open)
         self._explicit = False
         self._show_state()
@@ -203,7 +205,7 @@ class ObjectEditor(Editor):
         self.open(True)
         for row in self._rows.values():
             if row.field.kind is FieldKind.CONST:
-                row.editor.choose_constants()
+                row.choose_constant()
         self._show_state()
 
     def _empty_asked(self) -> None:
@@ -211,12 +213,13 @@ class ObjectEditor(Editor):
         self._changed()
 
     def _key_asked(self) -> None:
+        self.asked_for()
         fresh = self._insert_key("")
         self.regrown.emit()
         fresh.key_input.setFocus(Qt.FocusReason.OtherFocusReason)
 
-    def _insert_key(self, key: str) -> _KeyRow:
-        fresh = _KeyRow(self.field, key, self.options, self._body)
+    def _insert_key(self, key: str, given: Any = UNSET) -> _KeyRow:
+        fresh = _KeyRow(self.field, key, self.options, given, self._body)
         self._listen(fresh)
         fresh.removed.connect(lambda: self._key_removed(fresh))
         self._lines.insertWidget(self._lines.indexOf(self._add_key), fresh)
@@ -276,7 +279,10 @@ class ObjectEditor(Editor):
                 self._drop_key(extra)
         known = {extra.key: extra for extra in self._extra}
         for key, one in beyond.items():
-            (known.get(key) or self._insert_key(key)).row.set_value(one)
+            if key in known:
+                known[key].row.set_value(one)
+            else:
+                self._insert_key(key, one)
         self._show_state()
         self.regrown.emit()
 
@@ -291,9 +297,9 @@ class ObjectEditor(Editor):
         for extra in self._extra:
             here = (*path, extra.key)
             if extra.key in seen:
-                found.append(FieldError(here, f"{path_text(here)} is there twice; only the first is sent."))
+                found.append(NotSent(here, f"{path_text(here)} is there twice; only the first is sent."))
             if not extra.key and extra.row.value() is not UNSET and "" not in self._order:
-                found.append(FieldError(here, "A field without a name is not sent; type its name."))
+                found.append(NotSent(here, "A field without a name is not sent; type its name."))
             seen.add(extra.key)
             found += extra.row.problems(here)
         return found

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 from app.components.forms.editor import Editor, FormOptions
 from app.components.forms.factory import editor_for
 from app.components.forms.scalars import RawEditor
+from app.components.forms.wrapped import WrappedWords
 from app.components.label import Label, Link, plain_tip
 from app.look.glyphs import paint_glyph
 from app.look.theme import theme_of
@@ -48,7 +49,7 @@ class ErrorLine(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(6)
         layout.addWidget(_FailMark(self), 0, Qt.AlignmentFlag.AlignTop)
-        self._words = Label(role="meta", tone="fail", wrap=True, selectable=True, parent=self)
+        self._words = WrappedWords("", "meta", "fail", selectable=True, parent=self)
         self._words.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         layout.addWidget(self._words, 1)
         self.hide()
@@ -78,32 +79,86 @@ class FieldRow(QWidget):
     regrown = Signal()
 
     def __init__(
-        self, field: Field, options: FormOptions, labelled: bool = True, parent: QWidget | None = None
+        self,
+        field: Field,
+        options: FormOptions,
+        labelled: bool = True,
+        parent: QWidget | None = None,
+        given: Any = UNSET,
     ) -> None:
-        """Without `labelled`, somebody else says what this is: a list its number, a choice its name."""
+        """Without `labelled`, somebody else says what this is: a list its number, a choice its name.
+
+        The row holds `given` from now on, and is filled with widgets when the form's builder comes to it.
+        """
         super().__init__(parent)
         self.field = field
         self.options = options
         self.touched = False
         self.labelled = labelled
+        self._given = given
+        self._wrong = ""
         self._is_null = False
+        self._editor: Editor | None = None
         self._raw: RawEditor | None = None
-        self.error = ErrorLine()
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        if options.builder is None:
+            self.fill()
+        elif not labelled and given is UNSET:
+            # An item or an alternative is there because somebody has just asked for it.
+            options.builder.fill_now(self)
+        else:
+            options.builder.add(self)
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether the row has its widgets."""
+        return self._editor is not None
+
+    @property
+    def weight(self) -> int:
+        """How many ordinary rows it is as much work as."""
+        named = self.field.keys.get("properties")
+        parts = len(self.field.values) + len(self.field.normal.branches) + len(named or ())
+        return 1 + parts // 40
+
+    def fill(self) -> None:
+        """Make the widgets, and show what the row was given."""
+        if self._editor is not None:
+            return
+        self.error = ErrorLine()
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setSpacing(4)
         self._null_link: Link | None = None
         self._build_head()
-        self.editor = editor_for(field, options, self)
-        self._listen(self.editor)
-        self._layout.addWidget(self.editor)
-        self._odd = Label(role="meta", tone="warn", wrap=True, parent=self)
+        self._editor = editor_for(self.field, self.options, self)
+        self._listen(self._editor)
+        self._layout.addWidget(self._editor)
+        self._odd = WrappedWords("", "meta", "warn", parent=self)
         self._odd.hide()
         self._layout.addWidget(self._odd)
         self._layout.addWidget(self.error)
         self._build_help()
         self._name_inputs()
+        given, self._given = self._given, UNSET
+        if given is not UNSET:
+            self.set_value(given)
+        for _, row in self.rows(()):
+            row.touched = row.touched or self.touched
+        if self._wrong:
+            self.show_error(self._wrong)
+
+    @property
+    def error_text(self) -> str:
+        """What is said to be wrong, or nothing."""
+        return self._wrong
+
+    @property
+    def editor(self) -> Editor:
+        """The editor of the field's kind."""
+        self.fill()
+        assert self._editor is not None
+        return self._editor
 
     def _build_head(self) -> None:
         head = self._head_box = QWidget(self)
@@ -112,7 +167,7 @@ class FieldRow(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(6)
         if self.labelled:
-            layout.addWidget(Label(self.field.name, "name", parent=head))
+            layout.addWidget(Label(self.field.label, "name", parent=head))
             words = ["required"] if self.field.required else []
             words += ["deprecated"] if self.field.is_deprecated else []
             if words:
@@ -124,22 +179,25 @@ class FieldRow(QWidget):
             self._null_link.clicked.connect(self._toggle_null)
             layout.addWidget(self._null_link)
             self._head_links.append(self._null_link)
-        head.setVisible(self.labelled or self._null_link is not None)
+        if not self.labelled and self._null_link is None:
+            head.hide()
         self._layout.addWidget(head)
 
     def _build_help(self) -> None:
-        self._help = Label("", "meta", "text3", wrap=True, parent=self)
-        self._show_help()
+        # What is going to be shown is not told to show itself: Qt would lay out the whole form each time.
+        self._help = WrappedWords(self._help_text(), "meta", "text3", parent=self)
+        if not self._help.text():
+            self._help.hide()
         whole = self.field.description
         if len(whole) > _LONGEST_HELP:
-            self._help.setToolTip(plain_tip(whole[:4_000]))
+            self._help.setToolTip(plain_tip(whole))
         self._layout.addWidget(self._help)
 
     def _show_help(self) -> None:
         text = self._help_text()
         if text != self._help.text():
             self._help.setText(text)
-        self._help.setVisible(bool(text))
+            self._help.setVisible(bool(text))
 
     def _hint(self) -> str:
         """What leaving it empty means; lists and objects say so only while they are, choices themselves."""
@@ -172,15 +230,16 @@ class FieldRow(QWidget):
 
     def own_inputs(self) -> list[QWidget]:
         """The inputs of this row itself, not of rows inside it."""
-        if self.field.kind in (FieldKind.OBJECT, FieldKind.ARRAY, FieldKind.ANY_OF) and self._raw is None:
-            return []
-        return list(self.shown_editor.inputs())
+        own = self.shown_editor
+        has_rows = self.field.kind in (FieldKind.OBJECT, FieldKind.ARRAY, FieldKind.ANY_OF)
+        return [] if has_rows and not isinstance(own, RawEditor) else list(own.inputs())
 
     def add_to_head(self, widget: QWidget) -> None:
         """Put a control of the editor at the right end of the label's line."""
         self._head.addWidget(widget)
         self._head_links.append(widget)
-        self._head_box.show()
+        if not self.labelled:
+            self._head_box.show()
 
     def _listen(self, editor: Editor) -> None:
         editor.changed.connect(self._changed)
@@ -188,6 +247,7 @@ class FieldRow(QWidget):
         editor.regrown.connect(self.regrown)
 
     def _changed(self) -> None:
+        self._wrong = ""
         self.error.show_text("")
         self._show_help()
         self.changed.emit()
@@ -201,6 +261,13 @@ class FieldRow(QWidget):
         """The editor on show: the kind's own, or JSON while the value fits no other."""
         return self._raw or self.editor
 
+    def choose_constant(self) -> None:
+        """Take the only value there is, where the field is required and can have but one."""
+        if self.is_filled:
+            self.editor.choose_constants()
+        elif self.field.required and self._given is UNSET:
+            self._given = self.field.values[0]
+
     @property
     def is_narrow(self) -> bool:
         """Whether the row needs little width, so that another one can stand beside it."""
@@ -210,10 +277,15 @@ class FieldRow(QWidget):
 
     def value(self) -> Any:
         """What is sent for this field; `UNSET` when it is left out."""
+        if self._editor is None:
+            return self._given
         return None if self._is_null else self.shown_editor.value()
 
     def set_value(self, value: Any) -> None:
         """Show a value, or `UNSET`; the same value changes nothing on the screen."""
+        if self._editor is None:
+            self._given = value
+            return
         if same_json(value, self.value()) and not self.shown_editor.problems(()):
             return
         own_null = value is None and self.field.nullable and self.field.kind not in _OWN_NULL
@@ -272,21 +344,25 @@ class FieldRow(QWidget):
 
     def problems(self, path: Path) -> list[FieldError]:
         """What was typed here or inside and can be no value."""
-        return [] if self._is_null else self.shown_editor.problems(path)
+        return [] if self._is_null or self._editor is None else self.shown_editor.problems(path)
 
     def rows(self, path: Path) -> Iterator[tuple[Path, FieldRow]]:
         """This row and those inside it."""
         yield path, self
-        if not self._is_null:
+        if self._editor is not None and not self._is_null:
             yield from self.shown_editor.rows(path)
 
     def inputs(self) -> Iterator[QWidget]:
         """Everything that can have the focus here, in reading order."""
-        yield from self._head_links
-        yield from self.shown_editor.inputs()
+        if self._editor is not None:
+            yield from self._head_links
+            yield from self.shown_editor.inputs()
 
     def show_error(self, text: str) -> None:
         """Show what is wrong below the editor; an empty text takes it away."""
+        self._wrong = text
+        if self._editor is None:
+            return
         self.error.show_text(text)
         for widget in self.own_inputs():
             mark = "fail" if text else ""

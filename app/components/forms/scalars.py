@@ -8,7 +8,7 @@ from typing import Any
 from PySide6.QtGui import QAction, QContextMenuEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.components.forms.editor import Editor, FormOptions
+from app.components.forms.editor import Editor, FormOptions, NotSent
 from app.components.forms.inputs import ChoiceBox, GrowingText, LineInput
 from app.components.json_editor import JsonEditor
 from core.schema_forms.fields import Choice, Field
@@ -266,7 +266,7 @@ class RawEditor(Editor):
         if problem is None or not self.input.text().strip():
             return []
         where = path_text(path) or "This"
-        return [FieldError(path, f"{where} is not JSON yet, line {problem.line}: {problem.message}.")]
+        return [NotSent(path, f"{where} is not JSON yet, line {problem.line}: {problem.message}.")]
 
     def inputs(self) -> Iterator[QWidget]:
         """The one input."""

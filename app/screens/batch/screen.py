@@ -54,7 +54,7 @@ class BatchScreen(Screen):
         self.planner, self.explainer = Planner(self), Explainer(self)
         self.files = Files(self, self.editor, self._without_secrets)
         self.runner = Runner(self)
-        self.notes = Notes()
+        self.notes = Notes(self)
         self.matching = Matching()
         self._plan: Plan | None = None
         self.head = BatchHead()
@@ -104,6 +104,7 @@ class BatchScreen(Screen):
         self.step.id_typed.connect(lambda text: editor.change_current("id", id=text.strip()))
         self.step.timeout_typed.connect(lambda seconds: editor.change_current("timeout", timeout=seconds))
         self.step.problems_found.connect(lambda _words: self._show_notes())
+        self.notes.judged.connect(self._show_notes)
         self.text.edited.connect(editor.take_text)
         self.planner.planned.connect(self._show_plan)
         self.planner.stale.connect(self._show_no_plan)

@@ -24,7 +24,6 @@ from app.screens.batch.tools import Offer, OfferedTool
 from core.batch.models import STEP_ID
 from core.fleet.models import OTHERWISE, Effect
 from core.schema_forms.json_values import same_json
-from core.schema_forms.validate import validator_for
 
 LONGEST_TIMEOUT_S = 86_400
 
@@ -150,7 +149,7 @@ class StepPane(QWidget):
             return
         schema = offered.tool.input_schema if offered else True
         other = step.key != self._key
-        if other or not same_json(schema, self._schema):
+        if other or not (schema is self._schema or same_json(schema, self._schema)):
             self._key, self._schema = step.key, schema
             self.form.set_schema(schema, step.parameters)
             self.judgement.say("")
@@ -223,7 +222,7 @@ class StepPane(QWidget):
         self.timeout_typed.emit(seconds)
 
     def problem(self) -> str:
-        """The first thing that is wrong with what stands in the form now; empty when nothing is."""
+        """The first thing that is known to be wrong with what stands in the form; empty when nothing is."""
         if not self._key:
             return ""
         if self.timeout_field.error:
@@ -237,8 +236,8 @@ class StepPane(QWidget):
             return ""
         if self.timeout_field.error:
             return "step timeout is no number of seconds."
-        of_value = {error.path for error in validator_for(self._schema).errors(self.form.value())}
-        return next((one.message for one in self.form.problems() if one.path not in of_value), "")
+        found = self.form.not_sent()
+        return found.message if found is not None else ""
 
     def focus_first(self) -> None:
         """Go on into the form."""

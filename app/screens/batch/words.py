@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 from app.look.states import StateLook, plan_look
 from app.screens.batch.content import DraftStep
 from app.shell.words import plural
 from core.batch.models import Plan, PlannedCell
 from core.fleet.models import Effect, Tool
-from core.schema_forms.fields import form_for
 from core.schema_forms.json_text import HIDDEN
 from core.schema_forms.json_values import shown
 
@@ -51,11 +49,6 @@ def one_line(text: str) -> str:
     """Text on one line in which nothing hides."""
     flat = " ".join(text[: 2 * LONGEST_SUMMARY].split())
     return HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", flat)[:LONGEST_SUMMARY]
-
-
-def secret_names(schema: dict[str, Any]) -> frozenset[str]:
-    """The arguments whose values are masked."""
-    return frozenset(field.name for field in form_for(schema).properties if field.is_secret)
 
 
 def summary_of(step: DraftStep, secrets: Iterable[str] = ()) -> str:

@@ -21,6 +21,7 @@ from core.batch.models import Run, RunState
 from core.errors import QuarterdeckError
 from core.fleet.models import OTHERWISE, Device, Tool
 from core.policy.models import Answer, Decision
+from core.schema_forms.validate import FieldError
 
 EXPLAIN_PAUSE_MS = 250
 NO_TOOLS = "The tools are not known yet."
@@ -189,7 +190,18 @@ class TryTab(QWidget):
         tool = self.chosen()
         if tool is None:
             return
-        if problems := self.form.show_problems():
+        self.call.set_working("The arguments are being checked.")
+        self._show_outcome("")
+        self.form.when_checked(lambda problems: self._checked(tool, problems), self._changed_meanwhile)
+
+    def _changed_meanwhile(self) -> None:
+        self._come_back()
+        self._show_outcome("Nothing was sent: the arguments are others than when they were to be checked.")
+
+    def _checked(self, tool: Tool, problems: list[FieldError]) -> None:
+        """What is wrong with the arguments is known; they are the ones that stand in the form."""
+        if problems:
+            self._come_back()
             self.form.focus_path(problems[0].path)
             self._show_outcome("Nothing was sent: a field needs another value.", "fail")
             return

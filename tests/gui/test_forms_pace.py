@@ -1,0 +1,133 @@
+"""The worst schemas that a device may send: the window's loop never stands still because of one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
+
+from app.components.forms import SchemaForm
+from app.event_loop import run_on_qt
+from app.look.theme import Theme
+from tests.bench.lines import StallWatch
+from tests.fakes.pace import within
+from tests.fakes.window import seen
+
+BOUND_S = 0.05
+
+
+def named(count: int, schema: Any) -> dict[str, Any]:
+    return {f"p{number}": schema for number in range(count)}
+
+
+def twice(last: dict[str, Any], times: int) -> dict[str, Any]:
+    """Definitions under which `last` is looked at 2 ** `times` times."""
+    steps = {f"r{n}": {"allOf": [{"$ref": f"#/$defs/r{n + 1}"}] * 2} for n in range(times)}
+    return {**steps, f"r{times}": last}
+
+
+TEXT = {"type": "string", "maxLength": 9, "description": "Something to say of it."}
+LEVELS = {
+    f"l{level}": {
+        "type": "object",
+        "properties": named(100, {"$ref": f"#/$defs/l{level + 1}"}),
+        "required": list(named(100, 0)),
+    }
+    for level in range(5)
+}
+MANY_VALUES = {"enum": [f"value {number}" for number in range(2_000)]}
+POINT = {"type": "object", "properties": named(60, {"const": 1})}
+WORST: dict[str, dict[str, Any]] = {
+    "as many parts as there may be": {"properties": named(3_900, {"type": "string", "maxLength": 9})},
+    "two fields, and many parts": {
+        "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
+        "$defs": named(3_000, {"type": "string", "pattern": "^x"}),
+    },
+    "slow to be held against": {
+        "properties": {"a": {"type": "string"}},
+        "$defs": twice({"not": {"required": ["x"]}}, 13),
+        "allOf": [{"$ref": "#/$defs/r0"}],
+    },
+    "patterns": {
+        "properties": {
+            f"p{number}": {"type": "string", "pattern": f"^[a-z]{{{number % 40 + 1}}}x{number}$"}
+            for number in range(100)
+        }
+    },
+    "merged again and again": {
+        "properties": {"a": {"allOf": [{"$ref": "#/$defs/a"}] * 1_000}},
+        "$defs": {"a": {"properties": named(1_500, {"type": "string"})}},
+    },
+    "each field slow to be read": {
+        "properties": named(100, {"$ref": "#/$defs/a"}),
+        "$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}] * 1_990}, "b": {"type": "string"}},
+    },
+    "as many fields as a form shows": {"properties": named(119, TEXT)},
+    "objects in objects": {"$ref": "#/$defs/l0", "$defs": {**LEVELS, "l5": {"type": "string"}}},
+    "long lists of choices": {"properties": named(100, {"$ref": "#/$defs/a"}), "$defs": {"a": MANY_VALUES}},
+    "endless lists of choices": {"properties": {"a": {"enum": [f"{n}" for n in range(20_000)]}}},
+    "as many alternatives as there may be": {
+        "properties": named(50, {"oneOf": [{"$ref": "#/$defs/a"}] * 100}),
+        "$defs": {"a": POINT},
+    },
+    "itself": {
+        "properties": {"deeper": {"$ref": "#"}, "list": {"items": {"$ref": "#"}}},
+        "required": ["deeper"],
+    },
+    "megabytes": {"properties": named(60_000, {"type": "string", "description": "x" * 20})},
+}
+
+
+def play(theme: Theme, scenario: Callable[[SchemaForm, StallWatch], Coroutine[Any, Any, None]]) -> float:
+    """The longest stall of the window's loop during a scenario, in seconds."""
+    app = QApplication.instance()
+    assert isinstance(app, QApplication)
+    worst: list[float] = []
+
+    async def main() -> None:
+        form, pane = SchemaForm(), QScrollArea()
+        pane.setWidgetResizable(True)
+        pane.setWidget(form)
+        pane.resize(420, 700)
+        pane.show()
+        form.set_schema({"type": "object"})
+        await seen(lambda: form.is_checked)
+        watch = StallWatch()
+        await asyncio.sleep(5 * StallWatch.EVERY)
+        watch.take()
+        await asyncio.wait_for(scenario(form, watch), 60)
+        # What was set off last is still to be painted.
+        await asyncio.sleep(5 * StallWatch.EVERY)
+        worst.append(watch.take() / 1000)
+        watch.close()
+        gone = asyncio.Event()
+        pane.destroyed.connect(gone.set)
+        pane.deleteLater()
+        await gone.wait()
+
+    run_on_qt(app, main())
+    return worst[0]
+
+
+def first_input(form: SchemaForm) -> QWidget:
+    return form.inputs()[0]
+
+
+@pytest.mark.parametrize("schema", WORST.values(), ids=WORST.keys())
+def test_the_window_goes_on_while_a_form_is_made_and_typed_in(theme: Theme, schema: dict[str, Any]) -> None:
+    async def scenario(form: SchemaForm, _watch: StallWatch) -> None:
+        form.set_schema(schema)
+        assert form.inputs()
+        QTest.keyClicks(first_input(form), "1")
+        await seen(lambda: form._builder.is_done and form.is_checked)
+        QTest.keyClicks(first_input(form), "2")
+        await seen(lambda: form.is_checked and form._check._asked is None)
+
+    for one in within(BOUND_S):
+        with one:
+            one.seconds = play(theme, scenario)
+        print(one)
