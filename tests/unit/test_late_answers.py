@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,20 +23,8 @@ from core.service.service import Service
 from core.tasks import TaskGroupOwner
 from tests.fakes.awaited import entries_when
 from tests.fakes.desk import approve, next_approval
-from tests.fakes.remote_device import make_listening_home, stands
+from tests.fakes.remote_device import stands
 from tests.fakes.scripted_device import ScriptedDevice, scripted
-
-
-@pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Service]:
-    service = await Service.open(make_listening_home(tmp_path / "home"))
-    yield service
-    await service.close()
-
-
-@pytest.fixture
-def console(service: Service) -> Console:
-    return service.console("operator:anna")
 
 
 async def given_up(service: Service, console: Console, device: ScriptedDevice) -> tuple[dict[str, Any], str]:

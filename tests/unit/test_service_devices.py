@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -20,18 +18,6 @@ from tests.fakes.desk import approve, next_approval
 from tests.fakes.lab_device import AWAY, FEATURES, device_when, pair
 from tests.fakes.remote_device import PATIENCE, make_listening_home, stands
 from tests.fakes.scripted_device import ScriptedDevice, scripted, tool
-
-
-@pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Service]:
-    service = await Service.open(make_listening_home(tmp_path / "home"))
-    yield service
-    await service.close()
-
-
-@pytest.fixture
-def console(service: Service) -> Console:
-    return service.console("operator:anna")
 
 
 async def ask(service: Service, console: Console, device: ScriptedDevice) -> str:

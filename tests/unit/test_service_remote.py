@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,38 +12,15 @@ from pydantic_core import from_json
 from core.batch.models import Batch, Step
 from core.canonical import sha256_hex
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused, ServiceError
-from core.home import Home
 from core.service import wire
 from core.service.console import Console, Missed, RunChanged
 from core.service.events import MAX_PENDING
 from core.service.remote import RemoteConsole
 from core.service.server import WRITE_LIMIT, ControlServer
-from tests.fakes.control_socket import Attach, attaching, raw, serving, within
+from tests.fakes.control_socket import raw, within
 from tests.fakes.memory_console import BLOB, MemoryHost
 
 BATCH = Batch(name="b", steps=[Step(id="s", tool="echo", parameters={"text": "hello"})])
-
-
-@pytest.fixture
-def host() -> MemoryHost:
-    return MemoryHost()
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "h").create()
-
-
-@pytest.fixture
-async def server(home: Home, host: MemoryHost) -> AsyncIterator[ControlServer]:
-    async with serving(home, host) as one:
-        yield one
-
-
-@pytest.fixture
-async def attach(home: Home, server: ControlServer) -> AsyncIterator[Attach]:
-    async with attaching(home) as one:
-        yield one
 
 
 class TestCalls:

@@ -6,7 +6,6 @@ import os
 import stat
 import struct
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from pydantic_core import from_json, to_json
@@ -21,30 +20,8 @@ from core.service.endpoint import port_file
 from core.service.remote import RemoteConsole
 from core.service.server import ControlServer
 from core.statements import SignedStatement, Statement
-from tests.fakes.control_socket import Attach, attaching, raw, serving
+from tests.fakes.control_socket import raw
 from tests.fakes.memory_console import MemoryHost
-
-
-@pytest.fixture
-def host() -> MemoryHost:
-    return MemoryHost()
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "h").create()
-
-
-@pytest.fixture
-async def server(home: Home, host: MemoryHost) -> AsyncIterator[ControlServer]:
-    async with serving(home, host) as one:
-        yield one
-
-
-@pytest.fixture
-async def attach(home: Home, server: ControlServer) -> AsyncIterator[Attach]:
-    async with attaching(home) as one:
-        yield one
 
 
 def signed() -> SignedStatement:

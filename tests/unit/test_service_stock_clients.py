@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from core.fleet.models import DeviceSettings, Health, Risk
-from core.service.console import Console
-from core.service.service import Service
 from tests.fakes.lab_device import FEATURES, device_when, pair
-from tests.fakes.remote_device import make_listening_home, stands
+from tests.fakes.remote_device import stands
 from tests.fakes.scripted_device import scripted, tool
 from tests.fakes.stock_client import hardware_agent, stock_client
-
-
-@pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Service]:
-    service = await Service.open(make_listening_home(tmp_path / "home"))
-    yield service
-    await service.close()
-
-
-@pytest.fixture
-def console(service: Service) -> Console:
-    return service.console("operator:anna")
 
 
 class TestStockClients:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,23 +14,11 @@ from core.fleet.models import DeviceSettings, Health
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.lab_device import AWAY, FEATURES, pair
-from tests.fakes.remote_device import make_listening_home, stands
+from tests.fakes.remote_device import stands
 from tests.fakes.scripted_device import scripted
 
 PATIENCE = 20.0
 FARM = DeviceSettings(tags=["farm"])
-
-
-@pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Service]:
-    service = await Service.open(make_listening_home(tmp_path / "home"))
-    yield service
-    await service.close()
-
-
-@pytest.fixture
-def console(service: Service) -> Console:
-    return service.console("operator:anna")
 
 
 class SlowDisk:
