@@ -27,7 +27,8 @@ _LONGEST = 16_384
 TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 _LONGEST_NAME = 200
-_LOOPBACK_NAMES = {"localhost", "ip6-localhost"}
+# The only name that no name server is asked for.
+_LOOPBACK_NAME = "localhost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +89,11 @@ def is_loopback(host: str | None) -> bool:
     """Whether an address's host is this computer itself."""
     if not host:
         return False
-    if host.lower() in _LOOPBACK_NAMES:
+    if host.lower() == _LOOPBACK_NAME:
         return True
     try:
-        return ip_address(host.partition("%")[0]).is_loopback
+        # The whole of it: `127.0.0.1%.example.org` is a name that anybody may own.
+        return ip_address(host).is_loopback
     except ValueError:
         return False
 

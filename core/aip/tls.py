@@ -36,17 +36,26 @@ def load_or_make_identity(folder: Path, name: str = "quarterdeck") -> Identity:
     """The identity kept in `folder`, made there when there is none.
 
     Raises:
-        BadInput: what is there cannot be read, or its key may be read by others.
+        BadInput: what is there cannot be read, its key may be read by others, or none can be made.
     """
     certificate, key = folder / CERTIFICATE, folder / KEY
-    if not certificate.exists() and not key.exists():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _make(certificate, key, name)
     try:
-        der = ssl.PEM_cert_to_DER_cert(certificate.read_text("ascii"))
+        if not certificate.exists() and not key.exists():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make(certificate, key, name)
+        elif not key.exists() and _fresh(key).exists():
+            # The making of it was cut off just before its last step.
+            _fresh(key).replace(key)
+    except OSError as error:
+        raise BadInput(f"No link certificate can be made in {folder}: {error.strerror or error}") from error
+    try:
+        der = ssl.PEM_cert_to_DER_cert(_first_in(certificate.read_text("ascii")))
         mode = key.stat().st_mode
     except (OSError, ValueError) as error:
-        raise BadInput(f"The link certificate in {folder} cannot be read: {error}") from error
+        raise BadInput(
+            f"The link certificate in {folder} cannot be read: {error}. Put {CERTIFICATE} and {KEY} back, or "
+            "remove both and pair every device anew"
+        ) from error
     if os.name == "posix" and mode & 0o077:
         raise BadInput(f"The key {key} may be read by others; make it private (chmod 600) or remove it")
     return Identity(certificate, key, fingerprint_of(der))
@@ -57,6 +66,12 @@ def fingerprint_of(der: bytes) -> str:
     return hashlib.sha256(der).hexdigest()
 
 
+def _first_in(pem: str) -> str:
+    """The certificate that is shown, of a file that has those of its authorities, too."""
+    end = "-----END CERTIFICATE-----"
+    return pem.partition(end)[0] + end
+
+
 def server_context(identity: Identity) -> ssl.SSLContext:
     """What a listener encrypts with.
 
@@ -65,8 +80,13 @@ def server_context(identity: Identity) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+
+    def passphrase() -> str:
+        # Without this the whole process would stand still and ask for it at whatever terminal there is.
+        raise BadInput(f"The key {identity.key} needs a passphrase; a key without one is wanted (mode 600)")
+
     try:
-        context.load_cert_chain(identity.certificate, identity.key)
+        context.load_cert_chain(identity.certificate, identity.key, passphrase)
     except (OSError, ssl.SSLError) as error:
         raise BadInput(f"The link certificate {identity.certificate} cannot be used: {error}") from error
     return context
@@ -131,12 +151,21 @@ def _make(certificate: Path, key: Path, name: str) -> None:
     )
     pem: Any = serialization.Encoding.PEM
     secret = private.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    _write_new(key, secret, 0o600)
-    _write_new(certificate, signed.public_bytes(pem), 0o644)
+    _write_new(_fresh(key), secret, 0o600)
+    _write_new(_fresh(certificate), signed.public_bytes(pem), 0o644)
+    # Both are whole by now: a full disk or a crash never leaves a half that would be refused for ever.
+    _fresh(certificate).replace(certificate)
+    _fresh(key).replace(key)
+
+
+def _fresh(path: Path) -> Path:
+    return path.with_name(path.name + ".new")
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
-    """Write a file that was not there, with its mode from the first byte on."""
+    """Write a file, with its mode from the first byte on."""
+    # What an earlier try left behind.
+    path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
