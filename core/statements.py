@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from core.aip.messages import ToolType
 from core.canonical import canonical_bytes, sha256_hex
 from core.errors import BadInput, ErrorCode, Refused
+from core.quick import made
 
 REQUEST_FORMAT = "quarterdeck.request/1"
 MOST_STATEMENT_SECONDS = 600.0
@@ -119,8 +120,12 @@ def make_request(
     namespace: str | None,
     parameters: dict[str, Any],
     call_id: str,
+    checked: bool = False,
 ) -> Request:
-    """Bind one call to one device and one contract, and compute what an approval will cover."""
+    """Bind one call to one device and one contract, and compute what an approval will cover.
+
+    `checked`: all of it is known to be of the types that a request has.
+    """
     fields: dict[str, Any] = {
         "device": device,
         "contract": contract,
@@ -131,7 +136,11 @@ def make_request(
         "parameters": parameters,
         "call_id": call_id,
     }
-    return Request(**fields, digest=sha256_hex(_request_bytes(fields)))
+    digest = sha256_hex(_request_bytes(fields))
+    if checked:
+        # The request's own, as in the other case: whoever ordered it may still hold the arguments.
+        return made(Request, {**fields, "parameters": dict(parameters), "digest": digest})
+    return Request(**fields, digest=digest)
 
 
 def short_code(digest: str) -> str:

@@ -42,8 +42,9 @@ from core.dispatch.turn import Turn
 from core.dispatch.validating import Validating
 from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.policy.approvals import ApprovalQueue
+from core.policy.judging import Asked
 from core.policy.models import Approval, Decision
-from core.policy.policy import Asked, Explanation, Policy
+from core.policy.policy import Explanation, Policy
 from core.tasks import TaskGroupOwner
 
 
@@ -161,6 +162,10 @@ class Dispatcher:
                 return await self._once(order, on_stage, started)
             except Edited as edited:
                 order = replace(order, parameters=edited.parameters, edited_from=edited.approval)
+            finally:
+                # Whoever hears of an end may edit the policy and go on in the very same turn.
+                if self._turn is not None:
+                    self._turn.looked = False
         error = Refused(f"It was edited {MOST_EDITS} times; ask again.", ErrorCode.CANCELLED)
         return self._refuse(order, None, None, error, started)
 
@@ -170,7 +175,7 @@ class Dispatcher:
         try:
             self._check_wanted(order)
             turn = self._present_turn()
-            prepared = self._prepare(order)
+            prepared = self._prepare(order, turn)
             await self.validating.check(prepared)
             self._harden(prepared)
             prepared.held.append(prepared_entry(prepared))
@@ -200,8 +205,11 @@ class Dispatcher:
         return self._turn
 
     # Stage 1
-    def _prepare(self, order: Order) -> Prepared:
-        target = self._devices.target(order.device)
+    def _prepare(self, order: Order, turn: Turn | None = None) -> Prepared:
+        # Commands that begin in one turn share one look at the policy's file: they are asked for at once.
+        target = self._devices.target(order.device, refreshed=turn is not None and turn.looked)
+        if turn is not None:
+            turn.looked = True
         key = self._orderly.key(order, target)
         if self._orderly.knows(key):
             return bind(order, target, None, key)
@@ -232,6 +240,7 @@ class Dispatcher:
             actor=prepared.order.actor,
             run=prepared.order.run,
             shares_disk=prepared.target.roots is not None,
+            same=prepared.key if prepared.in_order else None,
         )
 
     def _check_still_allowed(self, prepared: Prepared, decision: Decision, approval: Approval | None) -> None:

@@ -63,13 +63,27 @@ def decided_entry(prepared: Prepared, decision: Decision) -> NewEntry:
     """What the policy says of it, and what it knew of the device that is nowhere else."""
     device = prepared.target.device
     body = {
-        "decision": decision.model_dump(mode="json"),
+        "decision": _written(decision),
         "tags": device.tags,
         "production": device.production,
     }
     # All else in a decision is texts, whole numbers and lists of them, under names of ours.
     plain = decision.expires_s is None
     return entry_of(prepared.order, Kind.COMMAND_DECIDED, body, "policy", plain=plain)
+
+
+_last_written: tuple[Decision | None, dict[str, Any]] = (None, {})
+
+
+def _written(decision: Decision) -> dict[str, Any]:
+    """A decision as JSON. Those of a run are one object, which is written out once; nobody changes it."""
+    global _last_written
+    # Read once: another thread may write it meanwhile.
+    last, fields = _last_written
+    if last is not decision:
+        fields = decision.model_dump(mode="json")
+        _last_written = (decision, fields)
+    return fields
 
 
 def refused_entry(order: Order, prepared: Prepared | None, result: CommandResult) -> NewEntry:

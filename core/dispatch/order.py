@@ -84,8 +84,11 @@ class Target(NamedTuple):
 class Devices(Protocol):
     """The fleet, as far as the dispatcher needs it."""
 
-    def target(self, device: str) -> Target:
-        """The device as it is now; `BadInput` (`unknown_device`) when there is none of that name."""
+    def target(self, device: str, refreshed: bool = False) -> Target:
+        """The device as it is now; `BadInput` (`unknown_device`) when there is none of that name.
+
+        `refreshed`: whoever asks has looked at the policy's file in this very turn of the loop.
+        """
         ...
 
     def offered(self, device: str, tool: str) -> Tool | None:

@@ -44,6 +44,8 @@ def bind(order: Order, target: Target, masker: Masker | None, key: InOrder | Non
         namespace=tool.namespace,
         parameters=order.parameters,
         call_id=order.call_id,
+        # What was found in order before was found to be of these types, too.
+        checked=masker is None,
     )
     shown = request
     if masker is not None:

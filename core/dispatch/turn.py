@@ -8,10 +8,11 @@ import asyncio
 class Turn:
     """Begins where it is made, and is over as soon as the loop was given up, for however short a time."""
 
-    __slots__ = ("_loop", "over")
+    __slots__ = ("_loop", "looked", "over")
 
     def __init__(self) -> None:
-        self.over = False
+        """`looked`: whether the policy's file was looked at while it lasts."""
+        self.over = self.looked = False
         self._loop = asyncio.get_running_loop()
         # Whoever gives up the loop comes back after what was due before: asyncio's queue keeps its order.
         self._loop.call_soon(self._end)

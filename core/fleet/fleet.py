@@ -116,10 +116,10 @@ class Fleet:
         self._judge(record)
         return sorted(record.tools.values(), key=lambda tool: tool.tool_name)
 
-    def target(self, device: str) -> Target:
+    def target(self, device: str, refreshed: bool = False) -> Target:
         """See `core.dispatch.order.Devices`."""
         record = self._addressed(device)
-        self._judge(record)
+        self._judge(record, refreshed)
         arrival = record.arrival
         return Target(
             # Judging asks who a device is, not what it does at the moment: this is asked at every command.
@@ -349,12 +349,11 @@ class Fleet:
             raise BadInput(f"{name} has no tool {tool_key}.", ErrorCode.UNKNOWN_TOOL)
         return record, offered
 
-    def _judge(self, record: Record) -> None:
+    def _judge(self, record: Record, refreshed: bool = False) -> None:
         """Hold a device's tools against what operators say of them now: an edit counts from the next look on.
-
-        What is shown and what is enforced both come this way, so they are one object.
-        """
-        self._policy.refresh()
+        What is shown and what is enforced both come this way, so they are one object."""
+        if not refreshed:
+            self._policy.refresh()
         if record.overrides is not self._policy.overrides:
             self._judge_anew(record)
 

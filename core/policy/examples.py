@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from core.fleet.models import Contract, Device, Effect, Fact, Health, Plain, Risk, Source, Tool
 from core.policy.policy_file import PolicyFile
 from core.policy.rules import Example, Question, Rule, is_glob
@@ -52,7 +50,7 @@ def faults_of(rule: Rule, example: Example) -> list[str]:
         parameters=example.parameters or {},
         actor=example.actor or "operator:example",
         risk=example.risk or rule.risks[0],
-        moment=example.time or datetime.now().astimezone(),
+        at=example.time,
     )
     bare = rule.model_copy(update={**_left_out(rule, example)})
     static = bare.static_fault(device, tool)

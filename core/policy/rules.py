@@ -80,15 +80,27 @@ class Example(Plain):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One call, as rules look at it. `real` follows symbolic links where the device's disk is ours."""
+    """One call, as rules look at it. `real` follows symbolic links where the device's disk is ours.
+
+    `at`: the moment to be judged at; the present one when a rule first asks, if it is not given.
+    """
 
     device: Device
     tool: Tool
     parameters: dict[str, Any]
     actor: str
     risk: Risk
-    moment: datetime
+    at: datetime | None = None
     real: Callable[[str], str] | None = field(default=None, compare=False)
+
+    @property
+    def moment(self) -> datetime:
+        """When it is asked: one moment for all rules, so that none falls between two windows that meet."""
+        if self.at is None:
+            # Most policies have no rule that asks, and a local time costs as much as all else in a question.
+            object.__setattr__(self, "at", datetime.now().astimezone())
+        assert self.at is not None
+        return self.at
 
 
 class Rule(Plain):

@@ -43,12 +43,14 @@ _MOST_KNOWN = 512
 _known: dict[tuple[str, str, Effect, bool, str, bytes], Words] = {}
 
 
-def words_of(tool: Tool, parameters: Parameters, home: str = "") -> Words:
+def words_of(tool: Tool, parameters: Parameters, home: str = "", data: bytes | None = None) -> Words:
     """Findings, summary and undo of one call. A run asks for the same a thousand times: these are remembered.
 
-    `home`: see `findings_of`. All that the words are made of is in the key, the arguments themselves too.
+    `home`: see `findings_of`. All that the words are made of is in the key, the arguments themselves too:
+    `data`, where they were asked for their `flat_key` already.
     """
-    data = flat_key(parameters) if type(parameters) is dict else None
+    if data is None and type(parameters) is dict:
+        data = flat_key(parameters)
     if data is None:
         return _words(tool, parameters, home)
     effect, reversible = tool.contract.effect.value, tool.contract.reversible.value

@@ -21,9 +21,9 @@ from core.audit.models import Page
 from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
 from core.policy.checking import Trial, TrialRow
 from core.policy.grants import holds_secret
+from core.policy.judging import weigh
 from core.policy.models import Answer
 from core.policy.overrides import Overrides
-from core.policy.policy import weigh
 from core.policy.policy_file import Override, PolicyFile
 from core.policy.rule_book import RuleBook
 from core.policy.rules import Question
@@ -157,7 +157,7 @@ def _judge(
         parameters=parameters,
         actor=prepared.actor,
         risk=_risk(then, override),
-        moment=datetime.fromisoformat(decided.time).astimezone(),
+        at=datetime.fromisoformat(decided.time).astimezone(),
     )
     verdict = weigh(question, policy.file, policy.book)
     was = Answer(then["answer"])

@@ -9,9 +9,8 @@ from typing import Any
 
 from core.fleet.models import Device, Health, Tool
 from core.policy.grants import GrantBook
-from core.policy.policy import Asked, judge_call
-from core.policy.policy_file import PolicyFile, parse_policy
-from core.policy.rule_book import RuleBook
+from core.policy.judging import Asked, Judge
+from core.policy.policy_file import parse_policy
 from tests.bench.journal_bench import Figures
 from tests.fakes.policy_calls import a_tool
 
@@ -33,10 +32,10 @@ def run() -> Figures:
     for size in SIZES:
         started = time.perf_counter()
         file = parse_policy(_policy(size))
-        book = RuleBook(file.rules, file.line_numbers)
+        judge = Judge(file)
         loaded = time.perf_counter() - started
         gc.collect()
-        firsts, times = _judged(file, book)
+        firsts, times = _judged(judge)
         median, p99 = statistics.median(times), statistics.quantiles(times, n=100)[98]
         figures.append(
             (
@@ -51,12 +50,12 @@ def run() -> Figures:
     return figures
 
 
-def _judged(file: PolicyFile, book: RuleBook) -> tuple[list[float], list[float]]:
+def _judged(judge: Judge) -> tuple[list[float], list[float]]:
     grants = GrantBook()
     device = Device(name="lab-7", health=Health.ONLINE, since="", tags=["lab", "desk"])
     asked = [_asked(device, a_tool(tool, _kind(tool)), sent) for tool, sent in CALLS]
-    firsts = [_timed(one, file, book, grants) for one in asked]
-    times = [_timed(asked[number % len(asked)], file, book, grants) for number in range(ROUNDS)]
+    firsts = [_timed(one, judge, grants) for one in asked]
+    times = [_timed(asked[number % len(asked)], judge, grants) for number in range(ROUNDS)]
     return firsts, times
 
 
@@ -68,9 +67,9 @@ def _asked(device: Device, tool: Tool, sent: dict[str, Any]) -> Asked:
     return Asked(device=device, tool=tool, parameters=sent, shown=sent, actor="agent:night")
 
 
-def _timed(asked: Asked, file: PolicyFile, book: RuleBook, grants: GrantBook) -> float:
+def _timed(asked: Asked, judge: Judge, grants: GrantBook) -> float:
     started = time.perf_counter()
-    judge_call(asked, file, book, grants)
+    judge.decide(asked, grants)
     return time.perf_counter() - started
 
 

@@ -9,10 +9,9 @@ from core.aip.messages import ToolInfo, ToolType
 from core.fleet.contracts import read_tool, tool_of
 from core.fleet.models import Device, Health, Risk, Tool
 from core.policy.grants import GrantBook
+from core.policy.judging import Asked, Judge
 from core.policy.models import Decision
-from core.policy.policy import Asked, judge_call
 from core.policy.policy_file import PolicyFile, parse_policy
-from core.policy.rule_book import RuleBook
 from core.policy.rules import Question
 
 MONDAY_NOON = datetime.fromisoformat("2026-11-16T12:00:00+01:00")
@@ -63,7 +62,7 @@ def a_question(
         parameters=parameters or {},
         actor=actor,
         risk=risk,
-        moment=moment,
+        at=moment,
         **more,
     )
 
@@ -90,7 +89,7 @@ def judged(
         moment=more.pop("moment", MONDAY_NOON),
         **more,
     )
-    return judge_call(asked, file, RuleBook(file.rules, file.line_numbers), grants or GrantBook(), problem)
+    return Judge(file).decide(asked, grants or GrantBook(), problem)
 
 
 def rule(decision: str, more: str = "", name: str = "r") -> str:

@@ -20,10 +20,10 @@ from core.fleet.models import Contract, Device, Risk, Tool
 from core.policy.checking import PolicyCheck, PolicyText, Trial, TrialRow, check_text
 from core.policy.constraints import Constraint
 from core.policy.grants import Grant, GrantBook, GrantTerms, scope_words
+from core.policy.judging import Asked, Judge, question_of
 from core.policy.models import Answer
-from core.policy.policy import Asked, Explanation, judge_call, question_of
+from core.policy.policy import Explanation
 from core.policy.policy_file import PolicyFile, parse_policy
-from core.policy.rule_book import RuleBook
 from core.service.console import ContractChange, PolicyStatus
 from tests.fakes.fleet_data import CHANGED_KEY, NOW, ago
 from tests.fakes.journal_door import JournalDoor
@@ -236,16 +236,14 @@ class RulesDoor(JournalDoor):
         return self._trial(parse_policy(text), limit)
 
     def _trial(self, file: PolicyFile, limit: int) -> Trial:
-        book, grants = RuleBook(file.rules, file.line_numbers), GrantBook()
+        judge, grants = Judge(file), GrantBook()
         counts = dict.fromkeys(Answer, 0)
         rows: list[TrialRow] = []
         against = number = 0
         for device, tool, parameters, was, human, many in _PAST:
             if device not in self.devices:
                 continue
-            decision = judge_call(
-                self._asked(device, tool, parameters, "agent:night-shift"), file, book, grants
-            )
+            decision = judge.decide(self._asked(device, tool, parameters, "agent:night-shift"), grants)
             counts[decision.answer] += many
             if decision.answer is Answer.ALLOW and human == "denied":
                 against += many
@@ -297,17 +295,16 @@ class RulesDoor(JournalDoor):
     ) -> Explanation:
         await self._step("explanation")
         self._device(device)
-        file = parse_policy(self.policy_on_disk)
-        book, grants = RuleBook(file.rules, file.line_numbers), GrantBook()
+        judge, grants = Judge(parse_policy(self.policy_on_disk)), GrantBook()
         for grant in reversed(self.given):
             if not grant.over:
                 contract = self.tool_named(device, tool).contract.digest
                 grants.add(grant.terms.model_copy(update={"contract": contract}))
         asked = self._asked(device, tool, parameters, actor or "operator:harbour")
-        decision = judge_call(asked, file, book, grants)
+        decision = judge.decide(asked, grants)
         question = question_of(asked, decision.risk)
         return Explanation(
-            decision=decision, near=book.near(question), near_grants=grants.near(question, None)
+            decision=decision, near=judge.book.near(question), near_grants=grants.near(question, None)
         )
 
     async def grants(self) -> list[Grant]:

@@ -84,3 +84,50 @@ async def test_what_happens_between_two_commands_of_a_turn_counts_for_the_second
         [refused] = [result for result in results if result.error is not None]
         assert refused.error is not None
         assert refused.error.code is ErrorCode.DEVICE_OFFLINE
+
+
+async def test_commands_that_begin_in_one_turn_share_one_look_at_the_policy(home: Home) -> None:
+    async with open_rig(home) as rig:
+        all_there, go = asyncio.Event(), asyncio.Event()
+        results: list[CommandResult] = []
+
+        async def answer(command: Command) -> dict[str, str]:
+            if len(rig.tools.seen) == 5:
+                all_there.set()
+            await go.wait()
+            return {}
+
+        async def read() -> None:
+            results.append(await rig.dispatcher.dispatch(order()))
+
+        def order() -> Order:
+            return Order(DEVICE, "get_system_info", {"info_type": "memory"}, "cli:anna")
+
+        rig.tools.answers["get_system_info"] = answer
+        looks: list[int] = []
+        refresh = rig.policy.refresh
+        rig.policy.refresh = lambda: (looks.append(1), refresh())[1]  # type: ignore[method-assign]
+        together = [rig.tasks.spawn(f"read {number}", read()) for number in range(5)]
+        await asyncio.wait_for(all_there.wait(), 10)
+        in_one_turn = len(looks)
+        # Who begins in another turn sees what was edited since, while the others still wait.
+        home.policy.write_text('[[rule]]\nid = "no"\ndecision = "deny"\n')
+        denied = await rig.dispatcher.dispatch(order())
+        go.set()
+        await asyncio.gather(*together)
+        assert in_one_turn == 1
+        assert denied.error is not None
+        assert denied.error.code is ErrorCode.DENIED_BY_POLICY
+        assert [result.error for result in results] == [None] * 5
+
+
+async def test_an_edit_after_a_command_has_ended_counts_for_the_next_of_the_same_turn(home: Home) -> None:
+    async with open_rig(home) as rig:
+        turns = [Turn()]
+        order = Order(DEVICE, "get_system_info", {"info_type": "memory"}, "cli:anna")
+        first = await rig.dispatcher.dispatch(order)
+        home.policy.write_text('[[rule]]\nid = "no"\ndecision = "deny"\n')
+        second = await rig.dispatcher.dispatch(order)
+        assert not turns[0].over, "both were one turn"
+        assert first.error is None
+        assert second.error is not None

@@ -1,0 +1,258 @@
+"""Judging one call: from its contract, its arguments, rules, grants and the profile to allow, ask or deny.
+
+    deny > ask > grant > allow > profile
+
+A rule that denies ends it, as does a profile that denies (`observe`). A rule that asks beats every grant. A
+grant, or a rule that allows, beats a profile that would ask; but `lockdown` asks for everything.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from core.fleet.models import BUILT_IN_NAMESPACE, Contract, Device, Effect, Risk, Source, Tool
+from core.policy.constraints import real_path
+from core.policy.grants import Grant, GrantBook
+from core.policy.models import Answer, Decision, Finding, Profile, Reason
+from core.policy.policy_file import PolicyFile
+from core.policy.rule_book import RuleBook
+from core.policy.rules import Question, Rule
+from core.policy.words import Words, words_of
+from core.quick import made
+
+_MOST_SETTLED = 512
+
+
+class Asked(NamedTuple):
+    """One call to be judged.
+
+    Rules and grants look at `parameters`, as they would be sent; `shown` has its secrets masked, and words
+    for people are made of it. `shares_disk`: the device's paths are this computer's.
+
+    `same` is what equal calls share (`core.dispatch.order.InOrder`), their arguments' canonical bytes last;
+    only of calls whose arguments hold nothing secret, so that `parameters` and `shown` are one.
+    """
+
+    device: Device
+    tool: Tool
+    parameters: dict[str, Any]
+    shown: dict[str, Any]
+    actor: str = ""
+    run: str | None = None
+    shares_disk: bool = False
+    moment: datetime | None = None
+    same: tuple[str, str, str, bytes] | None = None
+
+
+class Judge:
+    """Judges calls by one policy file. It reads no file, and no clock unless a rule asks for the time."""
+
+    def __init__(self, file: PolicyFile) -> None:
+        self.file = file
+        self.book = RuleBook(file.rules, file.line_numbers)
+        # What a run asks a thousand devices is decided once, as far as it is decided by the same things.
+        self._settled: dict[tuple[Any, ...], Decision] = {}
+
+    def decide(self, asked: Asked, grants: GrantBook, problem: str = "") -> Decision:
+        """The decision itself. `problem` says why the policy is broken, so that everything asks.
+
+        Equal decisions may be one object: nobody writes to one.
+        """
+        tool, same = asked.tool, asked.same
+        home = os.path.expanduser("~") if asked.shares_disk else ""
+        words = words_of(tool, asked.shown, home, same[-1] if same else None)
+        risk = _highest(tool.contract, words.findings)
+        question = question_of(asked, risk)
+        profile = self.file.profile_for(asked.device)
+        speaking = self.book.speaking(question)
+        if same is None or asked.device.requires_approval:
+            return self._decide(asked, words, question, profile, speaking, grants, problem)[0]
+        # All that is decided by but grants: whom a rule means, and when, shows in which rules speak.
+        case = (
+            same,
+            tool.namespace,
+            profile,
+            asked.device.approvers,
+            problem,
+            *[rule.id for rule in speaking],
+        )
+        known = self._settled.get(case)
+        if known is None:
+            known, yields = self._decide(asked, words, question, profile, speaking, grants, problem)
+            if not yields:
+                if len(self._settled) >= _MOST_SETTLED:
+                    self._settled.clear()
+                self._settled[case] = known
+        return known
+
+    def _decide(
+        self,
+        asked: Asked,
+        words: Words,
+        question: Question,
+        profile: tuple[Profile, str],
+        speaking: list[Rule],
+        grants: GrantBook,
+        problem: str,
+    ) -> tuple[Decision, bool]:
+        """The decision, and whether a grant may have had a say in it."""
+        verdict = _weigh(question, profile, speaking, self.book, problem)
+        grant = grants.covering(question, asked.run) if verdict.yields else None
+        if grant is not None:
+            verdict = verdict._replace(answer=Answer.ALLOW, reasons=[_by_grant(grant), *verdict.reasons])
+        contract = asked.tool.contract
+        reasons = [*verdict.reasons, _by_contract(contract.risk.why, contract.risk.source)]
+        if contract.effect.source is Source.DEFAULT:
+            reasons.append(Reason(text=contract.effect.why, origin="contract, default"))
+        asking = [rule for rule in speaking if rule.decision is Answer.ASK]
+        waits = [rule.expires for rule in asking if rule.expires is not None]
+        wanted = asked.device.approvers if verdict.signed else 1
+        fields = {
+            "answer": verdict.answer,
+            "risk": question.risk,
+            "effect": contract.effect.value,
+            "profile": verdict.profile,
+            "summary": words.summary,
+            "reasons": reasons,
+            "findings": list(words.findings),
+            "reversible": words.undoable and contract.reversible.value,
+            "undo": words.undo,
+            "rules": [self.book.hit(rule) for rule in speaking],
+            "grant": grant.terms.id if grant else "",
+            "approvers": max([wanted, *(rule.approvers for rule in asking)]),
+            "evidence": sorted({moment for rule in speaking for moment in rule.evidence}, reverse=True),
+            "expires_s": min(waits, default=None),
+        }
+        return made(Decision, fields), verdict.yields
+
+
+def question_of(asked: Asked, risk: Risk) -> Question:
+    """A call as rules and grants look at it, once its risk is known."""
+    return Question(
+        device=asked.device,
+        tool=asked.tool,
+        parameters=asked.parameters,
+        actor=asked.actor,
+        risk=risk,
+        at=asked.moment,
+        real=real_path if asked.shares_disk else None,
+    )
+
+
+class Verdict(NamedTuple):
+    """What rules and profile say of a call.
+
+    `yields`: a grant may turn it into allow. `signed`: the device itself wants operators' signatures.
+    """
+
+    answer: Answer
+    profile: Profile
+    reasons: list[Reason]
+    speaking: list[Rule]
+    yields: bool = False
+    signed: bool = False
+
+
+def weigh(question: Question, file: PolicyFile, book: RuleBook, problem: str = "") -> Verdict:
+    """Let rules and profile answer, grants apart; `problem` says that the policy is broken."""
+    return _weigh(question, file.profile_for(question.device), book.speaking(question), book, problem)
+
+
+def _weigh(
+    question: Question, held: tuple[Profile, str], speaking: list[Rule], book: RuleBook, problem: str
+) -> Verdict:
+    profile, origin = held
+    by_profile, told = _by_profile(profile, question.tool.contract.effect.value, question.risk, origin)
+    signed = _wanted_by_device(question)
+
+    def say(answer: Answer, *reasons: Reason, yields: bool = False) -> Verdict:
+        if signed is not None and answer is not Answer.DENY:
+            # The device would refuse it unsigned, so nothing lets it go without being asked.
+            return Verdict(Answer.ASK, profile, [signed, *reasons], speaking, signed=True)
+        return Verdict(answer, profile, list(reasons), speaking, yields, signed is not None)
+
+    by_rules = [_by_rule(rule, book) for rule in speaking]
+    asking = [_by_rule(rule, book) for rule in speaking if rule.decision is Answer.ASK]
+    if speaking and speaking[0].decision is Answer.DENY:
+        return say(Answer.DENY, *by_rules, told)
+    if by_profile is Answer.DENY:
+        return say(Answer.DENY, told)
+    if problem:
+        return say(Answer.ASK, Reason(text="Everything asks: the policy is broken", origin=problem))
+    if asking:
+        return say(Answer.ASK, *asking, told)
+    if profile is Profile.LOCKDOWN:
+        return say(Answer.ASK, told)
+    if speaking:
+        return say(Answer.ALLOW, *by_rules, told)
+    return say(by_profile, told, yields=by_profile is Answer.ASK)
+
+
+@lru_cache(maxsize=1024)
+def _by_contract(why: str, source: Source) -> Reason:
+    return Reason(text=why, origin=f"contract, {source.value}")
+
+
+@lru_cache(maxsize=1024)
+def _by_profile(profile: Profile, effect: Effect, risk: Risk, origin: str) -> tuple[Answer, Reason]:
+    """What a profile answers, and why. There are few of these, and every decision has one."""
+    answer = _answer(profile, effect, risk)
+    return answer, Reason(text=_why(profile, effect, risk, answer), origin=origin)
+
+
+def _wanted_by_device(question: Question) -> Reason | None:
+    device = question.device
+    tool = question.tool
+    # Of a hosted server's tool only its own word says that it changes nothing.
+    looks_only = tool.tool_type != "action" and tool.namespace == BUILT_IN_NAMESPACE
+    if not device.requires_approval or looks_only:
+        return None
+    who = "an operator" if device.approvers == 1 else f"{device.approvers} operators"
+    return Reason(text=f"{device.name} wants every action signed by {who}", origin=f"device {device.name}")
+
+
+def _by_rule(rule: Rule, book: RuleBook) -> Reason:
+    line = book.line_of(rule)
+    word = {Answer.ALLOW: "allows", Answer.ASK: "asks", Answer.DENY: "denies"}[rule.decision]
+    where = f"policy.toml line {line}" if line else "policy.toml"
+    return Reason(text=rule.reason or f"Rule {rule.id} {word} this", origin=f"rule {rule.id}, {where}")
+
+
+def _by_grant(grant: Grant) -> Reason:
+    terms = grant.terms
+    left = "" if terms.uses is None else f", use {grant.used + 1} of {terms.uses}"
+    return Reason(text=f"Granted by {terms.author} until {terms.expires}{left}", origin=f"grant {terms.id}")
+
+
+def _highest(contract: Contract, findings: Sequence[Finding]) -> Risk:
+    risk, grave = contract.risk, contract.effect.value in (Effect.UNKNOWN, Effect.DESTROY)
+    # An operator who rates a tool means it, whatever its effect is.
+    floor = Risk.HIGH if grave and risk.source is not Source.OPERATOR else Risk.LOW
+    return max([risk.value, floor, *(finding.risk for finding in findings)], key=lambda one: one.rank)
+
+
+def _answer(profile: Profile, effect: Effect, risk: Risk) -> Answer:
+    match profile:
+        case Profile.OBSERVE:
+            reads = effect is Effect.OBSERVE and risk is Risk.LOW
+            return Answer.ALLOW if reads else Answer.DENY
+        case Profile.GUARDED:
+            return Answer.ALLOW if risk is Risk.LOW else Answer.ASK
+        case Profile.TRUSTED:
+            return Answer.ALLOW if risk.rank <= Risk.MEDIUM.rank else Answer.ASK
+        case Profile.LOCKDOWN:
+            return Answer.ASK
+
+
+def _why(profile: Profile, effect: Effect, risk: Risk, answer: Answer) -> str:
+    word = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "is denied"}[answer]
+    if profile is Profile.LOCKDOWN:
+        return "Profile lockdown: everything asks"
+    if profile is Profile.OBSERVE:
+        what = "reading" if answer is Answer.ALLOW else f"{effect.value}, {risk.value} risk,"
+        return f"Profile observe: {what} {word}"
+    return f"Profile {profile.value}: {risk.value} risk {word}"

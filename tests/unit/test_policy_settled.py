@@ -1,0 +1,124 @@
+"""What a judge remembers of equal calls never answers for a call that is judged by something else."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.canonical import plain_bytes
+from core.fleet.models import Device, Health, Risk, Tool
+from core.policy.grants import GrantBook, GrantTerms
+from core.policy.judging import Asked, Judge
+from core.policy.models import Answer, Decision
+from core.policy.policy_file import parse_policy
+from tests.fakes.policy_calls import MONDAY_NOON, a_device, a_tool
+
+RULES = {
+    "device": 'decision = "deny"\ndevice = "db-*"',
+    "tag": 'decision = "ask"\ntag = "lab"\napprovers = 2',
+    "production": 'decision = "ask"\nproduction = true\nexpires = 30',
+    "actor": 'decision = "deny"\nactor = "agent:*"',
+    "time": 'decision = "ask"\n[rule.time]\nfrom = "08:00"\nto = "11:00"',
+    "argument": 'decision = "allow"\n[rule.parameters.file_path]\nbelow = "/srv"',
+    "evidence": 'decision = "allow"\ntool = "read_file"\nevidence = ["after"]',
+    "namespace": 'decision = "deny"\nnamespace = "other"',
+}
+PROFILES = {
+    "none": "",
+    "by name": '[[profiles]]\ndevice = "db-1"\nprofile = "lockdown"\n',
+    "by tag": '[[profiles]]\ntag = "lab"\nprofile = "trusted"\n',
+}
+DEVICES = [
+    a_device("lab-1"),
+    a_device("lab-2", "lab"),
+    a_device("db-1", production=True),
+    a_device("lab-3").model_copy(update={"requires_approval": True, "approvers": 2}),
+]
+TOOLS = [
+    a_tool("read_file", "data_collection"),
+    a_tool("write_file"),
+    a_tool("frobnicate"),
+    a_tool("frobnicate", namespace="other"),
+]
+ARGUMENTS: list[dict[str, Any]] = [{"file_path": "/srv/a"}, {"file_path": "/etc/hosts"}, {}]
+MOMENTS = [MONDAY_NOON, datetime.fromisoformat("2026-11-16T09:00:00+01:00")]
+
+calls = st.tuples(
+    st.sampled_from(DEVICES),
+    st.sampled_from(TOOLS),
+    st.sampled_from(ARGUMENTS),
+    st.sampled_from(["operator:anna", "agent:night"]),
+    st.sampled_from(MOMENTS),
+    st.sampled_from(["", "line 3 is not TOML"]),
+)
+
+
+def asked_for(
+    device: Device, tool: Tool, parameters: dict[str, Any], actor: str, at: datetime, *, same: bool
+) -> Asked:
+    equal = (tool.contract.digest, tool.tool_name, tool.tool_type, plain_bytes(parameters))
+    asked = Asked(device=device, tool=tool, parameters=parameters, shown=parameters, actor=actor, moment=at)
+    return asked._replace(same=equal) if same else asked
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    rules=st.lists(st.sampled_from(sorted(RULES)), unique=True),
+    profiles=st.sampled_from(sorted(PROFILES)),
+    wishes=st.lists(calls, min_size=2, max_size=12),
+)
+def test_whatever_was_judged_before_a_call_is_judged_as_if_it_were_the_first(
+    rules: list[str], profiles: str, wishes: list[tuple[Device, Tool, dict[str, Any], str, datetime, str]]
+) -> None:
+    text = PROFILES[profiles] + "".join(f'[[rule]]\nid = "{name}"\n{RULES[name]}\n' for name in rules)
+    judge = Judge(parse_policy(text))
+    for *call, problem in wishes:
+        remembered = judge.decide(asked_for(*call, same=True), GrantBook(), problem)
+        fresh = Judge(parse_policy(text)).decide(asked_for(*call, same=False), GrantBook(), problem)
+        assert remembered == fresh
+
+
+def test_a_thousand_equal_calls_are_one_decision() -> None:
+    judge = Judge(parse_policy('profile = "trusted"\n[[rule]]\nid = "r"\ndecision = "deny"\ntool = "x"\n'))
+    decisions: list[Decision] = [
+        judge.decide(
+            asked_for(
+                Device(name=f"sim-{number}", health=Health.ONLINE, since=""),
+                TOOLS[0],
+                {},
+                "cli:anna",
+                MONDAY_NOON,
+                same=True,
+            ),
+            GrantBook(),
+        )
+        for number in range(1000)
+    ]
+    assert len({id(one) for one in decisions}) == 1
+
+
+def test_a_grant_is_looked_for_each_time_and_is_missed_when_it_is_gone() -> None:
+    judge, grants = Judge(parse_policy("")), GrantBook(now=lambda: MONDAY_NOON)
+    call = asked_for(DEVICES[0], TOOLS[1], ARGUMENTS[0], "agent:night", MONDAY_NOON, same=True)
+    assert judge.decide(call, grants).answer is Answer.ASK
+    held = grants.add(
+        GrantTerms(
+            id="g-00000001",
+            approval="a-1",
+            author="operator:anna",
+            devices=["lab-1"],
+            actors=["agent:*"],
+            arguments={"file_path": "any"},
+            risk=Risk.HIGH,
+            tool_key=TOOLS[1].tool_key,
+            contract=TOOLS[1].contract.digest,
+            expires="2026-11-16T12:30:00+01:00",
+            uses=1,
+        )
+    )
+    assert judge.decide(call, grants).grant == held.terms.id
+    grants.use(held.terms.id)
+    assert judge.decide(call, grants).answer is Answer.ASK
