@@ -74,7 +74,6 @@ class Judge:
         # All that is decided by but grants: whom a rule means, and when, shows in which rules speak.
         case = (
             same,
-            tool.namespace,
             profile,
             asked.device.approvers,
             problem,

@@ -35,7 +35,10 @@ DEVICES = [
     a_device("lab-1"),
     a_device("lab-2", "lab"),
     a_device("db-1", production=True),
-    a_device("lab-3").model_copy(update={"requires_approval": True, "approvers": 2}),
+    *(
+        a_device(name).model_copy(update={"requires_approval": True, "approvers": 2})
+        for name in ("lab-3", "lab-4")
+    ),
 ]
 TOOLS = [
     a_tool("read_file", "data_collection"),
