@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.aip.messages import ToolType
-from core.canonical import canonical_bytes, sha256_hex
+from core.canonical import canonical_bytes, plain_bytes, sha256_hex
 from core.errors import BadInput, ErrorCode, Refused
 from core.quick import made
 
@@ -103,11 +103,15 @@ def request_digest(request: Request, **instead: Any) -> str:
 
 
 def _request_bytes(fields: dict[str, Any]) -> bytes:
+    return canonical_bytes(_covered(fields))
+
+
+def _covered(fields: dict[str, Any]) -> dict[str, Any]:
     # The values as they are, not pydantic's JSON of them: that would write NaN as null, and the digest would
     # cover what is not sent.
     covered = {**fields, "format": REQUEST_FORMAT}
     covered.pop("digest", None)
-    return canonical_bytes(covered)
+    return covered
 
 
 def make_request(
@@ -124,7 +128,7 @@ def make_request(
 ) -> Request:
     """Bind one call to one device and one contract, and compute what an approval will cover.
 
-    `checked`: all of it is known to be of the types that a request has.
+    `checked`: all of it is known to be of the types that a request has, and plain (`core.canonical`).
     """
     fields: dict[str, Any] = {
         "device": device,
@@ -136,11 +140,11 @@ def make_request(
         "parameters": parameters,
         "call_id": call_id,
     }
-    digest = sha256_hex(_request_bytes(fields))
     if checked:
+        digest = sha256_hex(plain_bytes(_covered(fields)))
         # The request's own, as in the other case: whoever ordered it may still hold the arguments.
         return made(Request, {**fields, "parameters": dict(parameters), "digest": digest})
-    return Request(**fields, digest=digest)
+    return Request(**fields, digest=sha256_hex(_request_bytes(fields)))
 
 
 def short_code(digest: str) -> str:

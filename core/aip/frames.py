@@ -38,13 +38,16 @@ def acknowledgement(features: Sequence[str] = (), heartbeat_s: float = 20.0) -> 
 
     `features` are those agreed with a device that announced any; a stock device sees plain AIP.
     """
-    welcome = Welcome(version=__version__, features=sorted(features), heartbeat_s=heartbeat_s)
+    result = None
+    if features:
+        welcome = Welcome(version=__version__, features=sorted(features), heartbeat_s=heartbeat_s)
+        result = {"quarterdeck": welcome.model_dump()}
     return ServerMessage(
         type="heartbeat",
         status=FrameStatus.OK,
         timestamp=now_stamp(),
         response_id=new_uuid(),
-        result={"quarterdeck": welcome.model_dump()} if features else None,
+        result=result,
     ).model_dump_json()
 
 
@@ -106,7 +109,7 @@ def command_frame(
 def terms_of(count: int, grounds: Sequence[Grounds], timeout: float) -> list[dict[str, Any]]:
     """For each of `count` commands its deadline, a little before ours, and what it was permitted on."""
     deadline = min(timeout - min(1.0, timeout / 10), _LONGEST_DEADLINE)
-    known = [*grounds[:count], *[Grounds()] * (count - len(grounds))]
+    known = grounds if len(grounds) == count else [*grounds[:count], *[Grounds()] * (count - len(grounds))]
     return [{"deadline_s": deadline, "digest": why.digest, "approval": why.approval} for why in known]
 
 

@@ -231,6 +231,8 @@ def _highest(contract: Contract, findings: Sequence[Finding]) -> Risk:
     risk, grave = contract.risk, contract.effect.value in (Effect.UNKNOWN, Effect.DESTROY)
     # An operator who rates a tool means it, whatever its effect is.
     floor = Risk.HIGH if grave and risk.source is not Source.OPERATOR else Risk.LOW
+    if not findings and floor is Risk.LOW:
+        return risk.value
     return max([risk.value, floor, *(finding.risk for finding in findings)], key=lambda one: one.rank)
 
 
