@@ -13,6 +13,7 @@ from pydantic import Discriminator, TypeAdapter, ValidationError
 
 from core import __version__
 from core.aip.error_text import error_text
+from core.aip.events import Heartbeat
 from core.aip.extras import (
     Grounds,
     Metrics,
@@ -148,6 +149,16 @@ def refuse_nan(data: bytes) -> None:
         json.loads(data, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise DeviceError(f"Not an AIP frame: {error}", ErrorCode.PROTOCOL_ERROR) from error
+
+
+def heartbeat_of(
+    message: ClientMessage, received: datetime, round_trip_s: float, with_metrics: bool
+) -> Heartbeat:
+    """What a device's heartbeat says of it; its metrics only where they were agreed on."""
+    return Heartbeat(
+        clock_offset_ms=clock_offset_ms(message.timestamp, received, round_trip_s),
+        metrics=metrics_of(message.metadata) if with_metrics else None,
+    )
 
 
 def clock_offset_ms(timestamp: str | None, received: datetime, round_trip_s: float) -> float | None:

@@ -18,7 +18,7 @@ from core.aip.answers import LinkLost, PendingAnswers
 from core.aip.blobs import HeldBlobs
 from core.aip.ends import peer_of, why_closed
 from core.aip.error_text import read_error_text
-from core.aip.events import Heartbeat, LinkEvents, RefusedAttempt
+from core.aip.events import LinkEvents, RefusedAttempt
 from core.aip.extras import (
     CANCEL_COMMAND,
     FEATURE_BINARY,
@@ -37,10 +37,9 @@ from core.aip.extras import (
 )
 from core.aip.frames import (
     acknowledgement,
-    clock_offset_ms,
     command_frame,
     complaint,
-    metrics_of,
+    heartbeat_of,
     read_extra_frame,
     refuse_nan,
     spoofed,
@@ -199,6 +198,10 @@ class DeviceLink:
             self._progress.expect(call_ids)
         try:
             async with asyncio.timeout(timeout):
+                # Frames of one turn leave side by side in the next, which costs a run a tenth less CPU time.
+                # Whatever this device is sent afterwards waits as long, and stays behind.
+                await asyncio.sleep(0)
+                self._check_open()
                 await self._connection.send(frame, text=True)
                 return await pending.answer
         except TimeoutError:
@@ -214,7 +217,8 @@ class DeviceLink:
 
     def _check_open(self) -> None:
         if not self.is_open:
-            raise DeviceError(f"{self.name} is offline: {self._ended or 'its link is closing'}")
+            why = self._ended or self._close_reason or "its link is closing"
+            raise DeviceError(f"{self.name} is offline: {why}")
 
     async def cancel(self, call_id: str) -> bool:
         """Ask the device to stop the command with this call id; its own answer then says `cancelled`.
@@ -357,7 +361,10 @@ class DeviceLink:
             return wrong
         if message.type == "heartbeat":
             await self._connection.send(acknowledgement())
-            self._events.on_heartbeat(self, self._heartbeat(message))
+            beat = heartbeat_of(message, self.last_heard, self.latency_s, FEATURE_METRICS in self.features)
+            if beat.clock_offset_ms is not None:
+                self.clock_offset_ms = beat.clock_offset_ms
+            self._events.on_heartbeat(self, beat)
             return None
         if message.type == "error":
             log.warning(
@@ -370,15 +377,6 @@ class DeviceLink:
         if message.type == "register":
             return "This connection is registered already"
         return f"Frames of type {message.type} are not served here"
-
-    def _heartbeat(self, message: ClientMessage) -> Heartbeat:
-        offset = clock_offset_ms(message.timestamp, self.last_heard, self.latency_s)
-        if offset is not None:
-            self.clock_offset_ms = offset
-        return Heartbeat(
-            clock_offset_ms=offset,
-            metrics=metrics_of(message.metadata) if FEATURE_METRICS in self.features else None,
-        )
 
     async def _within_allowance(self, size: int) -> bool:
         if self._allowance.spend(size):

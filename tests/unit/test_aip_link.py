@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -293,3 +294,49 @@ async def test_many_answers_to_commands_are_no_flood(house: House) -> None:
     socket, link = await house.joined()
     for _ in range(300):
         await still_works(house, socket, link)
+
+
+async def test_a_cancel_asked_for_in_the_same_turn_comes_behind_its_command(house: House) -> None:
+    socket, link = await house.joined(features=["cancel"])
+    sending = house.send(link, look("c1"))
+    cancelling = house.tasks.spawn("cancel", link.cancel("c1"))
+    command, cancel = await hear(socket), await hear(socket)
+    assert command["actions"][0]["call_id"] == "c1"
+    assert cancel["actions"][0]["parameters"] == {"call_id": "c1"}
+    await answer(socket, cancel, {"status": "success", "result": {"cancelled": True}, "call_id": None})
+    assert await soon(cancelling) is True
+    await answer(socket, command, success())
+    await soon(sending)
+
+
+async def test_a_link_that_ends_before_the_turn_is_over_has_sent_nothing(house: House) -> None:
+    socket, link = await house.joined(features=["cancel"])
+    sending = house.send(link, look("c1"))
+    asyncio.get_running_loop().call_soon(link.end, "it was revoked")
+    said = await fails(sending, ErrorCode.DEVICE_OFFLINE)
+    assert "it was revoked" in said
+    await socket.close()
+    with pytest.raises(ConnectionClosed):
+        await soon(socket.recv())
+    assert link.waiting == 0
+
+
+async def test_what_begins_in_one_turn_is_sent_side_by_side(house: House) -> None:
+    """Between two frames nothing else goes on: their devices' processes are woken together."""
+    _, link = await house.joined(features=["cancel"])
+    order: list[str] = []
+    send = link._connection.send
+
+    async def watched(data: bytes, text: bool | None = None) -> None:
+        order.append("sent")
+        await send(data, text=text)
+
+    link._connection.send = watched  # type: ignore[method-assign,assignment]
+
+    async def one(call_id: str) -> None:
+        order.append("prepared")
+        await link.send_commands([look(call_id)], 0.2)
+
+    both = [house.tasks.spawn(name, one(name)) for name in ("c1", "c2", "c3")]
+    await asyncio.wait(both, timeout=20)
+    assert order == ["prepared"] * 3 + ["sent"] * 3
