@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +18,7 @@ import structlog
 from core.home import Home
 from core.policy.operator_keys import OperatorKey, create_operator_key
 from tests.fakes.desk import Whistle
+from tests.fakes.display import virtual_display
 
 # A shell starts what runs in its background deaf to Ctrl-C, and every process it starts inherits that;
 # tests that press Ctrl-C in another process are the same there.
@@ -39,24 +38,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def display() -> Iterator[str]:
-    """A virtual X display of this test session; it says itself when it is ready."""
-    program = shutil.which("Xvfb")
-    assert program, "Xvfb is needed for these tests; make setup installs it"
-    reads, writes = os.pipe()
-    server = subprocess.Popen(
-        [program, "-displayfd", str(writes), "-screen", "0", "1280x800x24", "-nolisten", "tcp", "-noreset"],
-        pass_fds=[writes],
-        stderr=subprocess.DEVNULL,
-    )
-    os.close(writes)
-    with os.fdopen(reads) as told:
-        number = told.readline().strip()
-    assert number, "Xvfb did not start"
-    try:
-        yield f":{number}"
-    finally:
-        server.terminate()
-        server.wait(30)
+    """A virtual X display of this test session."""
+    with virtual_display() as name:
+        yield name
 
 
 @pytest.fixture

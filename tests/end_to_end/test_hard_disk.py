@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import shlex
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from core.service.console import Console, JournalChanged
 from tests.fakes.desk import Whistle, next_approval
 from tests.fakes.program import run as command
 from tests.fakes.service_process import obey_modes, service_process, until, until_online
+from tests.fakes.small_disk import fill, small_disk_at
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits, mounts and modes of POSIX systems")
 PATIENCE = 30.0
@@ -30,26 +30,8 @@ Take = Callable[[int], Give]
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("needs the right to mount")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def fill(folder: Path) -> Path:
-    """Use up all the space that is left; remove the file to free it."""
-    filler = folder / "filler"
-    with filler.open("wb", buffering=0) as file:
-        for size in (65536, 4096, 1):
-            try:
-                while file.write(b"x" * size) == size:
-                    pass
-            except OSError:
-                continue
-    return filler
+    with small_disk_at(tmp_path / "disk", "8m") as folder:
+        yield folder
 
 
 @pytest.fixture(params=["a full disk", "a limit on files"])

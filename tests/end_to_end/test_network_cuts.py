@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
@@ -34,7 +33,7 @@ from core.tasks import TaskGroupOwner
 from tests.fakes.cutting_proxy import CuttingProxy, Point, cutting_proxy
 from tests.fakes.desk import PATIENCE, approve, next_approval
 from tests.fakes.device_process import forked_device
-from tests.fakes.remote_device import free_port, running, told
+from tests.fakes.remote_device import expecting, free_port, running, told
 
 NAME = "d1"
 # The command did not reach the device whole: it can tell that it never saw it.
@@ -102,18 +101,8 @@ class Desk:
 
 @asynccontextmanager
 async def open_desk(home: Home, key: OperatorKey, count: Path) -> AsyncIterator[Desk]:
-    (home.path / "settings.toml").write_text('this_computer = "in-process"\nlisten = "127.0.0.1:0"\n')
-    service = await Service.open(home)
-    try:
-        console = service.console("operator:anna")
-        await console.register_operator(key.operator)
-        pairing = await console.pair(NAME, DeviceSettings())
-        address = urlsplit(pairing.stock_url)
-        assert address.port
-        async with cutting_proxy(address.port) as proxy:
-            yield Desk(service, console, key, proxy, parse_qs(address.query)["token"][0], count)
-    finally:
-        await service.close()
+    async with expecting(home, key, NAME) as device, cutting_proxy(device.port) as proxy:
+        yield Desk(device.service, device.console, key, proxy, device.token, count)
 
 
 @asynccontextmanager

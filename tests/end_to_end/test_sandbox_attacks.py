@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from core.aip.messages import ResultStatus
 from core.device import DeviceConfig, Router, build_router
-from tests.fakes.read_shell import attacked, bound, build_tree, listener, run, snapshot
+from tests.fakes.read_shell import NEEDS_BUBBLEWRAP, PYTHON, bound, listener, run, snapshot
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or shutil.which("bwrap") is None, reason="needs bubblewrap"
-)
-PYTHON = str(Path(os.path.realpath(os.path.dirname(sys.executable)), os.path.basename(sys.executable)))
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    return build_tree(tmp_path / "root")
-
-
-@pytest.fixture
-async def router(tree: Path, tmp_path: Path) -> AsyncIterator[Router]:
-    async with attacked(tree, tmp_path / "state") as built:
-        yield built
+pytestmark = NEEDS_BUBBLEWRAP
 
 
 FILES = {

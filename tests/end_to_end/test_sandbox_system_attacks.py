@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -21,23 +18,9 @@ from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
 from core.device.sandbox import process_limit
 from tests.fakes.cage import Cage, cage, why_impossible
-from tests.fakes.read_shell import attacked, build_tree, read, run, snapshot
+from tests.fakes.read_shell import NEEDS_BUBBLEWRAP, PYTHON, read, run, snapshot
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or shutil.which("bwrap") is None, reason="needs bubblewrap"
-)
-PYTHON = str(Path(os.path.realpath(os.path.dirname(sys.executable)), os.path.basename(sys.executable)))
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    return build_tree(tmp_path / "root")
-
-
-@pytest.fixture
-async def router(tree: Path, tmp_path: Path) -> AsyncIterator[Router]:
-    async with attacked(tree, tmp_path / "state") as built:
-        yield built
+pytestmark = NEEDS_BUBBLEWRAP
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.fakes.display import virtual_display
+
 REPOSITORY = Path(__file__).parents[2]
 _BUS = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
@@ -35,7 +37,7 @@ def accessible_session(folder: Path, size: str = "1280x800") -> Iterator[dict[st
     """Start it; the value is the environment that programs need to be part of it."""
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
-        display = stack.enter_context(_x_server(size))
+        display = stack.enter_context(virtual_display(size))
         (folder / "run").mkdir(mode=0o700)
         environment = {
             **{key: value for key, value in os.environ.items() if key not in _FOREIGN},
@@ -52,27 +54,6 @@ def accessible_session(folder: Path, size: str = "1280x800") -> Iterator[dict[st
 
 
 _FOREIGN = ("WAYLAND_DISPLAY", "XDG_SESSION_TYPE", "DBUS_SESSION_BUS_ADDRESS", "AT_SPI_BUS_ADDRESS")
-
-
-@contextlib.contextmanager
-def _x_server(size: str) -> Iterator[str]:
-    program = shutil.which("Xvfb")
-    assert program, "Xvfb is needed for these tests; make setup installs it"
-    reads, writes = os.pipe()
-    server = subprocess.Popen(
-        [program, "-displayfd", str(writes), "-screen", "0", f"{size}x24", "-noreset", "-nolisten", "tcp"],
-        pass_fds=[writes],
-        stderr=subprocess.DEVNULL,
-    )
-    os.close(writes)
-    with os.fdopen(reads) as told:
-        number = told.readline().strip()
-    assert number, "Xvfb did not start"
-    try:
-        yield f":{number}"
-    finally:
-        server.terminate()
-        server.wait(30)
 
 
 @contextlib.contextmanager

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import socket
 import stat
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from core.aip.messages import Command, Result
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
+
+NEEDS_BUBBLEWRAP = pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("bwrap") is None, reason="needs bubblewrap"
+)
+# Where the interpreter really lies: the sandbox may not see what links to it.
+PYTHON = str(Path(os.path.realpath(os.path.dirname(sys.executable)), os.path.basename(sys.executable)))
 
 
 def build_tree(root: Path) -> Path:

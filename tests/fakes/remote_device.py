@@ -11,10 +11,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
-from core.fleet.models import Device, Health
+from core.fleet.models import Device, DeviceSettings, Health
 from core.home import Home
+from core.policy.operator_keys import OperatorKey
 from core.service.console import Console
+from core.service.service import Service
 from tests.fakes.program import ROOT, environment
 from tests.fakes.warm import DEVICES, Fork
 
@@ -26,6 +29,30 @@ def make_listening_home(path: Path, address: str = "127.0.0.1:0") -> Home:
     home = Home(path).create()
     (home.path / "settings.toml").write_text(f'this_computer = "in-process"\nlisten = "{address}"\n')
     return home
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A device that was paired and has not come yet: its service, a door of that, and how it dials in."""
+
+    service: Service
+    console: Console
+    port: int
+    token: str
+
+
+@asynccontextmanager
+async def expecting(home: Home, key: OperatorKey, name: str) -> AsyncIterator[Expected]:
+    """A service that listens and knows this operator, and a device that it waits for."""
+    service = await Service.open(make_listening_home(home.path))
+    try:
+        console = service.console("operator:anna")
+        await console.register_operator(key.operator)
+        address = urlsplit((await console.pair(name, DeviceSettings())).stock_url)
+        assert address.port
+        yield Expected(service, console, address.port, parse_qs(address.query)["token"][0])
+    finally:
+        await service.close()
 
 
 def _ports() -> Iterator[int]:

@@ -9,12 +9,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.fleet.models import Device as KnownDevice
-from core.fleet.models import DeviceSettings, Health
+from core.fleet.models import Health
 from core.home import Home
 from core.policy.operator_keys import OperatorKey
 from core.service.console import Console
@@ -22,7 +21,7 @@ from core.service.service import Service
 from tests.fakes.altering_proxy import AlteringProxy, Frame, altering_proxy
 from tests.fakes.desk import PATIENCE, approve, next_approval
 from tests.fakes.device_process import forked_device
-from tests.fakes.remote_device import stands
+from tests.fakes.remote_device import expecting, stands
 
 NAME = "d1"
 TOOL = "shell_execute"
@@ -87,18 +86,8 @@ def demanding(folder: Path, *keys: OperatorKey, approvers: int = 1) -> None:
 
 @asynccontextmanager
 async def open_desk(home: Home, key: OperatorKey, folder: Path) -> AsyncIterator[Desk]:
-    (home.path / "settings.toml").write_text('this_computer = "in-process"\nlisten = "127.0.0.1:0"\n')
-    service = await Service.open(home)
-    try:
-        console = service.console("operator:anna")
-        await console.register_operator(key.operator)
-        pairing = await console.pair(NAME, DeviceSettings())
-        address = urlsplit(pairing.stock_url)
-        assert address.port
-        async with altering_proxy(address.port) as proxy:
-            yield Desk(service, console, key, proxy, parse_qs(address.query)["token"][0], folder)
-    finally:
-        await service.close()
+    async with expecting(home, key, NAME) as device, altering_proxy(device.port) as proxy:
+        yield Desk(device.service, device.console, key, proxy, device.token, folder)
 
 
 @asynccontextmanager

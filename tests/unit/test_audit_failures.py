@@ -19,6 +19,7 @@ from core.audit.store import Store
 from core.audit.verify import verify_folder
 from core.errors import JournalUnavailable
 from tests.fakes.awaited import until_writable
+from tests.fakes.small_disk import fill, small_disk_at
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 ROOT = Path(__file__).parents[2]
@@ -30,30 +31,9 @@ def new(text: str, size: int = 0) -> NewEntry:
 
 
 @pytest.fixture
-def small_disk(tmp_path) -> Iterator[Path]:
-    """A file system of two megabytes."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("needs the right to mount")
-    try:
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk_at(tmp_path / "disk", "2m") as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def fill(folder: Path) -> Path:
-    """Use up all the space that is left; remove the file to free it."""
-    filler = folder / "filler"
-    with filler.open("wb", buffering=0) as file:
-        for size in (65536, 4096, 1):
-            try:
-                while file.write(b"x" * size) == size:
-                    pass
-            except OSError:
-                continue
-    return filler
 
 
 async def test_a_full_disk_refuses_loses_nothing_and_heals_when_there_is_space(small_disk):
