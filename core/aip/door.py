@@ -22,6 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 import structlog
 from websockets.asyncio.server import ServerConnection
 from websockets.datastructures import MultipleValuesError
+from websockets.exceptions import InvalidHeader, SecurityError
 from websockets.http11 import Request, Response
 from websockets.protocol import State
 
@@ -205,7 +206,7 @@ class Visitor(ServerConnection):
             raise
         if self.protocol.state is not State.OPEN:
             fault = self.protocol.handshake_exc
-            self._report(f"it asked for no WebSocket: {fault}" if fault else "it closed before its upgrade")
+            self._report(_no_upgrade(fault) if fault else "it closed before its upgrade")
 
     def _report(self, reason: str) -> None:
         if not self.reported and not self.step.turned_out:
@@ -354,6 +355,15 @@ async def _first_byte(transport: asyncio.Transport) -> bytes | None:
     finally:
         loop.remove_reader(mirror)
         mirror.close()
+
+
+def _no_upgrade(fault: Exception) -> str:
+    """What is wrong with a request. None of it is the far end's own word: each would be another reason."""
+    if isinstance(fault, InvalidHeader):
+        return f"it asked for no WebSocket: its header {fault.name} is missing or wrong"
+    if isinstance(fault, SecurityError):
+        return "it asked for no WebSocket: its request is too long"
+    return "it asked for no WebSocket: its request is none"
 
 
 def _set(arrived: asyncio.Future[None]) -> None:

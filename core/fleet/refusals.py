@@ -1,13 +1,15 @@
 """Attempts that were refused: counted, kept in bounded memory, and journalled without letting a flood in.
 
 Like ones (same far host, name and reason) within a minute are one entry with a count. The first is written at
-once, so that nothing is lost by a crash but a number; the rest of its minute follows as one entry.
+once, so that nothing is lost by a crash but a number; the rest of its minute follows as one entry. Where it
+goes on, minute after minute, the minute grows to an hour. Strangers and known devices are counted apart, and
+each of them up to a bound of their own: whoever floods hides nobody else.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,17 +19,21 @@ from core.audit.entries import Kind, NewEntry
 from core.errors import QuarterdeckError
 from core.fleet.models import Refusal
 from core.ids import now_utc
+from core.text import escape_hidden
 
 log = structlog.get_logger(__name__)
 
-WINDOW_S = 60.0
+WINDOW_S, LONGEST_WINDOW_S = 60.0, 3600.0
+# Of strangers, and as many of known devices; of these, so many of one host or of one device.
 MOST_KINDS_IN_A_WINDOW = 64
+MOST_KINDS_OF_ONE = 8
 KEPT = 200
 MOST_WORDS = 300
 MOST_NAME = 64
 OF_MANY = "different attempts beyond those that are listed"
 
 _Key = tuple[str, str, str]
+_ALL_THE_REST: _Key = ("", "", OF_MANY)
 
 
 @dataclass(slots=True)
@@ -36,6 +42,50 @@ class _Window:
 
     peer: str
     more: int = 0
+
+
+class _Pool:
+    """What is known of attempts by strangers, or by known devices. Each key belongs to somebody: to the far
+    host of a stranger, or to the device."""
+
+    def __init__(self, owner_at: int) -> None:
+        """`owner_at`: which part of a key says whose it is."""
+        self.windows: dict[_Key, _Window] = {}
+        self.kept: OrderedDict[_Key, tuple[int, Refusal]] = OrderedDict()
+        self._owner_at = owner_at
+        self._kinds: Counter[str] = Counter()
+
+    def place_of(self, key: _Key) -> _Key:
+        """Under which key it counts in this window: its own, that of the rest of its owner, or of all."""
+        owner = key[self._owner_at]
+        rest = ("", owner, OF_MANY) if self._owner_at else (owner, "", OF_MANY)
+        for place, most in ((key, MOST_KINDS_OF_ONE), (rest, MOST_KINDS_OF_ONE + 1)):
+            if place in self.windows:
+                return place
+            if self._kinds[owner] < most and len(self.windows) < MOST_KINDS_IN_A_WINDOW:
+                self._kinds[owner] += 1
+                return place
+        return _ALL_THE_REST
+
+    def take_windows(self) -> dict[_Key, _Window]:
+        """What was counted; a new window begins."""
+        windows, self.windows = self.windows, {}
+        self._kinds.clear()
+        return windows
+
+    def keep(self, key: _Key, order: int, peer: str) -> None:
+        """Remember it as the newest."""
+        before = self.kept.pop(key, None)
+        count = (before[1].count if before else 0) + 1
+        self.kept[key] = order, Refusal(at=now_utc(), peer=peer, name=key[1], reason=key[2], count=count)
+        self.trim()
+
+    def trim(self) -> None:
+        """Remember no more than `KEPT`: whoever has most of them makes room, with the oldest."""
+        while len(self.kept) > KEPT:
+            of = Counter(key[self._owner_at] for key in self.kept)
+            most = max(of.values())
+            del self.kept[next(key for key in self.kept if of[key[self._owner_at]] == most)]
 
 
 class Refusals:
@@ -51,49 +101,63 @@ class Refusals:
         self._write = write
         self._is_known = is_known
         self._counted = counted
-        self._windows: dict[_Key, _Window] = {}
+        self._strangers, self._devices = _Pool(owner_at=0), _Pool(owner_at=1)
         self._timer: asyncio.TimerHandle | None = None
-        self._kept: OrderedDict[_Key, Refusal] = OrderedDict()
+        self._window_s, self._ended_at = WINDOW_S, float("-inf")
         self._by_name: dict[str, int] = {}
         self.total = 0
 
     def add(self, peer: str, name: str, reason: str) -> None:
         """Somebody was refused. `name` is what is known or claimed; it may be anything."""
         self.total += 1
-        name, reason, peer = name[:MOST_NAME], reason[:MOST_WORDS], peer[:MOST_WORDS]
-        key = (_host(peer), name, reason)
-        self._keep(key, peer)
+        name, reason, peer = _plain(name, MOST_NAME), _plain(reason, MOST_WORDS), _plain(peer, MOST_WORDS)
+        pool = self._strangers
         if self._is_known(name):
+            pool = self._devices
             self._by_name[name] = self._by_name.get(name, 0) + 1
             self._counted(name, self._by_name[name])
-        if key not in self._windows and len(self._windows) >= MOST_KINDS_IN_A_WINDOW:
-            key = ("", "", OF_MANY)
-        window = self._windows.get(key)
+        key = (_host(peer), name, reason)
+        place = pool.place_of(key)
+        pool.keep(key if place == _ALL_THE_REST else place, self.total, peer)
+        window = pool.windows.get(place)
         if window is not None:
             window.more, window.peer = window.more + 1, peer
             return
-        self._windows[key] = _Window(peer)
-        self._record(key, peer, 1)
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(WINDOW_S, self.flush)
+        pool.windows[place] = _Window(peer)
+        self._record(place, peer, 1)
+        self._begin_window()
+
+    def _begin_window(self) -> None:
+        if self._timer is not None:
+            return
+        loop = asyncio.get_running_loop()
+        goes_on = loop.time() - self._ended_at < WINDOW_S
+        self._window_s = min(2 * self._window_s, LONGEST_WINDOW_S) if goes_on else WINDOW_S
+        self._timer = loop.call_later(self._window_s, self._end_window)
+
+    def _end_window(self) -> None:
+        self.flush()
+        self._ended_at = asyncio.get_running_loop().time()
 
     def newest(self) -> list[Refusal]:
         """What was refused, newest first; like ones are one."""
-        return list(reversed(self._kept.values()))
+        kept = [*self._strangers.kept.values(), *self._devices.kept.values()]
+        return [one for _, one in sorted(kept, key=lambda pair: pair[0], reverse=True)]
 
     def of(self, name: str) -> list[Refusal]:
         """What was refused in one device's name, oldest first."""
-        return [one for one in self._kept.values() if one.name == name]
+        return [one for one in reversed(self.newest()) if one.name == name]
 
     def restore(self, earlier: list[Refusal]) -> None:
         """Take over what an earlier service wrote, oldest first; it is only shown, not counted."""
-        newer, self._kept = self._kept, OrderedDict()
-        for one in earlier:
-            self._kept[_host(one.peer), one.name, one.reason] = one
-        for key, one in newer.items():
-            self._kept.pop(key, None)
-            self._kept[key] = one
-        self._trim()
+        for order, one in enumerate(earlier, -len(earlier)):
+            pool = self._devices if self._is_known(one.name) else self._strangers
+            key = (_host(one.peer), one.name, one.reason)
+            if pool.kept.get(key, (order, one))[0] <= order:
+                pool.kept[key] = order, one
+        for pool in (self._strangers, self._devices):
+            pool.kept = OrderedDict(sorted(pool.kept.items(), key=lambda item: item[1][0]))
+            pool.trim()
 
     def forget(self, name: str) -> None:
         """Count anew for a name that is known no more."""
@@ -104,20 +168,10 @@ class Refusals:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        windows, self._windows = self._windows, {}
-        for key, window in windows.items():
-            if window.more:
-                self._record(key, window.peer, window.more)
-
-    def _keep(self, key: _Key, peer: str) -> None:
-        before = self._kept.pop(key, None)
-        count = (before.count if before else 0) + 1
-        self._kept[key] = Refusal(at=now_utc(), peer=peer, name=key[1], reason=key[2], count=count)
-        self._trim()
-
-    def _trim(self) -> None:
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+        for pool in (self._strangers, self._devices):
+            for key, window in pool.take_windows().items():
+                if window.more:
+                    self._record(key, window.peer, window.more)
 
     def _record(self, key: _Key, peer: str, count: int) -> None:
         _, name, reason = key
@@ -133,3 +187,8 @@ def _host(peer: str) -> str:
     """A far end without its port, which is another one at every attempt."""
     host, colon, port = peer.rpartition(":")
     return host if colon and port.isdecimal() else peer
+
+
+def _plain(words: str, most: int) -> str:
+    """What may be a far end's own words, so that they can be kept and shown: short, and all of it visible."""
+    return escape_hidden(words[:most], keep_lines=False)[:most]
