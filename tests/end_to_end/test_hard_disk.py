@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.audit.entries import Kind
-from core.batch.models import CellState, RunState
+from core.batch.models import CellState, Run, RunState
 from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError
 from core.home import Home
 from core.policy.models import Profile
@@ -120,27 +120,34 @@ async def anext_says(told: object, writable: bool) -> bool:
     return False
 
 
-async def test_what_happened_while_the_disk_was_full_is_recorded_late_and_nothing_is_missing(
-    place, tmp_path, whistle: Whistle
-):
-    home, take = place
-    gate = tmp_path / "gate"
+async def ends_without_space(
+    home: Home, console: Console, take: Callable[[], Give], whistle: Whistle
+) -> tuple[Run, Give]:
+    """The run of a command that began before the space went and ended after; what brings the space back."""
+    gate = whistle.path.with_name("gate")
     os.mkfifo(gate)
     operator = create_operator_key(home, "anna", None)
+    await console.register_operator(operator.operator)
+    await until_online(console)
     line = f"echo x > {shlex.quote(str(whistle.path))}; cat {shlex.quote(str(gate))}"
+    started = await console.call("this-computer", "shell_execute", {"command": line})
+    approval = await next_approval(console)
+    await console.decide(operator.sign(statement_for(approval, "approve", "anna", "")))
+    await whistle.blown()
+    give = take()
+    with pytest.raises(JournalUnavailable):
+        await console.set_profile(Profile.GUARDED)
+    gate.write_text("through\n")
+    return await console.wait_run(started.summary.id, PATIENCE), give
+
+
+async def test_what_happened_while_the_disk_was_full_is_recorded_late_and_nothing_is_missing(
+    place, whistle: Whistle
+):
+    home, take = place
     async with service_process(home) as service:
         console = await service.console()
-        await console.register_operator(operator.operator)
-        await until_online(console)
-        started = await console.call("this-computer", "shell_execute", {"command": line})
-        approval = await next_approval(console)
-        await console.decide(operator.sign(statement_for(approval, "approve", "anna", "")))
-        await whistle.blown()
-        give = take(service.pid)
-        with pytest.raises(JournalUnavailable):
-            await console.set_profile(Profile.GUARDED)
-        gate.write_text("through\n")
-        ended = await console.wait_run(started.summary.id, PATIENCE)
+        ended, give = await ends_without_space(home, console, lambda: take(service.pid), whistle)
         [cell] = ended.cells
         assert cell.state is CellState.DONE
         told = console.events()
@@ -158,12 +165,12 @@ async def test_what_happened_while_the_disk_was_full_is_recorded_late_and_nothin
         ]
 
         async def finished() -> bool:
-            return Kind.RUN_FINISHED in await entries(console, f"run:{started.summary.id}")
+            return Kind.RUN_FINISHED in await entries(console, f"run:{ended.summary.id}")
 
         await until(console, finished, told)
     async with service_process(home) as service:
         console = await service.console()
-        again = await console.run(started.summary.id)
+        again = await console.run(ended.summary.id)
         assert again.summary.state is RunState.DONE
         assert again.summary.ended_at
         assert again.cells[0].result
@@ -172,26 +179,12 @@ async def test_what_happened_while_the_disk_was_full_is_recorded_late_and_nothin
 
 
 async def test_a_result_that_could_not_be_recorded_before_the_end_is_unknown_afterwards_never_lost(
-    place, tmp_path, whistle: Whistle
+    place, whistle: Whistle
 ):
     home, take = place
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    operator = create_operator_key(home, "anna", None)
-    line = f"echo x > {shlex.quote(str(whistle.path))}; cat {shlex.quote(str(gate))}"
     async with service_process(home) as service:
         console = await service.console()
-        await console.register_operator(operator.operator)
-        await until_online(console)
-        started = await console.call("this-computer", "shell_execute", {"command": line})
-        approval = await next_approval(console)
-        await console.decide(operator.sign(statement_for(approval, "approve", "anna", "")))
-        await whistle.blown()
-        give = take(service.pid)
-        with pytest.raises(JournalUnavailable):
-            await console.set_profile(Profile.GUARDED)
-        gate.write_text("through\n")
-        await console.wait_run(started.summary.id, PATIENCE)
+        ended, give = await ends_without_space(home, console, lambda: take(service.pid), whistle)
         # Space comes back in the very moment of the end: the journal heals before the result is tried again.
         give()
         await console.shut_down(True)
@@ -199,7 +192,7 @@ async def test_a_result_that_could_not_be_recorded_before_the_end_is_unknown_aft
         assert code == 0
     async with service_process(home) as service:
         console = await service.console()
-        [cell] = (await console.run(started.summary.id)).cells
+        [cell] = (await console.run(ended.summary.id)).cells
         assert cell.state in (CellState.DONE, CellState.UNKNOWN)
         assert cell.result
         assert cell.result.error is None or cell.result.error.code is ErrorCode.OUTCOME_UNKNOWN

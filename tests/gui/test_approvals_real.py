@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,37 @@ from core.home import Home
 from core.service.console import Console
 from tests.fakes.approvals_desk import FakeNav
 from tests.fakes.desk import choose_channel, open_service
+from tests.fakes.window import seen
+
+
+@asynccontextmanager
+async def open_screen(home: Home) -> AsyncIterator[tuple[ApprovalsScreen, Console]]:
+    """The screen alone on a service in this process, where the operator harbour's key is unlocked."""
+    async with open_service(home) as service:
+        console = service.console("operator:harbour")
+        keys = OperatorKeys(home)
+        await console.register_operator(await keys.create("harbour", None))
+        state = AppState()
+
+        async def open_console() -> Console:
+            return console
+
+        link = ConsoleLink(open_console, state)
+        nav = FakeNav(keys, QSettings(str(home.path / "w.ini"), QSettings.Format.IniFormat))
+        screen = ApprovalsScreen()
+        screen.bind(state, link, nav)
+        screen.resize(1264, 830)
+        screen.show()
+        screen.activateWindow()
+        link.start()
+        screen.enter(None)
+        try:
+            yield screen, console
+        finally:
+            screen.leave()
+            await link.close()
+            screen.close()
+            screen.deleteLater()
 
 
 @pytest.mark.parametrize("approve", [True, False], ids=["approved", "denied"])
@@ -33,51 +64,24 @@ def test_the_service_takes_what_the_screen_signs(
     touched = tmp_path / "touched"
 
     async def story() -> None:
-        async with open_service(home) as service:
-            console = service.console("operator:harbour")
-            keys = OperatorKeys(home)
-            await console.register_operator(await keys.create("harbour", None))
-            state = AppState()
-
-            async def open_console() -> Console:
-                return console
-
-            link = ConsoleLink(open_console, state)
-            nav = FakeNav(keys, QSettings(str(tmp_path / "w.ini"), QSettings.Format.IniFormat))
-            screen = ApprovalsScreen()
-            screen.bind(state, link, nav)
-            screen.resize(1264, 830)
-            screen.show()
-            screen.activateWindow()
-            link.start()
-            screen.enter(None)
-            try:
-                run = await console.call("this-computer", "shell_execute", {"command": f"touch '{touched}'"})
-                async with asyncio.timeout(20):
-                    while not screen.bar.approve.isEnabled():  # noqa: ASYNC110  # a button has no event
-                        await asyncio.sleep(0.01)
-                assert not touched.exists()
-                if approve:
-                    QTest.keyClick(screen, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
-                else:
-                    QTest.keyClick(screen, Qt.Key.Key_D)
-                    QTest.keyClicks(screen.bar.reason, "Not now")
-                    QTest.keyClick(screen.bar.reason, Qt.Key.Key_Return)
-                ended = await console.wait_run(run.summary.id, 20)
-                assert ended.summary.state.ended
-                async with asyncio.timeout(20):
-                    while not screen._log.decided:  # noqa: ASYNC110  # as above
-                        await asyncio.sleep(0.01)
-                outcome = screen._log.outcome(screen._log.decided[0])
-                assert touched.exists() is approve
-                if not approve:
-                    assert outcome == "Nothing was sent. Not now"
-                assert screen.stack.currentWidget() is screen.nothing
-            finally:
-                screen.leave()
-                await link.close()
-                screen.close()
-                screen.deleteLater()
+        async with open_screen(home) as (screen, console):
+            run = await console.call("this-computer", "shell_execute", {"command": f"touch '{touched}'"})
+            await seen(screen.bar.approve.isEnabled)
+            assert not touched.exists()
+            if approve:
+                QTest.keyClick(screen, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+            else:
+                QTest.keyClick(screen, Qt.Key.Key_D)
+                QTest.keyClicks(screen.bar.reason, "Not now")
+                QTest.keyClick(screen.bar.reason, Qt.Key.Key_Return)
+            ended = await console.wait_run(run.summary.id, 20)
+            assert ended.summary.state.ended
+            await seen(lambda: screen._log.decided)
+            outcome = screen._log.outcome(screen._log.decided[0])
+            assert touched.exists() is approve
+            if not approve:
+                assert outcome == "Nothing was sent. Not now"
+            assert screen.stack.currentWidget() is screen.nothing
 
     run_on_qt(qapp, story())
 
@@ -90,53 +94,25 @@ def test_a_file_is_compared_edited_and_written_as_it_was_approved(
     target = tmp_path / "notes.txt"
     target.write_text("one\ntwo\n")
 
-    async def seen(true: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
-            while not true():  # noqa: ASYNC110  # a widget has no event for it
-                await asyncio.sleep(0.01)
-
     async def story() -> None:
-        async with open_service(home) as service:
-            console = service.console("operator:harbour")
-            keys = OperatorKeys(home)
-            await console.register_operator(await keys.create("harbour", None))
-            state = AppState()
-
-            async def open_console() -> Console:
-                return console
-
-            link = ConsoleLink(open_console, state)
-            nav = FakeNav(keys, QSettings(str(tmp_path / "w.ini"), QSettings.Format.IniFormat))
-            screen = ApprovalsScreen()
-            screen.bind(state, link, nav)
-            screen.resize(1264, 830)
-            screen.show()
-            screen.activateWindow()
-            link.start()
-            screen.enter(None)
-            try:
-                asked = {"file_path": str(target), "content": "one\n2\n", "mode": "overwrite"}
-                run = await console.call("this-computer", "write_file", asked)
-                await seen(screen.card.bytes.diff.isVisible)
-                assert "1 line added, 1 removed" in screen.card.header.summary.text()
-                await seen(screen.bar.edit.isEnabled)
-                QTest.keyClick(screen, Qt.Key.Key_E)
-                await seen(lambda: screen.findChildren(EditSheet))
-                sheet = next(iter(screen.findChildren(EditSheet)))
-                sheet.form.set_value({**asked, "content": "one\nthree\n"})
-                sheet.show_versions()
-                sheet.answer("ask").click()
-                await seen(lambda: screen.card.approval and screen.card.approval.edited_from)
-                await seen(screen.card.edited.isVisible)
-                await seen(screen.bar.approve.isEnabled)
-                assert target.read_text() == "one\ntwo\n"
-                QTest.keyClick(screen, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
-                await console.wait_run(run.summary.id, 20)
-                assert target.read_text() == "one\nthree\n"
-            finally:
-                screen.leave()
-                await link.close()
-                screen.close()
-                screen.deleteLater()
+        async with open_screen(home) as (screen, console):
+            asked = {"file_path": str(target), "content": "one\n2\n", "mode": "overwrite"}
+            run = await console.call("this-computer", "write_file", asked)
+            await seen(screen.card.bytes.diff.isVisible)
+            assert "1 line added, 1 removed" in screen.card.header.summary.text()
+            await seen(screen.bar.edit.isEnabled)
+            QTest.keyClick(screen, Qt.Key.Key_E)
+            await seen(lambda: screen.findChildren(EditSheet))
+            sheet = next(iter(screen.findChildren(EditSheet)))
+            sheet.form.set_value({**asked, "content": "one\nthree\n"})
+            sheet.show_versions()
+            sheet.answer("ask").click()
+            await seen(lambda: screen.card.approval and screen.card.approval.edited_from)
+            await seen(screen.card.edited.isVisible)
+            await seen(screen.bar.approve.isEnabled)
+            assert target.read_text() == "one\ntwo\n"
+            QTest.keyClick(screen, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+            await console.wait_run(run.summary.id, 20)
+            assert target.read_text() == "one\nthree\n"
 
     run_on_qt(qapp, story())
