@@ -149,15 +149,16 @@ _DRAFTS: dict[str, Any] = {
 }
 
 
-def dialect_of(schema: Any) -> str:
+def dialect_of(schema: Any, look_for_tuples: bool = True) -> str:
     """The draft a schema says it is written in; MCP's own, 2020-12, when it does not say.
 
-    A schema without `$schema` that writes tuples the old way (`items: [...]`) is read as draft 7.
+    A schema without `$schema` that writes tuples the old way (`items: [...]`) is read as draft 7; without
+    `look_for_tuples` it is known to have none.
     """
     said = schema.get("$schema") if isinstance(schema, dict) else None
     if isinstance(said, str):
         return _draft_named(said)
-    return "draft-07" if _has_old_tuple(schema) else "2020-12"
+    return "draft-07" if look_for_tuples and _has_old_tuple(schema) else "2020-12"
 
 
 def _draft_named(said: str) -> str:

@@ -185,11 +185,18 @@ def could_fit(schema: Any, most: int = MAX_CHARACTERS) -> bool:
             if left < 0:
                 return False
             if type(one) is dict:
-                left -= sum(len(key) for key in one if type(key) is str)
+                left -= _length(one)
             stack.extend(one.values() if type(one) is dict else one)
         if left < 0:
             return False
     return True
+
+
+def _length(names: dict[Any, Any]) -> int:
+    try:
+        return sum(map(len, names))
+    except TypeError:  # names that are no text: this was never JSON
+        return sum(len(name) for name in names if type(name) is str)
 
 
 def is_small(value: Any, most: int = 2_000) -> bool:

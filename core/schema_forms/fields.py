@@ -28,6 +28,7 @@ from core.schema_forms.kinds import (
 from core.schema_forms.normal import Normal, NotUnderstood, Work, default_of, normalise, resolver_for
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, safe_pattern
 from core.schema_forms.words import branch_phrase, is_secret, type_phrase
+from core.schema_forms.written import written
 from core.text import escape_hidden, shorten_middle
 
 MAX_DEPTH = 32
@@ -271,8 +272,8 @@ _MANY = 2**31
 
 def field_for(schema: Any) -> Field:
     """The field for a whole schema; what is not understood is asked for as JSON."""
-    if not budget.could_fit(schema):
-        words = f"its schema has more than {budget.MAX_CHARACTERS:,} characters"
+    if not written(schema).text:
+        words = f"its schema has more than {budget.MAX_CHARACTERS:,} characters, or is nested too deeply"
         return Field((), FieldKind.JSON, True, Normal({}, None), 0, words)
     return _build(schema, None, (), True, 0, Work())
 

@@ -16,6 +16,7 @@ from referencing.exceptions import NoSuchResource, Unresolvable
 from core.schema_forms.bounded import dialect_of
 from core.schema_forms.json_values import UNSET
 from core.schema_forms.words import is_secret
+from core.schema_forms.written import written
 
 MAX_HOPS = 64
 """References and alternatives, one inside the other, that one place may lead through."""
@@ -73,7 +74,8 @@ class Normal:
 
 def resolver_for(schema: Any) -> Any:
     """What follows the local references of a whole schema; remote ones are refused."""
-    return META_SCHEMAS.resolver_with_root(_SPECIFICATIONS[dialect_of(schema)].create_resource(schema))
+    draft = dialect_of(schema, written(schema).may_have_old_tuples)
+    return META_SCHEMAS.resolver_with_root(_SPECIFICATIONS[draft].create_resource(schema))
 
 
 def normalise(schema: Any, resolver: Any, work: Work, hops: int = 0) -> Normal:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from core.schema_forms import budget
 from core.schema_forms.fields import Field, form_for
 from core.schema_forms.normal import Work
-from core.schema_forms.words import is_secret
+from core.schema_forms.written import written
 
 
 def secret_names(schema: Any) -> frozenset[str]:
     """The arguments whose values are masked; in some milliseconds, and in doubt one too many."""
-    if not budget.could_fit(schema):
+    known = written(schema)
+    if not known.text:
         # No form, and no call either: nobody looks closer.
         named = schema.get("properties") if isinstance(schema, dict) else None
         return frozenset(named if isinstance(named, dict) else ())
-    if not any(is_secret(one) for one in _objects(schema)):
+    if not known.may_have_secrets:
         return frozenset()
     form = form_for(schema)
     work = Work()
@@ -30,14 +30,3 @@ def _secrets_of(form: Field, work: Work) -> Iterator[str]:
         # What is too much to be read may be one.
         if work.left < 0 or form.property_of(name, work).is_secret or work.left < 0:
             yield name
-
-
-def _objects(schema: Any) -> Iterator[dict[str, Any]]:
-    stack = [schema]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, dict):
-            yield one
-            stack.extend(one.values())
-        elif isinstance(one, list):
-            stack.extend(one)

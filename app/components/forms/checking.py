@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import json
 import os
 import sys
 from collections import deque
@@ -29,6 +28,7 @@ from core.schema_forms.apart import errors_in, question
 from core.schema_forms.aside import STEPS_AT_ONCE, is_light
 from core.schema_forms.json_values import UNSET, same_json
 from core.schema_forms.validate import TOO_MUCH, FieldError, validator_for
+from core.schema_forms.written import written
 
 NOT_CHECKED = "The arguments cannot be checked now, because the process that does it ended; try again."
 STILL_CHECKED = "The arguments are still being checked."
@@ -51,17 +51,12 @@ class Subject:
     @cached_property
     def broken(self) -> Errors:
         """Why nothing is valid under it, where that is seen without reading it."""
-        try:
-            if self._is_light or (budget.could_fit(self.schema) and self.text):
-                return []
-        except (RecursionError, TypeError, ValueError):
-            pass
-        return validator_for(self.schema).errors(None)
+        return [] if self._is_light or self.text else validator_for(self.schema).errors(None)
 
-    @cached_property
+    @property
     def text(self) -> str:
-        """The schema written down."""
-        return json.dumps(self.schema)
+        """The schema written down; empty where it cannot be."""
+        return written(self.schema).text
 
     @cached_property
     def key(self) -> str:

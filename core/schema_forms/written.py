@@ -1,0 +1,54 @@
+"""A schema written down, once for all that want to know something of it: a form, its check, its secrets."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from core.schema_forms import budget
+
+_MOST_KEPT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What is quick to be seen of a schema. `text` is empty where it is too large or nested too deeply."""
+
+    schema: Any
+    text: str
+
+    @property
+    def may_have_secrets(self) -> bool:
+        """Whether something in it can be a mark of a secret."""
+        return not self.text or '"writeOnly"' in self.text or '"password"' in self.text
+
+    @property
+    def may_have_old_tuples(self) -> bool:
+        """Whether `items` can be a list in it."""
+        return not self.text or '"items": [' in self.text
+
+
+# By identity, of what is held here: the window has each tool's schema as one object.
+_kept: OrderedDict[int, Written] = OrderedDict()
+
+
+def written(schema: Any) -> Written:
+    """Write a schema down, or remember it; it must not be changed afterwards."""
+    known = _kept.get(id(schema))
+    if known is None:
+        known = _kept[id(schema)] = Written(schema, _text(schema))
+        if len(_kept) > _MOST_KEPT:
+            _kept.popitem(last=False)
+    _kept.move_to_end(id(schema))
+    return known
+
+
+def _text(schema: Any) -> str:
+    if not budget.could_fit(schema):
+        return ""
+    try:
+        return json.dumps(schema)
+    except (RecursionError, TypeError, ValueError):
+        return ""
