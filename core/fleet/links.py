@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
@@ -33,13 +33,11 @@ from core.fleet.models import Check, Health, Listening
 from core.fleet.record import Identity
 from core.fleet.refusals import Refusals
 from core.fleet.registry import DEFAULT_AGENT, Registry
+from core.fleet.silence import SetClocks, silence_allowed
 from core.tasks import TaskGroupOwner
 
 log = structlog.get_logger(__name__)
 
-# A device that is well beats every `heartbeat_s`; a stock client every two minutes, whatever it is told.
-STOCK_HEARTBEAT_S = 120.0
-STALE_AFTER_BEATS = 2.5
 # A device that dials in comes back by itself, if it does, within its longest back-off.
 COMES_BACK_WITHIN_S = 60.0
 LOOK_EVERY_S = 1.0
@@ -135,7 +133,12 @@ class DeviceLinks:
         Raises:
             BadInput: it cannot be listened at; it is listened where it was before.
         """
-        await self._listener.move(address)
+        try:
+            await self._listener.move(address)
+        except BadInput:
+            # Somebody may have taken the old one while it was let go.
+            self._try_again_if_taken()
+            raise
         return self.listening()
 
     async def check_listening(self, address: str) -> None:
@@ -144,7 +147,7 @@ class DeviceLinks:
 
     def _try_again_if_taken(self) -> None:
         """Listen at a port that somebody else has once it is free; one entry, however often it is tried."""
-        if not self._listener.taken:
+        if not self._listener.taken or self._listener.trying:
             return
         found = self.listening()
         self._note_listening({"from": "", "to": found.address, "problem": found.problem})
@@ -372,15 +375,19 @@ class DeviceLinks:
 
     async def _look_after(self) -> None:
         """Notice what nobody reports: devices that fall silent, and devices that do not come back."""
+        loop = asyncio.get_running_loop()
+        clocks = SetClocks(datetime.now(UTC), loop.time())
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            self.look(datetime.now(UTC), asyncio.get_running_loop().time())
+            now, clock = datetime.now(UTC), loop.time()
+            clocks.look([live.link for live in self._live.values()], now, clock)
+            self.look(now, clock)
 
     def look(self, now: datetime, clock: float) -> None:
         """Say which devices are quiet for too long at the moment `now`, `clock` on the loop's clock."""
         for name, live in self._live.items():
             heard = live.link.last_heard
-            if now - heard > self._silence_allowed(live.link):
+            if now - heard > silence_allowed(live.link, self._limits):
                 stamp = heard.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
                 self._fleet.went_quiet(name, stamp, "connected, but its heartbeats do not come")
             elif self._fleet.is_stale(name):
@@ -388,7 +395,3 @@ class DeviceLinks:
         for name in [name for name, since in self._away.items() if clock - since > COMES_BACK_WITHIN_S]:
             del self._away[name]
             self._fleet.away(name, Health.OFFLINE, self._fleet.get(name).reason)
-
-    def _silence_allowed(self, link: DeviceLink) -> timedelta:
-        beat = STOCK_HEARTBEAT_S if is_stock(link) else self._limits.heartbeat_s
-        return timedelta(seconds=beat * STALE_AFTER_BEATS)

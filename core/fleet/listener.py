@@ -42,6 +42,7 @@ class Listener:
         self._address = ""
         self._problem = "it has not begun to"
         self._taken = False
+        self._trying = False
         # Moving and trying again must not both bind.
         self._one = asyncio.Lock()
 
@@ -49,6 +50,11 @@ class Listener:
     def taken(self) -> bool:
         """Whether it does not listen because another program has the port: that may end."""
         return self._taken
+
+    @property
+    def trying(self) -> bool:
+        """Whether `keep_trying` is at it."""
+        return self._trying
 
     async def start(self, address: str) -> None:
         """Listen at `host:port`; when that cannot be, `status` says why."""
@@ -63,12 +69,16 @@ class Listener:
     async def keep_trying(self, on_listening: Callable[[str], None]) -> None:
         """Try a port that was taken again and again, until it is free or it is listened elsewhere."""
         wait, longest = TRY_AGAIN_S
-        while self._taken:
-            await asyncio.sleep(wait * random.uniform(0.5, 1.0))
-            wait = min(2 * wait, longest)
-            async with self._one:
-                if self._taken and await self._tried():
-                    on_listening(self._address)
+        self._trying = True
+        try:
+            while self._taken:
+                await asyncio.sleep(wait * random.uniform(0.5, 1.0))
+                wait = min(2 * wait, longest)
+                async with self._one:
+                    if self._taken and await self._tried():
+                        on_listening(self._address)
+        finally:
+            self._trying = False
 
     async def _tried(self) -> bool:
         try:

@@ -14,7 +14,7 @@ from core.errors import BadInput
 from core.fleet import listener
 from core.service.service import Service
 from tests.fakes.awaited import entries_when
-from tests.fakes.remote_device import make_listening_home
+from tests.fakes.remote_device import free_port, make_listening_home
 
 
 @pytest.fixture(autouse=True)
@@ -88,3 +88,32 @@ async def test_a_listen_call_that_fails_is_one_entry(service: Service, other: so
     assert (found[2].actor, found[2].body["to"]) == ("operator:anna", taken)
     assert "taken" in found[2].body["problem"]
     assert service.links.listening().url == before
+
+
+async def test_who_loses_its_port_while_it_tries_another_comes_back_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    service = await Service.open(make_listening_home(tmp_path / "home", f"127.0.0.1:{port}"))
+    taken: list[socket.socket] = []
+    close = service.links._listener._close
+
+    async def lets_go(reason: str) -> None:
+        await close(reason)
+        taken.append(socket.create_server(("127.0.0.1", port)))
+
+    try:
+        own = service.links.listening().url
+        # Whoever is quick enough takes the port in the moment in which it is nobody's.
+        with monkeypatch.context() as patched:
+            patched.setattr(service.links._listener, "_close", lets_go)
+            with pytest.raises(BadInput, match="no address of this computer"):
+                await service.links.listen("203.0.113.7:5000")
+        [lost] = await changes(service, 1)
+        assert "taken by another program" in lost.body["problem"]
+        taken[0].close()
+        _, back = await changes(service, 2)
+        assert back.body["to"] == f"127.0.0.1:{port}"
+        assert service.links.listening().url == own
+    finally:
+        await service.close()

@@ -1,0 +1,46 @@
+"""How long a device may be silent, by a clock that somebody may set.
+
+When a link was heard last is a time of day, and the system's clock can be set while it stands: forward, and
+every device seems silent; back, and none ever is. The loop's clock cannot be set, and tells when it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from core.aip.limits import LinkLimits
+from core.aip.link import DeviceLink
+from core.fleet.introduce import is_stock
+
+# A device that is well beats every `heartbeat_s`; a stock client every two minutes, whatever it is told.
+STOCK_HEARTBEAT_S = 120.0
+STALE_AFTER_BEATS = 2.5
+# Clocks that are kept right by a time server drift and are pulled back by less than this from look to look.
+_JUMP = timedelta(seconds=1)
+
+
+def silence_allowed(link: DeviceLink, limits: LinkLimits) -> timedelta:
+    """How long a link may be silent before it is stale."""
+    beat = STOCK_HEARTBEAT_S if is_stock(link) else limits.heartbeat_s
+    return timedelta(seconds=beat * STALE_AFTER_BEATS)
+
+
+class SetClocks:
+    """Notices that the system's clock was set, and takes the times that were read off it before along."""
+
+    def __init__(self, now: datetime, clock: float) -> None:
+        """`now` by the system's clock, `clock` by the loop's, in seconds."""
+        self._now, self._clock = now, clock
+
+    def look(self, links: Iterable[DeviceLink], now: datetime, clock: float) -> None:
+        """Look at both clocks again, and correct when these links were heard last."""
+        passed = timedelta(seconds=clock - self._clock)
+        moved = now - self._now - passed
+        self._now, self._clock = now, clock
+        if abs(moved) < _JUMP:
+            return
+        for link in links:
+            # Unless it was heard since: then it is of the clock as it stands now.
+            if not now - passed - _JUMP <= link.last_heard <= now:
+                link.last_heard = min(link.last_heard + moved, now)
