@@ -13,6 +13,7 @@ from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
 from app.components import paint
+from app.components.button_access import show_buttons_as_they_are, tell_of_change
 from app.components.keeps_keyboard import KeepsKeyboard
 from app.components.label import plain_tip
 from app.look.glyphs import paint_glyph
@@ -43,6 +44,7 @@ class Button(KeepsKeyboard, QPushButton):
     ) -> None:
         """`icon` is a concept, `key` a hint such as "Ctrl+Enter", `large` the height of a decision bar."""
         super().__init__(text, parent)
+        show_buttons_as_they_are()
         if icon:
             ICONS[icon]
         self._kind: Kind = kind
@@ -103,6 +105,7 @@ class Button(KeepsKeyboard, QPushButton):
         self.setEnabled(not why)
         self.setToolTip(plain_tip(why))
         self.setAccessibleDescription(why)
+        tell_of_change(self)
 
     def _name_it(self) -> None:
         self.setAccessibleName(self.text().replace("…", "").replace("...", "").strip())

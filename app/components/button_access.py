@@ -1,0 +1,75 @@
+"""What assistive technology is told of a button that works.
+
+Such a button stays enabled in Qt's eyes, so that it keeps the keyboard (`keeps_keyboard`), and Qt's own
+interface would go on to call it so. This one is Qt's for a push button in all but that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QAccessible, QAccessibleInterface, QAccessibleStateChangeEvent
+from PySide6.QtWidgets import QAccessibleWidget, QApplication
+
+if TYPE_CHECKING:
+    from app.components.buttons import Button
+
+PRESS, TOGGLE = "Press", "Toggle"
+_PROPERTY = "quarterdeck_button_access"
+
+
+class ButtonInterface(QAccessibleWidget):
+    """One button as assistive technology sees it: busy while it works, not to be pressed while it is off."""
+
+    def __init__(self, button: Button) -> None:
+        super().__init__(button, QAccessible.Role.Button, "")
+        self._button = button
+
+    def state(self) -> QAccessible.State:
+        """Qt's own, and what the button says of itself."""
+        state, button = super().state(), self._button
+        state.checkable, state.checked = button.isCheckable(), button.isChecked()
+        state.pressed = button.isDown()
+        state.disabled = not button.isEnabled()
+        state.busy = button.is_working
+        return state
+
+    def text(self, which: QAccessible.Text) -> str:
+        """Its name is its label, where it has no other."""
+        return super().text(which) or (self._button.text() if which == QAccessible.Text.Name else "")
+
+    def actionNames(self) -> list[str]:
+        """It can be pressed, unless it is off or works."""
+        own = [TOGGLE if self._button.isCheckable() else PRESS] if self._button.isEnabled() else []
+        return [*own, *super().actionNames()]
+
+    def doAction(self, name: str) -> None:
+        """Press it, or do what any widget can be told to."""
+        if name not in (PRESS, TOGGLE):
+            super().doAction(name)
+        elif self._button.isEnabled():
+            self._button.click()
+
+
+def _interface_of(_key: str, thing: QObject) -> QAccessibleInterface | None:
+    # Buttons say when they work, and this says what a button is: one of the two has to be looked up late.
+    from app.components.buttons import Button
+
+    return ButtonInterface(thing) if isinstance(thing, Button) else None
+
+
+def show_buttons_as_they_are() -> None:
+    """Give assistive technology this view of buttons; once for an application."""
+    app = QApplication.instance()
+    if app is not None and not app.property(_PROPERTY):
+        app.setProperty(_PROPERTY, True)
+        QAccessible.installFactory(_interface_of)
+
+
+def tell_of_change(button: QObject) -> None:
+    """A button is off or works, or no longer."""
+    if QAccessible.isActive():
+        changed = QAccessible.State()
+        changed.disabled = changed.busy = True
+        QAccessible.updateAccessibility(QAccessibleStateChangeEvent(button, changed))
