@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from shiboken6 import isValid
 
 from app.components.banner import Notice
 from app.components.diff_view import DiffView
@@ -20,9 +21,10 @@ from app.screens.fleet.rows import tool_title
 from app.shell.sheet import Sheet
 from core.errors import QuarterdeckError
 from core.fleet.models import Tool
-from core.service.console import Console
+from core.service.console import Console, ContractChange
 
 WIDTH = 820
+DEFINITION = "Trust this definition"
 _AROUND = 300
 """What title, words and answers of the sheet need of the window's height."""
 
@@ -37,6 +39,18 @@ def definition_of(tool: Tool) -> dict[str, object]:
         "outputSchema": tool.output_schema,
         "annotations": tool.annotations,
     }
+
+
+def trust_words(change: ContractChange) -> str:
+    """What is trusted with a press: the definition, or only what the device claims beside the trusted one."""
+    claims = {"claimed_risk", "client"} & set(change.changed)
+    if change.before is None or not claims or len(claims) < len(change.changed):
+        return DEFINITION
+    if len(claims) == 2:
+        return "Trust these claims"
+    if "client" in claims:
+        return "Trust it from this client"
+    return "Trust it without the claim" if change.after.get("claimed_risk") is None else "Trust this claim"
 
 
 def start_review(window: QWidget, link: ConsoleLink, tool: Tool, on_trusted: Callable[[], None]) -> None:
@@ -78,7 +92,7 @@ class ReviewSheet(Sheet):
         self.first.hide()
         self.add(self.first)
         self.add_answer("not-yet", "Leave it blocked")
-        self.trust = self.add_answer("trust", "Trust this definition", closes=False)
+        self.trust = self.add_answer("trust", DEFINITION, closes=False)
         self.trust.set_off("What changed is not shown yet.")
 
     def _scrolled(self) -> QScrollArea:
@@ -100,8 +114,9 @@ class ReviewSheet(Sheet):
         self.read_area.setWidget(inner)
         return self.read_area
 
-    def show_change(self, change: Change) -> None:
-        """Show what was compared."""
+    def show_change(self, change: Change, trust: str = DEFINITION) -> None:
+        """Show what was compared; `trust` says what would be trusted."""
+        self.trust.set_words(trust)
         known = change.diff is not None
         self.diff.setVisible(known)
         self.now.setVisible(not known)
@@ -174,13 +189,15 @@ async def _review(window: QWidget, link: ConsoleLink, tool: Tool, on_trusted: Ca
             what="trust the definition",
         )
 
-    async def compare(console: Console) -> Change:
+    async def compare(console: Console) -> tuple[Change, str]:
         change = await console.contract_change(tool.device, tool.tool_key)
-        return await asyncio.to_thread(change_of, change)
+        return await asyncio.to_thread(change_of, change), trust_words(change)
+
+    def show(found: tuple[Change, str]) -> None:
+        if isValid(sheet):
+            sheet.show_change(*found)
 
     sheet.trust.clicked.connect(press)
     sheet.open(sheet.answer("not-yet"))
-    link.ask(
-        compare, sheet.show_change, lambda error: sheet.say(error.message), what="compare the definitions"
-    )
+    link.ask(compare, show, lambda error: sheet.say(error.message), what="compare the definitions")
     await ended(sheet.finished)
