@@ -35,7 +35,12 @@ class Aside:
         self._one = asyncio.Lock()
 
     async def errors(self, schema: Any, parameters: Any, digest: str) -> list[FieldError]:
-        """See `validate_arguments`; gives up the loop only where it takes long."""
+        """What is wrong with the arguments of one call; empty when the call may go on.
+
+        Arguments are always an object, whatever the schema says. `digest` is of something that the schema is
+        part of, a tool's definition for one: where it was seen before, the schema itself is not read again.
+        Gives up the loop only where it takes long.
+        """
         if not isinstance(parameters, dict):
             return NOT_AN_OBJECT
         found = _at_once(schema, parameters, digest)
@@ -56,7 +61,7 @@ class Aside:
 
 
 def errors_at_once(schema: Any, parameters: Any, digest: str) -> list[FieldError]:
-    """See `validate_arguments`, for who cannot wait: what takes long and was not asked aside is a fault."""
+    """See `Aside.errors`, for who cannot wait: what takes long and was not asked aside is a fault."""
     if not isinstance(parameters, dict):
         return NOT_AN_OBJECT
     found = _at_once(schema, parameters, digest)

@@ -271,17 +271,6 @@ def errors_for(schema: Any, value: Any) -> list[FieldError]:
     return validator_for(schema).errors(value)
 
 
-def validate_arguments(schema: Any, parameters: Any, digest: str = "") -> list[FieldError]:
-    """What is wrong with the arguments of one call; empty when the call may go on.
-
-    Arguments are always an object, whatever the schema says. `digest` is of something that the schema is part
-    of, a tool's definition for one: where it was seen before, the schema itself is not read again.
-    """
-    if not isinstance(parameters, dict):
-        return NOT_AN_OBJECT
-    return (known(digest) or keep(digest, validator_for(schema))).errors(parameters)
-
-
 def known(digest: str) -> Validator | None:
     """The validator of a digest that was seen before."""
     return _by_digest.get(digest)

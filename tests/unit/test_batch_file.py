@@ -19,7 +19,7 @@ from core.batch.models import Batch, Parallel, Rollout, Step, flatten
 from core.device.assembly import build_router
 from core.device.config import DeviceConfig
 from core.errors import BadInput, ErrorCode
-from core.schema_forms.validate import validate_arguments
+from core.schema_forms.aside import Aside
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "resources" / "batches").glob("*.yaml"))
 HEAD = "name: x\nsteps:\n  - {id: a, tool: t}\n"
@@ -52,7 +52,8 @@ async def test_the_examples_call_real_tools_with_arguments_that_these_accept(tmp
         for step in flatten(read_batch(path.read_text(encoding="utf-8"), path.name).steps):
             if step.tool in missing:
                 continue  # this machine has no screen; what the tool accepts is tested where it has one
-            assert validate_arguments(schemas[step.tool], step.parameters) == [], f"{path.name}: {step.id}"
+            found = await Aside().errors(schemas[step.tool], step.parameters, "")
+            assert found == [], f"{path.name}: {step.id}"
 
 
 def test_the_first_steps_are_a_reading_a_picture_and_a_shell_line() -> None:

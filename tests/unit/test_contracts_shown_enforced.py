@@ -25,7 +25,7 @@ from core.fleet.contracts import KNOWN, changed_facts, definition_of, judge
 from core.fleet.models import Contract, Effect, Risk, Source
 from core.home import Home
 from core.policy.policy_file import Override
-from core.schema_forms.validate import validate_arguments
+from core.schema_forms.aside import Aside
 from tests.fakes.rig import DEVICE, Rig, open_rig
 
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -115,7 +115,7 @@ async def check_every_tool(rig: Rig, infos: list[ToolInfo], given: dict[str, Any
     shown = {tool.tool_name: tool for tool in rig.fleet.tools(DEVICE)}
     assert set(shown) == {info.tool_name for info in infos}
     for name, tool in shown.items():
-        if validate_arguments(tool.input_schema, given):
+        if await Aside().errors(tool.input_schema, given, ""):
             continue
         assert rig.fleet.target(DEVICE).tools[name] is tool
         digest, effect, risk = await enforced(rig, name, given)
