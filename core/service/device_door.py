@@ -29,6 +29,9 @@ from core.service.console import Console, DeviceForgotten, LivePicture
 from core.service.remembering import changes_before
 from core.service.service import Service
 
+# The longest name of a host has 253.
+_LONGEST_ADDRESS = 300
+
 
 class DeviceDoor(Console):
     """What of one client's door is about devices."""
@@ -44,6 +47,9 @@ class DeviceDoor(Console):
     async def listen(self, address: str) -> Listening:
         self._only_people("choose where to listen")
         service = self._service
+        if len(address) > _LONGEST_ADDRESS:
+            # The journal tells what was tried, and need not hold whatever is pasted by mistake.
+            raise BadInput(f"An address to listen at has at most {_LONGEST_ADDRESS} characters.")
         service.home.settings()
         before = service.links.listening().address
         told = {"from": before, "to": address.strip()}
@@ -61,7 +67,12 @@ class DeviceDoor(Console):
             await self._record(Kind.LISTENING_CHANGED, None, back)
             raise
         # Only what could be listened at is what the next start shall try.
-        service.home.set_listen(address)
+        try:
+            service.home.set_listen(address)
+        except BadInput as error:
+            raise BadInput(
+                f"It listens at {address.strip()} until it ends, not after: {error.message}"
+            ) from error
         return found
 
     async def pair(self, name: str, settings: DeviceSettings) -> Pairing:

@@ -117,3 +117,21 @@ async def test_who_loses_its_port_while_it_tries_another_comes_back_to_it(
         assert service.links.listening().url == own
     finally:
         await service.close()
+
+
+async def test_what_is_far_too_long_for_an_address_is_not_kept_in_the_journal(service: Service) -> None:
+    before = len(await changes(service, 1))
+    with pytest.raises(BadInput, match="at most 300 characters") as caught:
+        await service.console("operator:anna").listen("x" * 1_000_000 + ":5000")
+    assert len(caught.value.message) < 500
+    assert len(await changes(service, 1)) == before
+
+
+async def test_an_address_that_cannot_be_kept_is_listened_at_and_its_operator_knows_for_how_long(
+    service: Service,
+) -> None:
+    (service.home.path / "settings.new").mkdir()
+    with pytest.raises(BadInput, match=r"listens at 127\.0\.0\.1:0 until it ends.*cannot be written"):
+        await service.console("operator:anna").listen("127.0.0.1:0")
+    assert service.links.listening().problem == ""
+    assert service.links.listening().address == "127.0.0.1:0"
