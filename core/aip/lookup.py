@@ -66,7 +66,8 @@ async def tcp_connection(host: str, port: int) -> socket.socket:
 
 
 async def _connected(family: int, address: Address) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    # Named, for else asyncio would not know that this is TCP, and have small frames wait for others.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setblocking(False)
         await asyncio.get_running_loop().sock_connect(sock, address)

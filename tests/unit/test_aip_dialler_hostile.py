@@ -95,6 +95,9 @@ async def test_a_name_is_dialled_like_a_number() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(dial(device.address(url=url), events, limits=LIMITS))
             link = await soon(connected.get())
+            own: socket.socket = link._connection.transport.get_extra_info("socket")
+            # A small frame goes at once, and waits for no other one.
+            assert own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             await link.close("enough")
 
 
