@@ -175,11 +175,18 @@ class RequestModel(RuleBasedStateMachine):
     async def _settle(self) -> None:
         """Until every call has ended or waits in the queue: nothing may be anywhere else."""
         async with asyncio.timeout(10):
-            while True:
-                waiting = {one.request.call_id for one in self.rig.approvals.list()}
-                if all(call.task.done() or call_id in waiting for call_id, call in self.calls.items()):
-                    return
-                await asyncio.sleep(0)
+            while moving := self._moving():
+                asked = self.rig.tasks.spawn("the next request", self.rig.asked.get())
+                await asyncio.wait([*moving, asked], return_when=asyncio.FIRST_COMPLETED)
+                asked.cancel()
+
+    def _moving(self) -> list[asyncio.Task[Any]]:
+        waiting = {one.request.call_id for one in self.rig.approvals.list()}
+        return [
+            call.task
+            for call_id, call in self.calls.items()
+            if not call.task.done() and call_id not in waiting
+        ]
 
     def waiting(self) -> list[Approval]:
         return self.rig.approvals.list()
