@@ -329,6 +329,8 @@ def _branch_title(branch: Normal, built: Field, work: Work) -> str:
 def _tag(built: Field, work: Work) -> str:
     """What an alternative calls itself: the first of its fields that can have but one value."""
     for name in _dict(built.keys.get("properties")):
+        if work.left < 0:
+            break
         field = built.property_of(name, work)
         if field.kind is FieldKind.CONST and field.choices:
             return field.choices[0].label

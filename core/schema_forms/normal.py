@@ -26,6 +26,8 @@ MOST_BRANCHES = 100
 """Alternatives that one place may have; a person does not choose among more."""
 _PART, _LOOKUP = 10, 20
 _MOST_TYPES = 20
+# Characters of a schema that is gone through for names at once, in a few milliseconds.
+_MOST_LOOKED_THROUGH = 32_000
 
 # What the library raises for references that lead nowhere, and into parts that are no schemas.
 _LOOKUP_FAILS = (NoSuchResource, Unresolvable, ValueError, RecursionError, AttributeError, TypeError)
@@ -72,10 +74,46 @@ class Normal:
     branches: list[Normal] = field(default_factory=list)
 
 
-def resolver_for(schema: Any) -> Any:
-    """What follows the local references of a whole schema; remote ones are refused."""
-    draft = dialect_of(schema, written(schema).may_have_old_tuples)
-    return META_SCHEMAS.resolver_with_root(_SPECIFICATIONS[draft].create_resource(schema))
+@dataclass(frozen=True, slots=True)
+class References:
+    """Follows the references of one schema from one place in it."""
+
+    resolver: Any
+    # Names and addresses in the schema: for one that is not the library goes through all of it, each time.
+    are_known: bool
+
+    def lookup(self, ref: str) -> tuple[Any, References]:
+        """What a reference leads to, and how references go on from there.
+
+        Raises:
+            NotUnderstood: it leads elsewhere or nowhere, or to follow it is too much work.
+        """
+        if not self.are_known:
+            raise NotUnderstood("its references are too many to be followed")
+        try:
+            found = self.resolver.lookup(ref)
+        except _LOOKUP_FAILS as error:
+            where = "elsewhere and is never fetched" if "://" in ref else "to a part that does not exist"
+            raise NotUnderstood(f"it refers {where}: {ref[:80]}") from error
+        return found.contents, References(found.resolver, True)
+
+
+def resolver_for(schema: Any) -> References:
+    """What follows the local references of a whole schema; remote ones are refused.
+
+    Raises:
+        Exception: the library stumbles over the schema.
+    """
+    known = written(schema)
+    draft = dialect_of(schema, known.may_have_old_tuples)
+    resource = _SPECIFICATIONS[draft].create_resource(schema)
+    uri = resource.id() or ""
+    registry = META_SCHEMAS.with_resource(uri, resource)
+    by_name = known.may_refer_by_name
+    is_small = len(known.text) <= _MOST_LOOKED_THROUGH
+    if by_name and is_small:
+        registry = registry.crawl()
+    return References(registry.resolver(uri), is_small or not by_name)
 
 
 def normalise(schema: Any, resolver: Any, work: Work, hops: int = 0) -> Normal:
@@ -109,15 +147,9 @@ def _follow(schema: dict[str, Any], resolver: Any, work: Work, hops: int) -> Nor
         return Normal(own, resolver)
     if not isinstance(ref, str):
         raise NotUnderstood("its reference is not text")
-    # A pointer is followed part by part; for a name or an address the library goes through the whole schema.
-    is_pointer = ref == "#" or ref.startswith("#/")
-    work.take(_LOOKUP + ref.count("/") if is_pointer else MOST_WORK // 20)
-    try:
-        found = resolver.lookup(ref)
-    except _LOOKUP_FAILS as error:
-        where = "elsewhere and is never fetched" if "://" in ref else "to a part that does not exist"
-        raise NotUnderstood(f"it refers {where}: {ref[:80]}") from error
-    target = normalise(found.contents, found.resolver, work, hops + 1)
+    work.take(_LOOKUP + ref.count("/") + len(ref) // 20)
+    contents, inner = resolver.lookup(ref)
+    target = normalise(contents, inner, work, hops + 1)
     return _merged(target, Normal(own, resolver), work) if own else target
 
 

@@ -27,6 +27,6 @@ def secret_names(schema: Any) -> frozenset[str]:
 def _secrets_of(form: Field, work: Work) -> Iterator[str]:
     named = form.keys.get("properties")
     for name in named if isinstance(named, dict) else ():
-        # What is too much to be read may be one.
-        if work.left < 0 or form.property_of(name, work).is_secret or work.left < 0:
+        # What is not understood, or is too much to be read, may be one.
+        if work.left < 0 or (field := form.property_of(name, work)).is_secret or field.reason:
             yield name

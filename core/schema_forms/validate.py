@@ -22,6 +22,7 @@ from core.schema_forms import budget, words
 from core.schema_forms.bounded import checker_of, fault_in
 from core.schema_forms.json_values import Path, path_text
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, SafePattern, safe_pattern
+from core.text import escape_hidden
 
 MAX_PROGRAMS = 50_000
 """Instructions that a schema's patterns may be together (about 10 µs each to read them)."""
@@ -160,8 +161,10 @@ class Validator:
             budget.begin(value, most_steps, self._known)
             for error in self._checker.iter_errors(value):
                 for one in self._said(error):
-                    if one not in found:
-                        found.append(one)
+                    # Names and values of a device's schema are in it, and what somebody typed.
+                    seen = FieldError(one.path, escape_hidden(one.message, keep_lines=False))
+                    if seen not in found:
+                        found.append(seen)
                 if len(found) >= MAX_ERRORS:
                     break
         except Unresolvable as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,18 @@ class Written:
         """Whether `items` can be a list in it."""
         return not self.text or '"items": [' in self.text
 
+    @property
+    def may_refer_by_name(self) -> bool:
+        """Whether something in it has a name or an address of its own, or refers to one."""
+        ids = self.text.count('"$id": "')
+        if isinstance(self.schema, dict) and isinstance(self.schema.get("$id"), str):
+            ids -= 1
+        old = any(draft in self.text for draft in ("draft-03", "draft-04")) and '"id": "' in self.text
+        return ids > 0 or old or _BY_NAME.search(self.text) is not None
+
+
+# A pointer into the schema itself is the usual reference.
+_BY_NAME = re.compile(r'"\$(?:ref|dynamicRef|recursiveRef)": "(?!#?["/])')
 
 # By identity, of what is held here: the window has each tool's schema as one object.
 _kept: OrderedDict[int, Written] = OrderedDict()
