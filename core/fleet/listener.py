@@ -25,8 +25,9 @@ log = structlog.get_logger(__name__)
 
 PATH = "/ws"
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
-# How long to wait, at first and at most, before a port that was taken is tried again.
+# How long to wait, at first and at most, before an address that was not to be had is tried again.
 TRY_AGAIN_S = (1.0, 30.0)
+_MAY_END = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL})
 
 
 class Listener:
@@ -48,7 +49,8 @@ class Listener:
 
     @property
     def taken(self) -> bool:
-        """Whether it does not listen because another program has the port: that may end."""
+        """Whether it does not listen for a reason that may end: another program has the port, or the network
+        that the address is of is not there yet."""
         return self._taken
 
     @property
@@ -67,7 +69,7 @@ class Listener:
             log.warning("devices cannot dial in", problem=error.message)
 
     async def keep_trying(self, on_listening: Callable[[str], None]) -> None:
-        """Try a port that was taken again and again, until it is free or it is listened elsewhere."""
+        """Try an address that was not to be had again and again, until it is or it is listened elsewhere."""
         wait, longest = TRY_AGAIN_S
         self._trying = True
         try:
@@ -169,7 +171,7 @@ class Listener:
             )
             await server.start()
         except (OSError, UnicodeError) as error:
-            self._taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+            self._taken = isinstance(error, socket.gaierror) or getattr(error, "errno", None) in _MAY_END
             raise BadInput(_why_not(address, error)) from error
         self._server, self._identity, self._taken = server, identity, False
         log.info("devices can dial in", url=server.url)

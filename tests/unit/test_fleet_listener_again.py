@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,3 +137,31 @@ async def test_an_address_that_cannot_be_kept_is_listened_at_and_its_operator_kn
         await service.console("operator:anna").listen("127.0.0.1:0")
     assert service.links.listening().problem == ""
     assert service.links.listening().address == "127.0.0.1:0"
+
+
+@pytest.mark.parametrize(
+    "fault", [socket.gaierror(socket.EAI_AGAIN, "not yet"), OSError(errno.EADDRNOTAVAIL, "not yet")]
+)
+async def test_an_address_of_a_network_that_comes_up_later_is_listened_at_when_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: OSError
+) -> None:
+    """The machine's network is its edge: nobody takes it away for a test."""
+    up = asyncio.Event()
+    look_up = socket.getaddrinfo
+
+    def of_the_network(host: str, *args: Any, **kwargs: Any) -> Any:
+        if host == "desk.example" and not up.is_set():
+            raise fault
+        return look_up("127.0.0.1" if host == "desk.example" else host, *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", of_the_network)
+    port = free_port()
+    service = await Service.open(make_listening_home(tmp_path / "home", f"desk.example:{port}"))
+    try:
+        [missing] = await changes(service, 1)
+        assert "no address of this computer" in missing.body["problem"]
+        up.set()
+        await changes(service, 2)
+        assert service.links.listening().url == f"wss://desk.example:{port}/ws"
+    finally:
+        await service.close()
