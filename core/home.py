@@ -20,6 +20,7 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from core.errors import BadInput, ErrorCode, ServiceError
+from core.files import sync_folder
 
 # Whoever looks at a lock holds it for less than a millisecond; an owner holds it for good.
 LOOKS_AT_MOST = 50
@@ -207,7 +208,8 @@ def write_private(path: Path, text: str) -> None:
     """Replace a file in one step and durably; nobody but its owner can read it.
 
     Raises:
-        OSError: it could not be written; what was there before is still there.
+        OSError: it could not be written, and what was there before still is; or its folder, last of all,
+            cannot be made to last.
     """
     fresh = path.with_suffix(".new")
     # One that a crash left behind may have another mode.
@@ -218,6 +220,8 @@ def write_private(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(path)
+    # Else a power cut could bring back what was there before: a device that was revoked, for one.
+    sync_folder(path.parent)
 
 
 class HomeLock:

@@ -33,7 +33,7 @@ from core.fleet.models import Check, Health, Listening
 from core.fleet.record import Identity
 from core.fleet.refusals import Refusals
 from core.fleet.registry import DEFAULT_AGENT, Registry
-from core.fleet.silence import SetClocks, silence_allowed
+from core.fleet.silence import SetClocks, stale_since
 from core.tasks import TaskGroupOwner
 
 log = structlog.get_logger(__name__)
@@ -385,13 +385,14 @@ class DeviceLinks:
 
     def look(self, now: datetime, clock: float) -> None:
         """Say which devices are quiet for too long at the moment `now`, `clock` on the loop's clock."""
+        since = stale_since(self._limits, now)
         for name, live in self._live.items():
             heard = live.link.last_heard
-            if now - heard > silence_allowed(live.link, self._limits):
+            if heard < since(live.link):
                 stamp = heard.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
                 self._fleet.went_quiet(name, stamp, "connected, but its heartbeats do not come")
             elif self._fleet.is_stale(name):
                 self._fleet.heard(name)
-        for name in [name for name, since in self._away.items() if clock - since > COMES_BACK_WITHIN_S]:
+        for name in [name for name, gone in self._away.items() if clock - gone > COMES_BACK_WITHIN_S]:
             del self._away[name]
             self._fleet.away(name, Health.OFFLINE, self._fleet.get(name).reason)

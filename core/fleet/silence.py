@@ -6,7 +6,7 @@ every device seems silent; back, and none ever is. The loop's clock cannot be se
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from core.aip.limits import LinkLimits
@@ -20,10 +20,11 @@ STALE_AFTER_BEATS = 2.5
 _JUMP = timedelta(seconds=1)
 
 
-def silence_allowed(link: DeviceLink, limits: LinkLimits) -> timedelta:
-    """How long a link may be silent before it is stale."""
-    beat = STOCK_HEARTBEAT_S if is_stock(link) else limits.heartbeat_s
-    return timedelta(seconds=beat * STALE_AFTER_BEATS)
+def stale_since(limits: LinkLimits, now: datetime) -> Callable[[DeviceLink], datetime]:
+    """For a look at many links at the moment `now`: who was not heard since then is stale."""
+    stock = now - timedelta(seconds=STOCK_HEARTBEAT_S * STALE_AFTER_BEATS)
+    ours = now - timedelta(seconds=limits.heartbeat_s * STALE_AFTER_BEATS)
+    return lambda link: stock if is_stock(link) else ours
 
 
 class SetClocks:

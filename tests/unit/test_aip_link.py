@@ -340,3 +340,12 @@ async def test_what_begins_in_one_turn_is_sent_side_by_side(house: House) -> Non
     both = [house.tasks.spawn(name, one(name)) for name in ("c1", "c2", "c3")]
     await asyncio.wait(both, timeout=20)
     assert order == ["prepared"] * 3 + ["sent"] * 3
+
+
+async def test_what_a_device_says_when_it_closes_plays_no_tricks(house: House) -> None:
+    socket, link = await house.joined(features=["cancel"])
+    sending = house.send(link, look("c1"))
+    await hear(socket)
+    await socket.close(4000, "bye\u202e\x1b[2J")
+    said = await fails(sending, ErrorCode.OUTCOME_UNKNOWN)
+    assert "bye[U+202E][U+001B][2J" in said

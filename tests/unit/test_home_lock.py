@@ -287,3 +287,26 @@ class TestWindows:
 
     def test_the_number_can_be_read_while_the_lock_is_held(self, windows):
         assert windows._LOCKED_BYTE > 32
+
+
+@pytest.mark.skipif(os.name != "posix", reason="only there a folder can be synced")
+def test_a_file_that_was_replaced_lasts_over_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder is synced, and after the new name is in it: else the old file could be back."""
+    done: list[str] = []
+    sync, replace = os.fsync, os.replace
+
+    def fsync(handle: int) -> None:
+        done.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        sync(handle)
+
+    def replaced(self: Path, target: Path) -> Path:
+        done.append("replaced")
+        replace(self, target)
+        return target
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "replace", replaced)
+    write_private(tmp_path / "devices.json", "{}")
+    assert done == ["file", "replaced", "folder"]
