@@ -10,7 +10,7 @@ import asyncio
 from typing import Any
 
 from core.schema_forms import budget
-from core.schema_forms.ecma import is_quick
+from core.schema_forms.ecma import MOST_QUICK, is_quick
 from core.schema_forms.validate import (
     NOT_AN_OBJECT,
     TOO_MUCH,
@@ -81,11 +81,13 @@ def is_light(schema: Any) -> bool:
     """Whether a schema is read in some milliseconds: few parts, and no pattern that counts."""
     if not budget.could_fit(schema, _MOST_CHARACTERS):
         return False
+    left = MOST_QUICK
     for count, one in enumerate(budget.subschemas(schema)):
         if count >= _MOST_PARTS:
             return False
         patterns = one.get("patternProperties")
         for source in (one.get("pattern"), *(patterns if isinstance(patterns, dict) else ())):
-            if isinstance(source, str) and not is_quick(source):
+            left -= len(source) if isinstance(source, str) else 0
+            if isinstance(source, str) and (left < 0 or not is_quick(source)):
                 return False
     return True

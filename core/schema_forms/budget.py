@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from core.schema_forms.ecma import is_quick
 from core.schema_forms.patterns import SafePattern, safe_pattern
 
 MAX_STEPS = 50_000
@@ -27,8 +28,12 @@ MAX_REFERENCE = 1_000
 """Characters of one `$ref`, `$id` or anchor: each is taken apart whenever it is followed."""
 MAX_SUBSCHEMAS = 4_000
 """Objects in one schema (about 0.4 ms each to read it); a schema that describes a whole API has hundreds."""
+# To make a pattern takes some milliseconds, or a tenth of a second.
+_STEPS_TO_MAKE = 2_000
 # What a step is worth: parts of a value that are compared or quoted at once, and characters of a text.
 _PARTS, _CHARACTERS = 50, 1_000
+_NO_SCHEMAS = ("enum", "const", "default", "examples")
+_OF_NAMES = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef", "$id", "id", "$anchor", "$dynamicAnchor")
 
 
@@ -106,7 +111,9 @@ def matches(pattern: str, text: str) -> bool:
     """
     known = _running.schema.patterns.get(pattern)
     if known is None:
-        # It stands where nobody looked for one, and may have to be made again each time.
+        # It stands where nobody looked for one, and may be made again each time: not while others wait.
+        if not is_quick(pattern):
+            spend(_STEPS_TO_MAKE)
         known = safe_pattern(pattern)
         spend(known.size)
     spend(1 + known.most_steps(len(text)))
@@ -140,16 +147,19 @@ def _measure(value: Any, sizes: dict[int, int]) -> int:
 
 def subschemas(schema: Any) -> Iterator[dict[str, Any]]:
     """Every object in a schema that could be a schema, without recursion."""
-    stack = [schema]
+    stack = [(schema, False)]
     while stack:
-        one = stack.pop()
+        one, are_names = stack.pop()
         if isinstance(one, dict):
             yield one
+            # A property may be called `default`: what is below it is a schema like any other.
             stack.extend(
-                value for key, value in one.items() if key not in ("enum", "const", "default", "examples")
+                (value, key in _OF_NAMES and not are_names)
+                for key, value in one.items()
+                if are_names or key not in _NO_SCHEMAS
             )
         elif isinstance(one, list):
-            stack.extend(one)
+            stack.extend((item, False) for item in one)
 
 
 def too_large(schema: Any) -> str:

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, TypeGuard
 
 from core.schema_forms import budget
-from core.schema_forms.ecma import is_quick
+from core.schema_forms.ecma import MOST_QUICK, is_quick
 from core.schema_forms.json_values import UNSET, Path, path_text, same_json, shown, type_word
 from core.schema_forms.kinds import (
     NUMBER_KINDS,
@@ -36,8 +36,8 @@ MAX_DEPTH = 32
 MOST_WORDS = 4_000
 """Characters of a description that are of use to anybody."""
 _LONGEST_NAME = 80
-# Patterns that one name is held against, and steps (10 µs each) that each may take.
-_MOST_PATTERNS, _STEPS_OF_A_PATTERN = 40, 50
+# Steps (10 µs each) that it may take to hold a name against one pattern.
+_STEPS_OF_A_PATTERN = 50
 
 _MONO_NAME = re.compile(
     r"command|expression|regex|pattern|glob|query|sql|script|code|url|uri|path|file|dir|host|sha|hash|args?$|_id$|^id$"
@@ -343,8 +343,10 @@ def _speaking_of(key: str, patterns: dict[str, Any]) -> Iterator[Any]:
     Raises:
         PatternTooCostly: to find out takes longer than a window may stand.
     """
-    for count, (pattern, schema) in enumerate(patterns.items()):
-        if count >= _MOST_PATTERNS or not is_quick(pattern):
+    left = MOST_QUICK
+    for pattern, schema in patterns.items():
+        left -= len(pattern)
+        if left < 0 or not is_quick(pattern):
             raise PatternTooCostly
         try:
             known = safe_pattern(pattern)

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, SafePattern
+from core.schema_forms.aside import STEPS_AT_ONCE, is_light
+from core.schema_forms.budget import subschemas
+from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, SafePattern, safe_pattern
 from core.schema_forms.validate import Validator, validator_for
 from tests.fakes.pace import within
 
@@ -171,3 +173,40 @@ def test_a_schema_that_is_far_too_large_is_not_even_written_down() -> None:
     for one in within(0.2):
         with one:
             assert "more than 262,144 characters" in validator_for(schema).broken
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {f"p{n}": {"pattern": "(((a+)+)+)+" * 8 + str(n)} for n in range(36)}},
+        {"properties": {f"p{n}": {"pattern": "[\\u0100-\\uffff]" * 6 + str(n)} for n in range(36)}},
+        {"patternProperties": {"(((a+)+)+)+" * 8 + str(n): {} for n in range(36)}},
+        {"properties": {"default": {"properties": {"a": {"pattern": "(?:[a-z]{200}){15}$"}}}}},
+        {"default": {"pattern": "(?:[a-z]{200}){15}!$"}, "properties": {"p": {"$ref": "#/default"}}},
+        {"properties": {f"p{n}": {"type": "string", "title": "x"} for n in range(38)}},
+    ],
+    ids=[
+        "groups",
+        "escaped classes",
+        "names",
+        "below a name of its own",
+        "where nobody looks",
+        "many fields",
+    ],
+)
+def test_what_is_done_at_once_is_quick(schema: dict[str, Any]) -> None:
+    value = {**{f"p{n}": "a" * 200 for n in range(9)}, "default": {"a": "b"}, "p": "x"}
+    for one in within(0.05):
+        safe_pattern.cache_clear()
+        with one:
+            if is_light(schema):
+                Validator(schema).errors_within(value, STEPS_AT_ONCE)
+
+
+def test_properties_may_have_any_name_and_are_looked_at() -> None:
+    within_names = {"default": {"x": {}}, "enum": {"y": {}}, "properties": {"const": {"z": {}}}}
+    found = [*subschemas({"properties": within_names, "default": {"never": {}}})]
+    assert {"x": {}} in found
+    assert {"y": {}} in found
+    assert {"z": {}} not in found
+    assert {"never": {}} not in found
