@@ -119,7 +119,7 @@ class FieldRow(QWidget):
         """How many ordinary rows it is as much work as."""
         named = self.field.keys.get("properties")
         parts = len(self.field.values) + len(self.field.normal.branches) + len(named or ())
-        return 1 + parts // 40
+        return 1 + parts // 20
 
     def fill(self) -> None:
         """Make the widgets, and show what the row was given."""
