@@ -7,6 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.components.label import Label
+from app.look.tokens import TYPE
 
 
 class WrappedWords(Label):
@@ -19,6 +20,7 @@ class WrappedWords(Label):
     def __init__(
         self, text: str, role: str, tone: str, selectable: bool = False, parent: QWidget | None = None
     ):
+        self._line = TYPE[role].line
         super().__init__(text, role, tone, wrap=True, selectable=selectable, parent=parent)
         # A few letters wide, if need be: the words say nothing about how wide a form is.
         self.setMinimumWidth(40)
@@ -41,6 +43,6 @@ class WrappedWords(Label):
             self._fit()
 
     def _fit(self) -> None:
-        height = self.heightForWidth(self.width())
-        if height > 0 and height != self.height():
-            self.setFixedHeight(height)
+        # Or it would be as high as it was at least.
+        self.setMinimumHeight(0)
+        self.setFixedHeight(max(self._line, self.heightForWidth(self.width())))
