@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from app.screens.batch.content import content_of
 from app.screens.batch.screen import BatchScreen
 from core.batch.models import Batch
 from core.schema_forms import validate
-from tests.bench.lines import StallWatch
 from tests.fakes.batch_screen import Recorder, batch_of, opened_screens
 from tests.fakes.pace import within
 from tests.fakes.window import play, seen
+from tests.fakes.work_watch import WorkWatch
 
 PARTS = {f"d{number}": {"type": "string", "maxLength": number} for number in range(3_800)}
 SHELL: dict[str, Any] = {
@@ -58,16 +59,16 @@ async def longest_stall(desk: Desk, screen: BatchScreen, tool: str, number: int)
         {"command": f"df {number}"},
         {"timeout": 1},
     ]
-    watch = StallWatch()
-    await asyncio.sleep(5 * StallWatch.EVERY)
+    watch = WorkWatch()
+    await asyncio.sleep(5 * WorkWatch.EVERY)
     watch.take()
     screen.editor.load(content_of(batch(*given, tool=tool)))
     await seen(lambda: [bool(words) for words in problems(screen)] == [True, False, True])
     screen.step.focus_first()
-    await asyncio.sleep(5 * StallWatch.EVERY)
+    await asyncio.sleep(5 * WorkWatch.EVERY)
     QTest.keyClicks(screen.step.form.inputs()[0], "x")
     await seen(lambda: screen.step.form.is_checked)
-    await asyncio.sleep(5 * StallWatch.EVERY)
+    await asyncio.sleep(5 * WorkWatch.EVERY)
     watch.close()
     return watch.take() / 1000
 
@@ -77,7 +78,7 @@ def test_steps_of_a_slow_schema_are_judged_and_the_window_goes_on(theme: Theme, 
 
     async def scenario(desk: Desk) -> None:
         screen = await batch_of(desk)
-        for number, one in enumerate(within(0.05)):
+        for number, one in enumerate(within(0.05, clock=time.thread_time)):
             with one:
                 # Another batch is shown anyway, and takes its time: what counts is what the schema adds.
                 usual = await longest_stall(desk, screen, "shell_execute", number)

@@ -22,6 +22,7 @@ from app.components.forms.checking import (
     checking_process,
 )
 from app.look.theme import Theme
+from core.schema_forms import validate
 from core.schema_forms.validate import FieldError
 
 PROPERTIES = {"name": {"type": "string", "minLength": 3}, "count": {"type": "integer", "maximum": 5}}
@@ -106,6 +107,18 @@ def test_it_is_said_calmly_that_arguments_are_checked_while_that_takes_long(
     os.kill(process.pid, signal.SIGCONT)
     qtbot.waitUntil(lambda: not form._checking.isVisible(), timeout=20_000)
     assert form.errors
+
+
+def test_what_takes_long_is_done_by_no_thread_of_the_window(
+    form: SchemaForm, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("the window read the schema itself")
+
+    monkeypatch.setattr(validate.Validator, "__init__", never)
+    form.set_schema({**LARGE, "title": "Read by nobody before"}, {"name": "ab"})
+    qtbot.waitUntil(lambda: form.is_checked, timeout=20_000)
+    assert [error.path for error in form.problems()] == [("name",)]
 
 
 def test_who_cannot_wait_is_told_that_nothing_is_known_yet(form: SchemaForm) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -13,9 +14,9 @@ from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 from app.components.forms import SchemaForm
 from app.event_loop import run_on_qt
 from app.look.theme import Theme
-from tests.bench.lines import StallWatch
 from tests.fakes.pace import within
 from tests.fakes.window import seen
+from tests.fakes.work_watch import WorkWatch
 
 BOUND_S = 0.05
 
@@ -96,12 +97,12 @@ def play(theme: Theme, scenario: Callable[[SchemaForm], Coroutine[Any, Any, None
         pane.show()
         form.set_schema({"type": "object"})
         await seen(lambda: form.is_checked)
-        watch = StallWatch()
-        await asyncio.sleep(5 * StallWatch.EVERY)
+        watch = WorkWatch()
+        await asyncio.sleep(5 * WorkWatch.EVERY)
         watch.take()
         await asyncio.wait_for(scenario(form), 60)
         # What was set off last is still to be painted.
-        await asyncio.sleep(5 * StallWatch.EVERY)
+        await asyncio.sleep(5 * WorkWatch.EVERY)
         worst.append(watch.take() / 1000)
         watch.close()
         gone = asyncio.Event()
@@ -122,12 +123,12 @@ def test_the_window_goes_on_while_a_form_is_made_and_typed_in(theme: Theme, sche
     async def scenario(form: SchemaForm) -> None:
         form.set_schema(schema)
         assert form.inputs()
-        await asyncio.sleep(StallWatch.EVERY)  # nobody types in the same instant
+        await asyncio.sleep(WorkWatch.EVERY)  # nobody types in the same instant
         QTest.keyClicks(first_input(form), "1")
         await seen(lambda: form._builder.is_done and form.is_checked)
         QTest.keyClicks(first_input(form), "2")
         await seen(lambda: form.is_checked and form._check._asked is None)
 
-    for one in within(BOUND_S):
+    for one in within(BOUND_S, clock=time.thread_time):
         with one:
             one.seconds = play(theme, scenario)
