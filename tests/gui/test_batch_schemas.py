@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from PySide6.QtTest import QTest
 
+from app.components.forms.checking import checking_process
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.batch.content import content_of
@@ -81,6 +82,8 @@ def test_steps_of_a_slow_schema_are_judged_and_the_window_goes_on(theme: Theme, 
         for number, one in enumerate(within(0.05, clock=time.thread_time)):
             with one:
                 # Another batch is shown anyway, and takes its time: what counts is what the schema adds.
+                validate._cache.clear()
+                checking_process().stop()
                 usual = await longest_stall(desk, screen, "shell_execute", number)
                 one.seconds = await longest_stall(desk, screen, "write_file", number) - usual
         found = problems(screen)
