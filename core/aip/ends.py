@@ -6,8 +6,6 @@ from websockets.asyncio.client import connect
 from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 
-from core.text import escape_hidden
-
 
 class DirectConnect(connect):
     """`connect` that never goes where the far end sends it: the address was checked, another one is not."""
@@ -30,9 +28,7 @@ def shown_address(address: object) -> str:
 def why_closed(closed: ConnectionClosed) -> str:
     """Why a connection closed, in words."""
     if closed.rcvd is not None:
-        # Its own words: shown to people, and kept in the journal.
-        said = escape_hidden(closed.rcvd.reason, keep_lines=False)
-        return f"the device closed it ({closed.rcvd.code} {said})".replace(" )", ")")
+        return f"the device closed it ({closed.rcvd.code} {closed.rcvd.reason})".replace(" )", ")")
     if closed.sent is not None:
         return f"closed with {closed.sent.code} {closed.sent.reason}".rstrip()
     return "the connection broke"

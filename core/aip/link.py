@@ -51,7 +51,7 @@ from core.aip.progress import ProgressGate
 from core.aip.turns import Turns
 from core.errors import BadInput, DeviceError, ErrorCode
 from core.ids import new_uuid
-from core.text import shorten_middle
+from core.text import escape_hidden, shorten_middle
 
 __all__ = ["DeviceLink", "LinkLimits"]
 
@@ -292,7 +292,8 @@ class DeviceLink:
         except ConnectionClosed as closed:
             if closed.sent is not None and closed.sent.code == CloseCode.MESSAGE_TOO_BIG:
                 self._report("it sent a frame larger than a device may")
-            return self._close_reason or why_closed(closed)
+            # A device's own words: shown to people, and kept in the journal.
+            return self._close_reason or escape_hidden(why_closed(closed), keep_lines=False)
 
     async def _receive(self, data: bytes) -> None:
         if data[:1] == _BLOB_START and FEATURE_BINARY in self.features:
