@@ -99,8 +99,9 @@ async def test_without_space_no_action_is_sent_and_afterwards_everything_works_w
         assert not count.exists()
 
         give()
-        await until(console, lambda: anext_says(told, writable=True), told)
-        assert (await console.state()).journal.problem == ""
+        # A try that wrote next to nothing may have succeeded before, with what little room was left.
+        while (await console.state()).journal.problem:
+            await until(console, lambda: anext_says(told, writable=True), told)
         await console.decide(operator.sign(statement_for(approval, "approve", "anna", "")))
         ended = await console.wait_run(waiting.summary.id, PATIENCE)
         assert ended.summary.state is RunState.DONE
