@@ -6,6 +6,7 @@ from PySide6.QtCore import QObject, QPoint, Qt, Signal
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 
+from app.components.forms.checking import checking_process
 from app.screens.approvals.edit_sheet import EditSheet
 from app.screens.approvals.edited_part import arguments_text, changed_names
 from app.screens.approvals.second_sheet import SecondSheet
@@ -16,6 +17,7 @@ from core.errors import DeviceError
 from core.policy.before_deciding import Helper
 from core.policy.models import ApprovalState
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
+from tests.fakes.slow_schema import LARGE, while_checking
 
 PHRASE = "a long passphrase"
 
@@ -67,6 +69,34 @@ def test_an_edit_ends_the_request_and_shows_the_new_one_with_what_was_changed(pl
         assert desk.shown().request.digest != desk.console.queue["a-0001"].request.digest
 
     play(story, requests=[make_approval(1), make_approval(2)])
+
+
+def test_an_edit_waits_until_its_arguments_are_checked(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        checking_process().stop()
+        for tools in desk.console.tools_of.values():
+            for place, tool in enumerate(tools):
+                tools[place] = tool.model_copy(update={"input_schema": LARGE})
+        sheet = await edit_of(desk)
+        await desk.until(lambda: sheet.form.is_checked)
+
+        async def press_twice() -> None:
+            sheet.form.set_value({"command": "echo harmless"})
+            sheet.show_versions()
+            QTest.mouseClick(sheet.answer("ask"), Qt.MouseButton.LeftButton)
+            assert "being checked" in sheet.answer("ask").toolTip()
+            sheet.form.set_value({"command": "echo other"})
+            assert "are others than when they were to be checked" in sheet._problem.text()
+            sheet.show_versions()
+            QTest.mouseClick(sheet.answer("ask"), Qt.MouseButton.LeftButton)
+            assert "edit_approval" not in desk.console.asked
+
+        await while_checking(press_twice)
+        await desk.until(lambda: desk.shown().edited_from == "a-0001")
+        assert desk.shown().request.parameters == {"command": "echo other"}
+        assert desk.console.asked.count("edit_approval") == 1
+
+    play(story, requests=[make_approval(1)])
 
 
 def test_an_edit_that_is_refused_says_so_and_the_request_still_waits(play: Play) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtTest import QTest
 
@@ -17,15 +13,9 @@ from app.screens.base import OpenDevice
 from app.screens.fleet.screen import FleetScreen
 from app.screens.fleet.try_tab import TryTab
 from tests.fakes.console import FakeConsole
+from tests.fakes.slow_schema import LARGE, while_checking
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
-
-LARGE: dict[str, Any] = {
-    "type": "object",
-    "properties": {"command": {"type": "string", "minLength": 3}, "timeout": {"type": "integer"}},
-    "required": ["command"],
-    "$defs": {f"d{number}": {"type": "string", "maxLength": number} for number in range(400)},
-}
 
 
 def console_with_a_slow_shell() -> FakeConsole:
@@ -46,17 +36,6 @@ async def tab_of(desk: Desk) -> TryTab:
     await seen(lambda: tab.chosen() is not None and tab.call.isEnabled())
     await seen(lambda: tab.form.is_checked)
     return tab
-
-
-async def while_checking(act: Callable[[], Awaitable[None]]) -> None:
-    """Do something while the process stands still."""
-    process = checking_process().pid
-    assert process
-    os.kill(process, signal.SIGSTOP)
-    try:
-        await act()
-    finally:
-        os.kill(process, signal.SIGCONT)
 
 
 def test_a_call_waits_until_its_arguments_are_checked(theme: Theme, tmp_path: Path) -> None:

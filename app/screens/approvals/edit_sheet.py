@@ -16,6 +16,7 @@ from app.shell.sheet import FOCUS_ROOM, Sheet
 from core.canonical import canonical_bytes
 from core.errors import BadInput
 from core.policy.models import Approval
+from core.schema_forms.validate import FieldError
 
 WIDTH = 920
 AROUND = 300  # bars, title, words and answers; the versions take what a low window leaves
@@ -99,11 +100,21 @@ class EditSheet(Sheet):
 
     def _go(self) -> None:
         self.show_versions()
-        if problems := self.form.show_problems():
+        self._ask.set_working("The arguments are being checked.")
+        self.say("")
+        self.form.when_checked(self._checked, self._changed_meanwhile)
+
+    def _checked(self, problems: list[FieldError]) -> None:
+        if problems:
+            self._ask.set_working("")
             self.form.focus_path(problems[0].path)
             self.say("Nothing was changed yet: a field needs another value.")
-            return
-        if self._differs():
+        elif self._differs():
             self._ask.set_working("The service is asked.")
-            self.say("")
             self.wanted.emit(self.form.value())
+        else:
+            self._ask.set_working("")
+
+    def _changed_meanwhile(self) -> None:
+        self._ask.set_working("")
+        self.say("Nothing was changed yet: the arguments are others than when they were to be checked.")

@@ -151,14 +151,6 @@ class ReviewSheet(Sheet):
         self.first.hide()
         self._fit()
 
-    def say_not_known(self, error: QuarterdeckError) -> None:
-        """The trusted definition could not be asked for."""
-        self.what.hide()
-        self.not_kept.say("warn", "What changed is not known.", f"{error.message} The device says this now.")
-        self.not_kept.show()
-        self.trust.set_off("")
-        self._fit()
-
     def _fit(self) -> None:
         if hasattr(self, "read_area"):
             room = self._window.height() - FRAME.top_bar - FRAME.status_bar - _AROUND
