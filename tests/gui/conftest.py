@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QCoreApplication, QSettings
+from PySide6.QtCore import QCoreApplication, QEvent, QSettings
 from PySide6.QtWidgets import QApplication
 
 from app import event_loop
@@ -78,6 +78,9 @@ def widgets_are_collected_between_tests(
     gc.freeze()
     yield
     gc.collect()
+    # What was to be deleted later is deleted now: no loop runs between tests, and thousands of widgets would
+    # be styled anew with the next one's.
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)  # type: ignore[arg-type]
     gc.unfreeze()
     if was_on:
         gc.enable()
