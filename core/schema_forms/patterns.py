@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import string
 import unicodedata
 import warnings
 from collections.abc import Callable
@@ -109,21 +110,18 @@ class _CharSet:
         hit = {
             "DIGIT": lambda: "0" <= char <= "9",
             "SPACE": lambda: char.isspace() or char == "\ufeff",
-            "WORD": lambda: _is_word(char),
+            "WORD": lambda: char in _WORD,
         }[kind]()
         return hit != ("_NOT_" in str(value))
 
 
-def _is_word(char: str) -> bool:
-    return char.isascii() and (char.isalnum() or char == "_")
-
-
+_WORD = frozenset(string.ascii_letters + string.digits + "_")
 _Assertion = Callable[[str, int], bool]
 
 
 def _at_boundary(text: str, position: int) -> bool:
-    before = position > 0 and _is_word(text[position - 1])
-    after = position < len(text) and _is_word(text[position])
+    before = position > 0 and text[position - 1] in _WORD
+    after = position < len(text) and text[position] in _WORD
     return before != after
 
 
@@ -286,28 +284,25 @@ class _Run:
                 raise PatternTooCostly
             fresh.add(state)
             counter, at = divmod(state, width)
-            instruction = program.code[counter]
-            if instruction[0] == "match":
+            op, *rest = program.code[counter]
+            if op == "match":
                 return True
-            stack.extend(target * width + to for target, to in self._step(instruction, counter, at))
+            if op == "split":
+                stack += (rest[1] * width + at, rest[0] * width + at)
+            elif op == "jump":
+                stack.append(rest[0] * width + at)
+            elif op == "char":
+                if at < len(self.text) and rest[0](self.text[at]):
+                    stack.append(state + width + 1)
+            elif rest[0](self.text, at) if op == "assert" else self._sees(at, *rest):
+                stack.append(state + width)
         failed |= fresh
         return False
 
-    def _step(self, instruction: _Instruction, counter: int, at: int) -> list[tuple[int, int]]:
-        op = instruction[0]
-        if op == "char":
-            hit = at < len(self.text) and instruction[1](self.text[at])
-            return [(counter + 1, at + 1)] if hit else []
-        if op == "split":
-            return [(instruction[2], at), (instruction[1], at)]
-        if op == "jump":
-            return [(instruction[1], at)]
-        if op == "assert":
-            return [(counter + 1, at)] if instruction[1](self.text, at) else []
-        _, program, behind, negate = instruction
+    def _sees(self, at: int, program: _Program, behind: int, negate: bool) -> bool:
+        """Whether what a look ahead or behind wants is there."""
         start = at if behind < 0 else at - behind
-        hit = start >= 0 and self.reaches_match(program, start)
-        return [(counter + 1, at)] if hit != negate else []
+        return (start >= 0 and self.reaches_match(program, start)) != negate
 
 
 def _literal(tree: Any) -> str:
