@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -57,7 +58,7 @@ def names(count: int) -> bytes:
 )
 def test_a_frame_of_endless_parts_is_refused_before_it_is_read(part: bytes) -> None:
     long = frame(filled(part))
-    for one in within(0.15):
+    for one in within(0.15, clock=time.thread_time):
         with one, pytest.raises(DeviceError, match="it holds more than") as caught:
             read_client_frame(long)
         assert caught.value.code is ErrorCode.PROTOCOL_ERROR
@@ -65,14 +66,14 @@ def test_a_frame_of_endless_parts_is_refused_before_it_is_read(part: bytes) -> N
 
 def test_a_frame_of_endless_names_is_refused_before_it_is_read() -> None:
     long = frame(names(2_000_000))
-    for one in within(0.15):
+    for one in within(0.15, clock=time.thread_time):
         with one, pytest.raises(DeviceError, match="it holds more than"):
             read_client_frame(long)
 
 
 def test_numbers_of_endless_digits_are_refused_before_they_are_read() -> None:
     long = frame(filled(b"9" * 4000))
-    for one in within(0.1):
+    for one in within(0.1, clock=time.thread_time):
         with one, pytest.raises(DeviceError, match="outside of its texts"):
             read_client_frame(long)
 
@@ -93,7 +94,7 @@ def test_the_worst_frames_that_are_read_hold_the_loop_for_a_moment_only(
     result: bytes, limit_s: float
 ) -> None:
     whole = frame(result)
-    for one in within(limit_s):
+    for one in within(limit_s, clock=time.thread_time):
         with one:
             assert read_client_frame(whole).action_results
 
