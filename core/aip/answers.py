@@ -134,7 +134,9 @@ class PendingAnswers:
         if call_ids is None:
             return False
         log.warning("late answer", device=self._name, results=len(results), problem=problem)
-        self._on_late(LateAnswer(tuple(call_ids), tuple(results), problem))
+        if any(call_id is not None for call_id in call_ids):
+            # What the link itself asked (its tools, a cancel) has no call id, and belongs to no command.
+            self._on_late(LateAnswer(tuple(call_ids), tuple(results), problem))
         return True
 
     def inherit(self, before: PendingAnswers) -> None:

@@ -136,6 +136,8 @@ async def test_a_device_that_answers_every_question_late_is_found_and_its_data_t
     async with stock(house, agents={"HostAgent": reads}, pause_s=0.3) as (_, link):
         agent, tools = await probe_agents(link, ["LinuxAgent", "HostAgent"], 0.05)
         assert (agent, [tool.tool_name for tool in tools]) == ("HostAgent", ["read_sensor"])
+        # What the console itself asked is no command, so nobody is told that it was answered late.
+        assert house.late.empty()
 
 
 async def test_a_device_that_is_still_at_work_is_waited_for(house: House) -> None:
