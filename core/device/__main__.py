@@ -222,14 +222,7 @@ async def _listener(
     token = trust.listening_token()
     secure = None if address.loopback else server_context(trust.identity(called))
     router = build_router(config, options.state, called)
-
-    def build() -> Desk:
-        try:
-            return Desk(called, router, config, options.state)
-        except DeviceError as error:
-            raise BadInput(error.message) from error
-
-    desk = await _or_closed(router, build)
+    desk = await _or_closed(router, lambda: Desk(called, router, config, options.state))
     try:
         listener = DeviceListener(desk, address, token, secure)
         await listener.start()
@@ -243,7 +236,7 @@ async def _or_closed(router: Router, build: Callable[[], Built]) -> Built:
     """What `build` makes; when it cannot, the router is closed."""
     try:
         return build()
-    except BadInput:
+    except (BadInput, DeviceError):
         await router.close()
         raise
 

@@ -79,6 +79,7 @@ class DeviceClient:
 
         Raises:
             BadInput: the address cannot be used, or the state folder cannot.
+            DeviceError: the state folder cannot be used now, as where its disk is full.
         """
         check_url(url)
         parts = urlsplit(url)
@@ -91,10 +92,7 @@ class DeviceClient:
         self._secure = _trust(fingerprint) if parts.scheme == "wss" else None
         self._token = token
         self._timing = timing
-        try:
-            self._desk = Desk(name, router, config, state_dir)
-        except DeviceError as error:
-            raise BadInput(error.message) from error
+        self._desk = Desk(name, router, config, state_dir)
         self._stopping = asyncio.Event()
         self.on_registered: Callable[[], None] | None = None
 

@@ -8,6 +8,8 @@ latest results are kept in memory, bounded in bytes; ids are kept much longer. A
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -19,7 +21,7 @@ from pydantic import ValidationError
 
 from core.aip.extras import Recalled, Terms
 from core.aip.messages import Command, Result, ResultStatus
-from core.device.ledger import EXPIRY_S, Ledger, Line
+from core.device.ledger import EXPIRY_S, KEPT_ANYWAY, Ledger, Line
 from core.device.router import failure
 from core.device.values import BinaryResult, Blobs, marked
 from core.errors import DeviceError, ErrorCode
@@ -54,9 +56,9 @@ class Call:
 class Deliveries:
     """The calls of one device, over all its links. Without a ledger nothing outlives the process."""
 
-    def __init__(self, ledger: Ledger | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, ledger: Ledger | None = None, clock: Callable[[], float] | None = None) -> None:
         self._ledger = ledger
-        self._clock = clock
+        self._clock = clock or _steady()
         self._calls: OrderedDict[str, Call] = OrderedDict()
         self._with_result: OrderedDict[str, None] = OrderedDict()
         self._bytes = 0
@@ -101,7 +103,22 @@ class Deliveries:
         """
         if call.action and self._ledger is not None:
             self._ledger.write(Line(call.call_id, "started", call.what, call.at))
+            if (other := self._ledger.elsewhere([call.call_id]).get(call.call_id)) is not None:
+                self._leave_to(other, call)
         call.state = "running"
+
+    def _leave_to(self, other: Line, call: Call) -> None:
+        """Do not run what another client with our state folder has begun, or said that it never came."""
+        self._note(Line(call.call_id, "gone", call.what, call.at))
+        if other.state == "gone":
+            raise DeviceError(
+                "The console asked another client of this device about this call, and was told that it never "
+                "came",
+                ErrorCode.CANCELLED,
+            )
+        raise DeviceError(
+            "Another client of this device had this call; it was not run again", ErrorCode.OUTCOME_UNKNOWN
+        )
 
     def finish(self, call: Call, result: Result, size: int) -> None:
         """Keep a call's result, of about `size` bytes, and wake whoever waits for it."""
@@ -154,9 +171,12 @@ class Deliveries:
                 f"These {len(known)} results have {size} bytes together; ask for fewer at once",
                 ErrorCode.TOO_LARGE,
             )
-        self._bury([call_id for call_id, call in known.items() if call is None])
+        beside = self._bury([call_id for call_id, call in known.items() if call is None])
         blobs: Blobs = {}
-        return {call_id: self._recalled(call_id, blobs) for call_id in known}, blobs
+        return {
+            call_id: _told(beside[call_id]) if call_id in beside else self._recalled(call_id, blobs)
+            for call_id in known
+        }, blobs
 
     def adopt(self) -> None:
         """Take over the calls of clients with the same state folder that have ended."""
@@ -178,21 +198,32 @@ class Deliveries:
         blobs.update(result.blobs)
         return Recalled(state="done", result=result.model_dump(mode="json")).model_dump()
 
-    def _bury(self, call_ids: list[str]) -> None:
-        """Never run these: the console has been told that they were never seen."""
+    def _bury(self, call_ids: list[str]) -> dict[str, Line]:
+        """Never run these: the console is told that they were never seen. Returns those that another client
+        with our state folder has begun; they are left to it."""
         now = self._clock()
+        beside = self._beside(call_ids)
+        unknown = [call_id for call_id in call_ids if call_id not in beside]
         if now < self._forgetful_until:
             # One of these may have run and been forgotten, so `never_seen` could be a lie.
-            for call_id in call_ids:
+            for call_id in unknown:
                 self._calls[call_id] = Call(call_id, "", "done", now, action=True)
             self._make_room()
-            return
-        lines = [Line(call_id, "gone", "", now) for call_id in call_ids]
-        if lines:
-            self._note(*lines)
-        for call_id in call_ids:
-            self._calls[call_id] = Call(call_id, "", "gone", now)
+            return beside
+        if unknown:
+            self._note(*(Line(call_id, "gone", "", now) for call_id in unknown))
+            # It may have begun one in this very moment; now that this is noted, it begins no more.
+            beside |= self._beside(unknown)
+        for call_id in unknown:
+            if call_id not in beside:
+                self._calls[call_id] = Call(call_id, "", "gone", now)
         self._make_room()
+        return beside
+
+    def _beside(self, call_ids: list[str]) -> dict[str, Line]:
+        """What another client with our state folder has begun of these."""
+        found = self._ledger.elsewhere(call_ids) if self._ledger is not None and call_ids else {}
+        return {call_id: line for call_id, line in found.items() if line.state != "gone"}
 
     def _note(self, *lines: Line) -> None:
         if self._ledger is None:
@@ -217,14 +248,20 @@ class Deliveries:
                 yield Line(call.call_id, "started", call.what, call.at)
 
     def _learn(self, lines: list[Line]) -> None:
+        if self._ledger is not None and self._ledger.doubtful:
+            self._ledger.doubtful = False
+            self._forgetful_until = self._clock() + EXPIRY_S
         for line in lines:
+            known = self._calls.get(line.call_id)
+            if known is not None and not (known.state == "gone" and line.state != "gone"):
+                continue
             state: State = "gone" if line.state == "gone" else "done"
             call = Call(line.call_id, line.what, state, line.at, action=state == "done")
             if line.state == "started":
                 call.result = failure(_INTERRUPTED, line.call_id)
             elif line.result is not None:
                 call.result = _read_result(line.result)
-            self._calls.setdefault(line.call_id, call)
+            self._calls[line.call_id] = call
         self._make_room()
 
     def _make_room(self) -> None:
@@ -250,7 +287,7 @@ class Deliveries:
         # Each turn removes one or passes over one at work, of which there are few.
         for _ in range(len(self._calls)):
             call = next(iter(self._calls.values()))
-            expired = call.at < too_old
+            expired = call.at < too_old and len(self._calls) > KEPT_ANYWAY
             if not expired and len(self._calls) <= _MOST_CALLS:
                 return
             if call.state in {"waiting", "running"}:
@@ -266,9 +303,30 @@ class Deliveries:
 _INTERRUPTED = DeviceError("It was running when the device client ended", ErrorCode.OUTCOME_UNKNOWN)
 
 
+def _steady() -> Callable[[], float]:
+    """A clock that begins at the time of day, and goes on whatever is done to that."""
+    offset = time.time() - time.monotonic()
+    return lambda: time.monotonic() + offset
+
+
 def what_of(command: Command, terms: Terms | None) -> str:
-    """What a call is about: the digest of the permitted request where there is one, and the tool."""
-    return f"{command.tool_type}::{command.tool_name[:200]} {terms.digest[:80] if terms else ''}".rstrip()
+    """What a call is about: the tool, its arguments, and the digest of the permitted request if there is one.
+
+    The console's digest alone would not do: it says what it likes, or nothing.
+    """
+    given = json.dumps(command.parameters or {}, sort_keys=True).encode()
+    arguments = hashlib.sha256(given).hexdigest()[:16]
+    permitted = f" {terms.digest[:80]}" if terms and terms.digest else ""
+    return f"{command.tool_type}::{command.tool_name[:200]} {arguments}{permitted}"
+
+
+def _told(line: Line) -> dict[str, Any]:
+    """What another client's line says of a call."""
+    if line.state == "started":
+        return Recalled(state="running").model_dump()
+    lost = DeviceError("It ended, but its result is not kept any more", ErrorCode.OUTCOME_UNKNOWN)
+    result = failure(lost, line.call_id) if line.result is None else _read_result(line.result)
+    return Recalled(state="done", result=marked(result).model_dump(mode="json")).model_dump()
 
 
 def _read_result(found: dict[str, Any]) -> Result:

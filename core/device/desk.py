@@ -40,7 +40,8 @@ class Desk:
         """`state_dir`: where the record of actions is kept; without it, it ends with the process.
 
         Raises:
-            DeviceError: the record cannot be kept there.
+            BadInput: the record cannot be kept there.
+            DeviceError: not now, but later it may.
         """
         self.name = name
         self.router = router

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -15,7 +16,8 @@ from core.aip.extras import Terms
 from core.aip.messages import Command, Result, ResultStatus
 from core.device.delivery import Call, Deliveries
 from core.device.ledger import EXPIRY_S, Ledger, Line
-from core.errors import DeviceError
+from core.errors import BadInput, DeviceError
+from tests.fakes.small_disk import fill, small_disk_at
 
 ROOM = 10_000_000
 
@@ -103,10 +105,62 @@ def test_a_torn_line_does_not_swallow_the_next(tmp_path: Path) -> None:
     again.close()
 
 
+def test_what_is_taken_over_does_not_become_a_part_of_a_torn_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = Deliveries(Ledger(tmp_path)), Deliveries(Ledger(tmp_path))
+    ran(second, "taken over")
+    first.close()
+    second.close()
+    with open(tmp_path / "calls-0.jsonl", "ab") as file:
+        file.write(b'{"c": "torn"')
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "rewrite", full)
+        with pytest.raises(DeviceError, match="No space left"):
+            Deliveries(Ledger(tmp_path))
+    store = Deliveries(Ledger(tmp_path))
+    assert state(store, "taken over") == ("done", "")
+    store.close()
+
+
 def test_a_record_that_cannot_be_kept_is_said_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "calls").write_text("a file where the folder should be")
-    with pytest.raises(DeviceError, match="cannot keep"):
+    with pytest.raises(BadInput, match="cannot keep"):
         Deliveries(Ledger(tmp_path / "calls"))
+
+
+def test_a_disk_that_is_full_at_the_start_costs_no_line_and_may_be_tried_again(tmp_path: Path) -> None:
+    with small_disk_at(tmp_path / "disk", "64k") as disk:
+        store = Deliveries(Ledger(disk))
+        ran(store, "before")
+        store.close()
+        filler = fill(disk)
+        with pytest.raises(DeviceError, match="No space left"):
+            Deliveries(Ledger(disk))
+        filler.unlink()
+        store = Deliveries(Ledger(disk))
+        assert state(store, "before") == ("done", "")
+        # Of a line that half fits, nothing stays.
+        filler = fill(disk)
+        size = filler.stat().st_size
+        os.truncate(filler, size - 4096)
+        late = store.accept(command("c" * 199), None, action=True)
+        faults: list[DeviceError] = []
+        while not faults:
+            try:
+                store.begin(late)
+            except DeviceError as error:
+                faults.append(error)
+        filler.unlink()
+        ran(store, "after")
+        store = reborn(disk, store)
+        assert not store._forgetful_until
+        assert state(store, "after") == ("done", "")
+        store.close()
 
 
 def test_two_clients_keep_their_own_files_and_the_survivor_takes_over(tmp_path: Path) -> None:
@@ -124,7 +178,74 @@ def test_two_clients_keep_their_own_files_and_the_survivor_takes_over(tmp_path: 
     second.close()
 
 
-def test_old_calls_expire_and_young_ones_do_not(tmp_path: Path) -> None:
+def test_clients_with_one_folder_never_run_one_call_twice_nor_deny_what_the_other_began(
+    tmp_path: Path,
+) -> None:
+    first, second = Deliveries(Ledger(tmp_path)), Deliveries(Ledger(tmp_path))
+    running = first.accept(command("runs"), None, action=True)
+    first.begin(running)
+    assert state(second, "runs") == ("running", "")
+    with pytest.raises(DeviceError, match="not run again"):
+        second.begin(second.accept(command("runs"), None, action=True))
+    assert state(first, "runs") == ("running", "")
+    first.finish(running, result("runs"), 10)
+    ran(first, "ended")
+    assert state(second, "ended") == ("done", "")
+    # What waits is nobody's yet: it is either refused from then on, or it has run.
+    waiting = first.accept(command("waits"), None, action=True)
+    assert state(second, "waits") == ("never_seen", "")
+    with pytest.raises(DeviceError, match="never came"):
+        first.begin(waiting)
+    first.close()
+    second = reborn(tmp_path, second)
+    for ended in ("ended", "runs"):
+        assert state(second, ended) == ("done", "")
+    assert state(second, "waits") == ("never_seen", "")
+    second.close()
+
+
+@pytest.mark.parametrize("fault", ["a flipped bit", "a power cut"])
+def test_where_lines_may_be_missing_no_call_is_said_never_to_have_come(tmp_path: Path, fault: str) -> None:
+    store = Deliveries(Ledger(tmp_path))
+    ran(store, "kept")
+    lock, lines = (tmp_path / f"calls-0.{kind}" for kind in ("lock", "jsonl"))
+    mark = lock.read_text()
+    assert len(mark) == 64
+    store.begin(store.accept(command("lost"), None, action=True))
+    data = lines.read_bytes()
+    store.close()
+    assert lock.read_text() == ""
+    if fault == "a power cut":
+        lines.write_bytes(b"".join(data.splitlines(keepends=True)[:-1]))
+        lock.write_text("f" * 64)
+    else:
+        lines.write_bytes(data.replace(b"lost", b"lo\xf3t"))
+    store = Deliveries(Ledger(tmp_path))
+    assert state(store, "kept") == ("done", "")
+    assert state(store, "lost") == ("done", "outcome_unknown")
+    store.close()
+
+
+def test_a_clock_that_jumps_makes_nothing_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wall = [0.0]
+    monkeypatch.setattr("time.time", lambda: wall[0])
+    store = Deliveries(Ledger(tmp_path))
+    # The year 1970, until the network says better; and once the other way round.
+    for number, now in enumerate((1_800_000_000.0, 1_000_000_000.0)):
+        call_id = f"c{number}"
+        ran(store, call_id)
+        wall[0] = now
+        ran(store, f"{call_id} later")
+        assert state(store, call_id) == ("done", "")
+        store = reborn(tmp_path, store)
+        assert state(store, call_id)[0] == "done"
+    store.close()
+
+
+def test_old_calls_expire_where_there_are_many_and_young_ones_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.device.delivery.KEPT_ANYWAY", 1)
     now = [1_000_000_000.0]
     store = Deliveries(None, lambda: now[0])
     ran(store, "old")
@@ -192,5 +313,6 @@ def test_lines_say_what_was_permitted(tmp_path: Path) -> None:
     store = Deliveries(Ledger(tmp_path))
     store.begin(store.accept(command("c1"), Terms(deadline_s=5, digest="ab12"), action=True))
     [line] = (tmp_path / "calls-0.jsonl").read_text().splitlines()
-    assert json.loads(line)["w"] == "action::work ab12"
+    # After the tool: the beginning of the SHA-256 of {}, then the permitted request's digest.
+    assert json.loads(line)["w"] == "action::work 44136fa355b3678a ab12"
     store.close()

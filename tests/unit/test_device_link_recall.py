@@ -126,7 +126,10 @@ async def test_a_call_id_never_means_two_commands(tmp_path: Path) -> None:
         [other_digest] = await wire.ask(
             command("work", call_id="c1", terms={"deadline_s": 9, "digest": "d2"})
         )
-        for refused in (other_tool, other_digest):
+        [other_arguments] = await wire.ask(
+            command("work", call_id="c1", parameters={"n": 2}, terms={"deadline_s": 9, "digest": "d1"})
+        )
+        for refused in (other_tool, other_digest, other_arguments):
             assert refused["error"].startswith("protocol_error: ")
             assert refused["result"] is None
         assert len(bench.ran) == 1
@@ -243,7 +246,9 @@ async def test_after_kill_9_nothing_runs_twice_and_what_ran_is_unknown(tmp_path:
             done = await in_process(wire, f"echo done >> {log}", "finished")
             assert done["status"] == "success"
             line = f"echo cut >> {log}; echo $$ > {tmp_path}/fifo; exec sleep 60"
-            await wire.send(command("shell_execute", call_id="cut", parameters={"command": line}))
+            await wire.send(
+                command("shell_execute", call_id="cut", parameters={"command": line, "timeout": 60})
+            )
             await asyncio.to_thread((tmp_path / "fifo").read_text)
             await wire.recall("never")
             running.process.kill()
