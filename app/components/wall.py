@@ -16,6 +16,7 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import (
+    QContextMenuEvent,
     QFocusEvent,
     QImage,
     QKeyEvent,
@@ -29,6 +30,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractItemView, QWidget
 
 from app.components import paint
+from app.components.menu_place import ask_for_menu
 from app.components.wall_layout import LEAST, MOST, STEP, USUAL, WallGroup, WallLayout
 from app.components.wall_model import Index, WallModel
 from app.components.wall_store import TileStore, paint_head, paint_mark, paint_ring
@@ -38,6 +40,7 @@ from app.look.tokens import RADIUS
 
 Flag = QItemSelectionModel.SelectionFlag
 Action = QAbstractItemView.CursorAction
+_ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
 
 class TileWall(QAbstractItemView):
@@ -49,6 +52,8 @@ class TileWall(QAbstractItemView):
         mark_asked(key): Space: mark this tile, or take its mark away.
         marked_changed: other tiles are chosen.
         size_changed(px): another size of tile was chosen by key or wheel.
+        copy_asked: Ctrl+C: copy the chosen tiles.
+        menu_asked(column, point): the menu of the chosen tiles is wanted at a point of the screen.
     """
 
     current_changed = Signal(str)
@@ -56,6 +61,8 @@ class TileWall(QAbstractItemView):
     mark_asked = Signal(str)
     marked_changed = Signal()
     size_changed = Signal(int)
+    copy_asked = Signal()
+    menu_asked = Signal(int, object)
 
     def __init__(
         self,
@@ -215,9 +222,7 @@ class TileWall(QAbstractItemView):
     def moveCursor(self, action: Action, modifiers: Qt.KeyboardModifier) -> QModelIndex:
         """Where an arrow leads: across heads, past closed groups."""
         at, count = self.currentIndex().row(), self.wall_model.rowCount()
-        if not count:
-            return QModelIndex()
-        if at < 0:
+        if not count or at < 0:
             return self.wall_model.index(0, 0)
         to = at
         page = max(1, self.viewport().height() // max(1, self._layout.tile_height))
@@ -252,10 +257,11 @@ class TileWall(QAbstractItemView):
         return self._layout.rect(index.row()).isNull()
 
     def setSelection(self, rect: QRect, command: QItemSelectionModel.SelectionFlag) -> None:
-        """Choose all tiles that a rectangle of the viewport touches."""
-        moved = rect.normalized().translated(0, self.verticalOffset())
+        """Choose all tiles from where a rectangle begins to where it ends."""
+        moved = rect.translated(0, self.verticalOffset())
+        numbers = self._layout.chosen_by(moved, in_order=bool(command & Flag.Current))
         chosen = QItemSelection()
-        for number in self._layout.touching(moved):
+        for number in numbers:
             index = self.wall_model.index(number, 0)
             chosen.select(index, index)
         self.selectionModel().select(chosen, command)
@@ -271,11 +277,9 @@ class TileWall(QAbstractItemView):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the heads and tiles that are seen, and nothing else."""
-        theme = theme_of(self)
+        theme, offset, seen = theme_of(self), self.verticalOffset(), event.rect()
         painter = QPainter(self.viewport())
-        painter.fillRect(event.rect(), theme.color("base"))
-        offset = self.verticalOffset()
-        seen = event.rect()
+        painter.fillRect(seen, theme.color("base"))
         self.painted_keys = []
         for place, numbers in self._layout.between(seen.top() + offset, seen.bottom() + offset):
             head = self._layout.head_rect(place, self.viewport().width()).translated(0, -offset)
@@ -292,12 +296,11 @@ class TileWall(QAbstractItemView):
             return
         self.painted_keys.append(key)
         rect = self._layout.rect(number).translated(0, -offset)
-        index = self.wall_model.index(number, 0)
-        current = index == self.currentIndex()
-        chosen = current or self.selectionModel().isSelected(index)
+        current = number == self.currentIndex().row()
+        chosen = current or self.selectionModel().isSelected(self.wall_model.index(number, 0))
         fill = ("selected" if self.hasFocus() else "sel_idle") if chosen else "raised"
-        ratio = self.devicePixelRatioF()
-        painter.drawPixmap(rect.topLeft(), self._tiles.rendered(tile, fill, self._layout, ratio, theme))
+        image = self._tiles.rendered(tile, fill, self._layout, self.devicePixelRatioF(), theme)
+        painter.drawPixmap(rect.topLeft(), image)
         whole = QRectF(rect)
         if chosen:
             paint_ring(painter, whole, self.hasFocus(), current, theme)
@@ -323,12 +326,11 @@ class TileWall(QAbstractItemView):
         key = event.key()
         if event.matches(QKeySequence.StandardKey.SelectAll):
             self.selectAll()
-        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and not event.modifiers():
+        elif event.matches(QKeySequence.StandardKey.Copy):
+            self.copy_asked.emit()
+        elif key == Qt.Key.Key_Space or (key in _ENTER and not event.modifiers()):
             if current := self.current_key():
-                self.opened.emit(current)
-        elif key == Qt.Key.Key_Space:
-            if current := self.current_key():
-                self.mark_asked.emit(current)
+                (self.mark_asked if key == Qt.Key.Key_Space else self.opened).emit(current)
         elif event.text() in ("+", "-", "\N{MINUS SIGN}"):
             self._change_size(STEP if event.text() == "+" else -STEP)
         elif event.text() and event.text().isprintable():
@@ -355,6 +357,10 @@ class TileWall(QAbstractItemView):
             self.toggle_group(head.group.name)
             return
         super().mousePressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """The menu of the chosen tiles, or of the one under the pointer."""
+        ask_for_menu(self, event, self.choose, self.menu_asked)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Follow the pointer."""

@@ -133,6 +133,18 @@ class WallLayout:
             if self.rect(number).intersects(rect)
         ]
 
+    def chosen_by(self, rect: QRect, in_order: bool) -> list[int]:
+        """The numbers of the tiles that a rectangle chooses, drawn from its first corner to its last.
+
+        `in_order`: all from the tile at one corner to the tile at the other, as one reads. Else, and where a
+        corner is beside the tiles, those that it touches.
+        """
+        ends = self.at(rect.left(), rect.top()), self.at(rect.right(), rect.bottom())
+        if in_order and min(ends) >= 0:
+            between = range(min(ends), max(ends) + 1)
+            return [number for number in between if not self.rect(number).isNull()]
+        return self.touching(rect.normalized())
+
     def at(self, x: int, y: int) -> int:
         """The number of the tile at a point of the wall; -1 when there is none."""
         return next(iter(self.touching(QRect(x, y, 1, 1))), -1)

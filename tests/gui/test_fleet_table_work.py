@@ -158,10 +158,10 @@ def test_a_change_of_one_device_paints_the_cells_that_are_others_now(theme: Them
         await seen(lambda: table.rows_model.index(3, heard).data() == last_heard(long_ago))
         await at_rest(fleet)
         painted = Painted(table.viewport())
-        console.change_device(row.key, tool_count=77)
+        console.change_device(row.key, cpu_percents=[77.0])
         await seen(lambda: painted.areas)
-        assert painted.areas == [(table.columnWidth(NAMES.index("tools")), table.rowHeight(3))]
-        assert table.rows_model.index(3, NAMES.index("tools")).data() == "77"
+        assert painted.areas == [(table.columnWidth(NAMES.index("cpu")), table.rowHeight(3))]
+        assert table.rows_model.index(3, NAMES.index("cpu")).data() == "77"
 
     play(theme, tmp_path, console, scenario)
 

@@ -11,12 +11,17 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
-from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtCore import QModelIndex, QObject, QSettings, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent
+from PySide6.QtWidgets import QAbstractItemView
 
-from app.components.rows import Row, RowsModel
+from app.components.menu_place import ask_for_menu
+from app.components.rows import Index, Row, RowsModel
+from app.components.table_paint import PAD, cell_width
 from app.components.tables import DataTable
-from app.screens.fleet.rows import DEVICE_COLUMNS
+from app.look.theme import theme_of
+from app.look.tokens import FRAME
+from app.screens.fleet.rows import DEVICE_COLUMNS, NAME, said_aloud
 
 Span = tuple[int, int]
 _EVERY_COLUMN: tuple[Span, ...] = ((0, len(DEVICE_COLUMNS) - 1),)
@@ -29,6 +34,13 @@ class DeviceRows(RowsModel):
         super().__init__(DEVICE_COLUMNS, parent)
         # In the order they were given in: among equals the rows stand so.
         self._given: list[str] | None = None
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """As of every row; a name is read aloud with what its band and its check say."""
+        if role == Qt.ItemDataRole.AccessibleTextRole and index.column() == NAME:
+            row = self.row_at(index.row())
+            return said_aloud(row) if row is not None else None
+        return super().data(index, role)
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
         """Sort by a column and keep it sorted on updates."""
@@ -105,18 +117,74 @@ def _changed_columns(old: Row, new: Row) -> tuple[Span, ...]:
 
 
 class DeviceTable(DataTable):
-    """The table, with marks.
+    """The table, with marks. No name is cut in it: other columns give way.
 
     Signals:
         mark_asked(key): Space: mark this device, or take its mark away.
+        menu_asked(column, point): the menu of the chosen rows is wanted at a point of the screen, opened on a
+            cell of this column; -1 when it was asked for by key.
     """
 
     mark_asked = Signal(str)
+    menu_asked = Signal(int, object)
 
     def __init__(self) -> None:
         self.device_rows = DeviceRows()
         super().__init__(DEVICE_COLUMNS, "Devices", self.device_rows, multiple=True)
         self.device_rows.setParent(self)
+        self._name_widths: dict[str, float] = {}
+
+    # names
+
+    def measure_name(self, row: Row) -> None:
+        """Note how much room the name of a row needs; measured once for each name."""
+        if row.key not in self._name_widths:
+            cell = row.cells[NAME]
+            self._name_widths[row.key] = cell_width(DEVICE_COLUMNS[NAME], cell, theme_of(self))
+
+    def fit_names(self) -> None:
+        """Widen the column of names to the longest that is shown: two devices must never look like one."""
+        widths = self._name_widths
+        widest = max((widths.get(row.key, 0.0) for row in self.device_rows.rows), default=0.0)
+        wanted = round(widest) + FRAME.first_column + PAD + 1
+        if wanted > self.columnWidth(NAME):
+            self.setColumnWidth(NAME, wanted)
+            self._drop_columns()
+
+    def restore_columns(self, settings: QSettings, key: str) -> bool:
+        """Take back what was kept, but for which columns had room: that is a matter of this window."""
+        if not super().restore_columns(settings, key):
+            return False
+        head = self.horizontalHeader()
+        self._dropped = {number for number in range(head.count()) if head.isSectionHidden(number)}
+        self._drop_columns()
+        return True
+
+    def _drop_columns(self) -> None:
+        """Show of the columns that may go what there is room for, beside names as wide as they are."""
+        columns = self.rows_model.columns
+        taken = self.columnWidth(NAME) + sum(one.width for one in columns[NAME + 1 :] if not one.drop)
+        gone: set[int] = set()
+        for number in sorted((n for n, one in enumerate(columns) if one.drop), key=lambda n: columns[n].drop):
+            if taken + columns[number].width > self.viewport().width():
+                gone.add(number)
+            else:
+                taken += columns[number].width
+        for number in gone ^ self._dropped:
+            self.setColumnHidden(number, number in gone)
+        self._dropped = gone
+
+    # keys
+
+    def moveCursor(
+        self, action: QAbstractItemView.CursorAction, modifiers: Qt.KeyboardModifier
+    ) -> QModelIndex:
+        """Home and End are the first and the last row; Qt's own move within a row, which is chosen whole."""
+        ends = {QAbstractItemView.CursorAction.MoveHome: 0}
+        ends[QAbstractItemView.CursorAction.MoveEnd] = self.rows_model.rowCount() - 1
+        if action in ends:
+            return self.rows_model.index(ends[action], max(0, self._edge_column(first=True)))
+        return super().moveCursor(action, modifiers)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Space marks; the rest is as in every table."""
@@ -125,3 +193,7 @@ class DeviceTable(DataTable):
                 self.mark_asked.emit(key)
             return
         super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """The menu of the chosen rows, or of the one under the pointer."""
+        ask_for_menu(self, event, self.choose, self.menu_asked)

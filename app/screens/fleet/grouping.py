@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from app.components.wall_layout import WallGroup
 from app.components.wall_tile import Tile
 from app.look.states import health_look
-from app.screens.fleet.rows import platform_icon
+from app.screens.fleet.rows import natural, platform_icon
 from app.shell.words import last_heard, parse_time
 from core.fleet.models import Device, Health
 from core.service.console import LivePicture, LiveState
@@ -37,7 +37,7 @@ def group_devices(devices: Iterable[Device], by: str) -> list[WallGroup]:
             groups.setdefault((2, OTHER), []).extend(groups.pop(key))
     made = []
     for (_, name), members in sorted(groups.items(), key=lambda one: (one[0][0], one[0][1].casefold())):
-        members.sort(key=lambda one: (not one.production, one.name))
+        members.sort(key=lambda one: (not one.production, natural(one.name).casefold()))
         made.append(WallGroup(name, tuple(one.name for one in members), name == PRODUCTION))
     return made
 

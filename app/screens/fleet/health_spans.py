@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from app.components.health_plot import Series, Span
 from app.look.states import health_look
+from app.screens.fleet.rows import trip_scale
 from app.shell.words import clock, milliseconds, parse_time
 from core.fleet.models import Device, HealthChange
 
@@ -41,7 +42,8 @@ def device_series(device: Device) -> tuple[Series, ...]:
     found = []
     if device.round_trips_ms:
         trip = milliseconds(device.round_trip_ms)
-        found.append(Series("Round trip", trip, tuple(device.round_trips_ms)))
+        trips = tuple(device.round_trips_ms)
+        found.append(Series("Round trip", trip, trips, trip_scale(trips)))
     if device.cpu_percents:
         found.append(Series.percent("CPU", device.cpu_percents))
     if device.memory_percents:

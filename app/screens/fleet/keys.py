@@ -22,6 +22,8 @@ def fleet_keys(screen: FleetScreen) -> list[Shortcut]:
         Shortcut("R", "Run a batch on what is shown or marked…", screen.run_on_shown),
         Shortcut("Space", "Mark the device, or take its mark away"),
         Shortcut("Ctrl+A", "Choose all"),
+        Shortcut("Ctrl+C", "Copy the chosen rows"),
+        Shortcut("Menu", "What can be done with the chosen devices"),
         Shortcut("P", "Pair a device…", screen.pair),
         Shortcut("/", "Filter", screen.focus_filter),
         Shortcut("L", "Wall: live pictures on or off", screen.turn_live),

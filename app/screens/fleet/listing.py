@@ -17,6 +17,7 @@ from app.components.rows import Row
 from app.components.wall import TileWall
 from app.components.wall_tile import Tile
 from app.link import ConsoleLink
+from app.screens.fleet.device_menu import copy_rows
 from app.screens.fleet.device_table import DeviceTable
 from app.screens.fleet.grouping import device_tile, group_devices
 from app.screens.fleet.rows import device_row
@@ -44,6 +45,7 @@ class Listing(QStackedWidget):
         marks_changed: `marked()` is another.
         due: devices changed and it is time to show them; answer with `show_devices`.
         filled: what `show_devices` was given is shown; at once, or in a moment when it is a lot.
+        menu_asked(column, point): the menu of the chosen devices is wanted at a point of the screen.
     """
 
     current_changed = Signal(str)
@@ -51,6 +53,7 @@ class Listing(QStackedWidget):
     marks_changed = Signal()
     due = Signal()
     filled = Signal()
+    menu_asked = Signal(int, object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,6 +77,8 @@ class Listing(QStackedWidget):
             view.opened.connect(self.opened)
             view.mark_asked.connect(self.toggle_mark)
             view.marked_changed.connect(self.marks_changed)
+            view.menu_asked.connect(self.menu_asked)
+        self.wall.copy_asked.connect(lambda: copy_rows([self._devices[name] for name in self._chosen()]))
         self._soon = QTimer(self)
         self._soon.setSingleShot(True)
         self._soon.timeout.connect(self.due)
@@ -182,6 +187,7 @@ class Listing(QStackedWidget):
             self._go_on.start()
             return
         self.table.show_rows([self._rows[name][2] for name in self._devices])
+        self.table.fit_names()
         self._end_showing()
 
     def _end_showing(self) -> None:
@@ -202,7 +208,9 @@ class Listing(QStackedWidget):
         kept = self._rows.get(device.name)
         if kept is not None and kept[0] is device and kept[1] == marked:
             return False
-        self._rows[device.name] = (device, marked, device_row(device, marked))
+        row = device_row(device, marked)
+        self._rows[device.name] = (device, marked, row)
+        self.table.measure_name(row)
         return True
 
     def _tile(self, name: str) -> Tile | None:
@@ -274,9 +282,18 @@ class Listing(QStackedWidget):
         chosen = self.view.marked_keys()
         return chosen if len(chosen) > 1 else []
 
+    def _chosen(self) -> list[str]:
+        return [name for name in self.view.marked_keys() if name in self._devices]
+
+    def shown_names(self) -> list[str]:
+        """The names of the devices that are shown."""
+        return list(self._devices)
+
     def toggle_mark(self, name: str) -> None:
-        """Mark a device, or take its mark away."""
-        self.set_marks(self._marks ^ {name})
+        """Mark a device, or take its mark away; where several are chosen, all of them."""
+        chosen = frozenset(self.view.marked_keys())
+        names = chosen if name in chosen else frozenset((name,))
+        self.set_marks(self._marks - names if names <= self._marks else self._marks | names)
 
     def set_marks(self, names: frozenset[str]) -> None:
         """Mark exactly these."""

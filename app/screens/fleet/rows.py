@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
-from app.components.rows import Cell, Column, Kind, Row
+from app.components.rows import Cell, Column, Kind, Row, cell_text, spoken
 from app.components.spark import HOT_PERCENT, PERCENT
 from app.shell.words import last_heard, parse_time
 from core.fleet.models import Device, Health, Tool, Unavailable
+
+_NUMBER = re.compile(r"[0-9]+")
+_DIGITS = 20
 
 PLATFORM_ICONS = {
     "linux": "linux",
@@ -17,17 +21,19 @@ PLATFORM_ICONS = {
     "darwin": "macos",
 }
 
+# The load and the trip say how a device is, its tags what it is for; how many tools it has its panel tells.
 DEVICE_COLUMNS = (
     Column("device", "Device", Kind.NAME, 148),
     Column("health", "Health", Kind.HEALTH, 124),
-    Column("tags", "Tags", Kind.TEXT, 116, drop=2),
-    Column("tools", "Tools", Kind.NUMBER, 48, drop=1),
-    Column("round_trip", "Trip, ms", Kind.SPARK, 72, drop=3),
-    Column("cpu", "CPU, %", Kind.SPARK, 66, drop=4),
-    Column("memory", "Mem, %", Kind.SPARK, 66, drop=5),
+    Column("tags", "Tags", Kind.TEXT, 116, drop=1),
+    Column("tools", "Tools", Kind.NUMBER, 48, drop=5),
+    Column("round_trip", "Trip, ms", Kind.SPARK, 72, drop=4),
+    Column("cpu", "CPU, %", Kind.SPARK, 66, drop=2),
+    Column("memory", "Mem, %", Kind.SPARK, 66, drop=3),
     Column("doing", "Doing now", Kind.TEXT, 110, stretch=True),
-    Column("heard", "Last heard", Kind.TIME, 92),
+    Column("heard", "Last heard", Kind.TIME, 120),
 )
+NAME = 0
 
 # So many letters of tags, with the bold one, stand in the column as wide as it is at first.
 TAG_LETTERS = 15
@@ -50,6 +56,41 @@ def _percents(values: list[float]) -> Cell:
         return Cell("—", tone="text3")
     hot = values[-1] >= HOT_PERCENT
     return Cell(f"{values[-1]:.0f}", spark=tuple(values[-24:]), scale=PERCENT, tone="warn" if hot else "")
+
+
+def trip_scale(values: Sequence[float]) -> tuple[float, float] | None:
+    """What the edges of a line of round trips stand for: nothing, and half more than the middle one or more.
+
+    A line that fills its height with whatever it has makes a wild saw of 14 and 15 ms.
+    """
+    if not values:
+        return None
+    return 0.0, 1.05 * max(*values, sorted(values)[len(values) // 2] * 1.5)
+
+
+def natural(name: str) -> str:
+    """A name as it sorts among others: `lab-2` before `lab-10`."""
+    return _NUMBER.sub(lambda found: found[0].zfill(_DIGITS), name)
+
+
+def said_aloud(row: Row) -> str:
+    """A device's name, and what else only colours and shapes say of its row."""
+    cell = row.cells[NAME]
+    said = [cell_text(cell)]
+    if row.production:
+        said.append("production")
+    if row.tint:
+        said.append("marked")
+    return f"{DEVICE_COLUMNS[NAME].title}: {', '.join(said)}"
+
+
+def row_words(row: Row) -> str:
+    """A device's row as one line of words between tabs, for other programs."""
+    words = (
+        spoken(column.kind, cell_text(cell)) for column, cell in zip(DEVICE_COLUMNS, row.cells, strict=True)
+    )
+    # A tab or line break within a cell would move what follows into other cells.
+    return "\t".join(word.translate({9: " ", 10: " ", 13: " "}) for word in words)
 
 
 def _trip_words(ms: float | None) -> str:
@@ -78,7 +119,7 @@ def device_row(device: Device, marked: bool = False) -> Row:
     """
     plain_tags = [tag for tag in device.tags if tag != "prod"]
     bold = "prod" if "prod" in device.tags else "production" if device.production else ""
-    trip = _trip_words(device.round_trip_ms)
+    trip, trips = _trip_words(device.round_trip_ms), tuple(device.round_trips_ms[-24:])
     needs_answer = "approval" in device.doing or "waits" in device.doing
     doing = (
         Cell(device.doing, glyph="sand", tone="waiting")
@@ -97,7 +138,7 @@ def device_row(device: Device, marked: bool = False) -> Row:
             Cell(device.health.value, tip=device.reason),
             Cell(_tag_words(plain_tags, bold), bold=bold, tip=", ".join(device.tags)),
             str(device.tool_count),
-            Cell(trip, spark=tuple(device.round_trips_ms[-24:])),
+            Cell(trip, spark=trips, scale=trip_scale(trips)),
             _percents(device.cpu_percents),
             _percents(device.memory_percents),
             doing,
@@ -107,7 +148,7 @@ def device_row(device: Device, marked: bool = False) -> Row:
         muted=device.health is Health.OFFLINE,
         tint="accent_tint" if marked else "",
         order=(
-            f"{0 if device.production else 1} {device.name}",
+            f"{0 if device.production else 1} {natural(device.name)}",
             list(Health).index(device.health),
             None,
             device.tool_count,

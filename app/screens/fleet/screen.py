@@ -10,15 +10,14 @@ from app.components.wall_layout import kept_size
 from app.link import ConsoleLink
 from app.screens.base import (
     Navigator,
-    OpenBatch,
     OpenDevice,
     OpenPairing,
     OpenQuery,
-    Screen,
     Shortcut,
     Target,
 )
 from app.screens.first_run.page import FirstRunPage
+from app.screens.fleet.device_menu import open_menu
 from app.screens.fleet.grouping import GROUPINGS
 from app.screens.fleet.head import FleetHead
 from app.screens.fleet.keys import fleet_keys
@@ -26,13 +25,14 @@ from app.screens.fleet.listing import Listing
 from app.screens.fleet.live import LiveWall
 from app.screens.fleet.panel import DevicePanel
 from app.screens.fleet.picture_wish import ManyPictures
+from app.screens.fleet.wishes import FleetWishes
 from app.state import AppState
 from core.fleet.models import Device
 
-COLUMNS_KEY = "fleet/table-v4"
+COLUMNS_KEY = "fleet/table-v5"
 
 
-class FleetScreen(Screen):
+class FleetScreen(FleetWishes):
     """Table or wall, panel, and the first run while this home has no operator."""
 
     name = "fleet"
@@ -92,9 +92,10 @@ class FleetScreen(Screen):
         self.listing.current_changed.connect(self._show_current)
         self.listing.opened.connect(self._open_page)
         self.listing.marks_changed.connect(self._show_counts)
+        self.listing.menu_asked.connect(lambda column, point: open_menu(self, column, point))
         self.wall.size_changed.connect(self._size_changed)
         self.filter_field.applied.connect(self._show_devices)
-        self.filter_field.refused.connect(self._say_filter_problem)
+        self.filter_field.refused.connect(self.say_problem)
         self.filter_field.down_pressed.connect(self._focus_devices)
         self.head.wall_chosen.connect(self.show_as)
         self.head.group_chosen.connect(self._group_by)
@@ -128,6 +129,11 @@ class FleetScreen(Screen):
         whole.addWidget(rule())
         whole.addWidget(self.pages, 1)
 
+    @property
+    def shows_devices(self) -> bool:
+        """Whether devices are in front, and not the first run."""
+        return self.pages.currentIndex() == 0
+
     # What the window asks
 
     def enter(self, target: Target | None) -> None:
@@ -146,7 +152,7 @@ class FleetScreen(Screen):
             self.filter_field.setText(target.query)
             self.filter_field.apply()
         self._show_devices()
-        if self.pages.currentIndex() == 0:
+        if self.shows_devices:
             self.listing.view.setFocus()
         if isinstance(target, OpenPairing):
             self.pair()
@@ -172,7 +178,7 @@ class FleetScreen(Screen):
 
     def panes(self) -> list[QWidget]:
         """Table or wall, and panel."""
-        if self.pages.currentIndex():
+        if not self.shows_devices:
             return [self.first_run]
         return [self.panel] if self.panel.is_wide else [self.listing.view, self.panel]
 
@@ -186,7 +192,7 @@ class FleetScreen(Screen):
         if self.listing.marks:
             self.listing.set_marks(frozenset())
             return True
-        if self.panel.isVisible() and self.pages.currentIndex() == 0:
+        if self.panel.isVisible() and self.shows_devices:
             self._close_panel()
             return True
         return False
@@ -283,7 +289,8 @@ class FleetScreen(Screen):
             self._wanted = ""
             self.keep("device", name)
 
-    def _say_filter_problem(self, problem: str) -> None:
+    def say_problem(self, problem: str) -> None:
+        """Say what is wrong with the filter, or with a wish; empty when it is mended."""
         # What was shown stays: half a term must not empty the table.
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
@@ -357,40 +364,3 @@ class FleetScreen(Screen):
     def _close_panel(self) -> None:
         self._show_panel(False)
         self.listing.view.setFocus()
-
-    def take_picture(self) -> None:
-        """Take a picture of the device under the cursor, or of all that are marked."""
-        if marked := [] if self.panel.is_wide else self.listing.marked():
-            self.many.start(marked)
-        else:
-            self._show_unseen()
-            self.panel.take_picture()
-
-    def _show_progress(self, words: str) -> None:
-        if words:
-            self.head.set_detail(words)
-        else:
-            self._show_counts()
-
-    def call_tool(self) -> None:
-        """Go to a call of a tool of the device under the cursor."""
-        self._show_unseen()
-        self.panel.call_tool()
-
-    def _show_unseen(self) -> None:
-        """The panel may be closed: its wishes are about the device under the cursor all the same."""
-        if self.pages.currentIndex() == 0 and not self.panel.is_wide:
-            self.panel.show_device(self.state.devices.get(self.listing.current_key()))
-
-    def run_on_shown(self) -> None:
-        """Make a batch for what is shown or marked."""
-        marked = self.listing.marked()
-        targets = "name:" + ",".join(marked) if marked else self.filter_field.text().strip() or "name:*"
-        self.nav.open("batch", OpenBatch(targets=targets))
-
-    def pair(self) -> None:
-        """Make a device known to this console."""
-        from app.screens.fleet.pairing import start_pairing  # seldom, so not when the window starts
-
-        if self.pages.currentIndex() == 0:
-            start_pairing(self.window(), self.state, self.link, self.nav)

@@ -1,0 +1,247 @@
+"""Choosing devices and what is done with many of them: keys, marks, copying, the menu, a batch for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QContextMenuEvent, QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QMenu
+
+from app.components.table_paint import cell_width
+from app.look.theme import Theme
+from app.look.tokens import FRAME
+from app.main import Desk
+from app.screens.base import OpenBatch, OpenQuery, Target
+from app.screens.fleet.device_menu import device_menu
+from app.screens.fleet.rows import DEVICE_COLUMNS, NAME
+from app.screens.fleet.screen import FleetScreen
+from app.screens.fleet.targets import run_targets
+from core.errors import BadInput
+from core.fleet.filter import parse_filter
+from tests.fakes.console import FakeConsole
+from tests.fakes.fleet_data import make_devices
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+LONG = "a-very-long-name-of-a-device-in-the-second-hall-of-the-third"
+WHERE = "!name:bench-7*"
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+
+
+def fleet_of(desk: Desk, wall: bool = False) -> FleetScreen:
+    desk.window.open("fleet")
+    fleet = desk.window.current
+    assert isinstance(fleet, FleetScreen)
+    fleet.show_as(wall)
+    fleet.listing.view.setFocus()
+    return fleet
+
+
+def opened_batches(desk: Desk) -> list[Target | None]:
+    opened: list[Target | None] = []
+    desk.window.open = lambda screen, target=None: opened.append(target)  # type: ignore[method-assign]
+    return opened
+
+
+def pasted() -> str:
+    return QGuiApplication.clipboard().text()
+
+
+def entries_of(menu: QMenu) -> list[str]:
+    return [action.text() for action in menu.actions() if not action.isSeparator()]
+
+
+def press(menu: QMenu, words: str) -> None:
+    next(action for action in menu.actions() if action.text() == words).trigger()
+
+
+def test_names_of_devices_are_shown_whole_and_other_columns_give_way(theme: Theme, tmp_path: Path) -> None:
+    few = make_devices()
+    long = [few[0].model_copy(update={"name": f"{LONG}-{number}"}) for number in (2, 10)]
+    console = FakeConsole([*few, *long], story().operators)
+
+    async def scenario(desk: Desk) -> None:
+        table = fleet_of(desk).table
+        name = DEVICE_COLUMNS[NAME]
+        room = table.columnWidth(NAME) - FRAME.first_column
+        assert all(cell_width(name, row.cells[NAME], theme) <= room for row in table.rows_model.rows)
+        head = table.horizontalHeader()
+        shown = [c.key for n, c in enumerate(DEVICE_COLUMNS) if not head.isSectionHidden(n)]
+        assert shown == ["device", "health", "doing", "heard"]
+        assert head.length() <= table.viewport().width()
+        places = [table.rows_model.place_of(f"{LONG}-{number}") for number in (2, 10)]
+        assert places == sorted(places)
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_load_and_round_trip_stand_beside_the_panel_and_last_heard_is_whole(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        assert fleet.panel.isVisible()
+        head, table = fleet.table.horizontalHeader(), fleet.table
+        hidden = [c.key for n, c in enumerate(DEVICE_COLUMNS) if head.isSectionHidden(n)]
+        assert hidden == ["tools"]
+        heard = len(DEVICE_COLUMNS) - 1
+        place = table.rows_model.place_of("kiosk-yard")
+        needed = table.sizeHintForIndex(table.model().index(place, heard)).width()
+        assert needed <= table.columnWidth(heard)
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_columns_that_had_no_room_in_the_last_window_are_back_in_a_wider_one(
+    theme: Theme, tmp_path: Path
+) -> None:
+    hidden: list[int] = []
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        head = fleet.table.horizontalHeader()
+        hidden.append(sum(head.isSectionHidden(n) for n in range(head.count())))
+        fleet.save_layout()
+
+    for size in ((1024, 640), (1900, 900)):
+        play(theme, tmp_path, story(), scenario, size)
+    assert hidden[0] > 2
+    assert hidden[1] == 0
+
+
+def test_home_and_end_go_to_the_first_and_the_last_device(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        rows = fleet.table.rows_model.rows
+        QTest.keyClick(fleet.table, Qt.Key.Key_End)
+        assert fleet.table.current_key() == rows[-1].key
+        QTest.keyClick(fleet.table, Qt.Key.Key_Home)
+        assert fleet.table.current_key() == rows[0].key
+        QTest.keyClick(fleet.table, Qt.Key.Key_End, SHIFT)
+        assert fleet.table.marked_keys() == [row.key for row in rows]
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_shift_chooses_the_tiles_between_as_one_reads_and_ctrl_c_copies_all_of_them(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk, wall=True)
+        wall = fleet.wall
+        columns = wall._layout.columns
+        fleet._group_by("none")
+        keys = wall.wall_model.keys
+        wall.choose(keys[columns - 1])
+        for _ in range(2):
+            QTest.keyClick(wall, Qt.Key.Key_Right, SHIFT)
+        chosen = keys[columns - 1 : columns + 2]
+        assert wall.marked_keys() == chosen
+        QTest.keyClick(wall, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+        assert [line.split("\t")[0] for line in pasted().splitlines()] == chosen
+        # Space marks what is chosen, and once more takes the marks away.
+        QTest.keyClick(wall, Qt.Key.Key_Space)
+        assert fleet.listing.marks == frozenset(chosen)
+        QTest.keyClick(wall, Qt.Key.Key_Space)
+        assert fleet.listing.marks == frozenset()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_name_is_read_aloud_with_what_its_band_and_its_check_say(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.listing.toggle_mark("db-primary")
+        model = fleet.table.rows_model
+        said = {
+            model.index(place, 0).data(Qt.ItemDataRole.AccessibleTextRole)
+            for place in range(model.rowCount())
+        }
+        assert {"Device: db-primary, production, marked", "Device: db-replica-2, production"} <= said
+        assert "Device: lab-lnx-01" in said
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_the_menu_key_opens_what_can_be_done_with_the_chosen_devices(
+    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, list[str]]] = []
+
+    def open_menu(fleet: FleetScreen, column: int, point: QPoint) -> None:
+        assert fleet.listing.view.rect().contains(fleet.listing.view.mapFromGlobal(point))
+        asked.append((column, entries_of(device_menu(fleet, column))))
+
+    monkeypatch.setattr("app.screens.fleet.screen.open_menu", open_menu)
+
+    async def scenario(desk: Desk) -> None:
+        for wall in (False, True):
+            fleet = fleet_of(desk, wall)
+            fleet.listing.choose("edge-gw-11")
+            key = QContextMenuEvent(QContextMenuEvent.Reason.Keyboard, QPoint(), QPoint())
+            QApplication.sendEvent(fleet.listing.view.viewport(), key)
+        wanted = {"Page of edge-gw-11", "Take picture", "Run a batch on edge-gw-11…", "Copy name"}
+        assert [column for column, _ in asked] == [-1, -1]
+        assert all(wanted <= set(entries) for _, entries in asked)
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_the_menu_copies_a_cell_narrows_the_filter_and_is_about_the_marked_or_one_beside_them(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.listing.choose("kiosk-hall-2")
+        press(device_menu(fleet, len(DEVICE_COLUMNS) - 2), "Copy “No heartbeat for 6 min.”")
+        assert pasted() == "No heartbeat for 6 min."
+        fleet.listing.set_marks(frozenset({"lab-lnx-01", "lab-lnx-02"}))
+        assert "Run a batch on kiosk-hall-2…" in entries_of(device_menu(fleet))
+        fleet.listing.choose("lab-lnx-02")
+        menu = device_menu(fleet)
+        press(menu, "Copy names")
+        assert pasted() == "lab-lnx-01\nlab-lnx-02"
+        opened = opened_batches(desk)
+        press(menu, "Run a batch on 2 devices…")
+        assert opened == [OpenBatch(targets="name:lab-lnx-01,lab-lnx-02")]
+        press(device_menu(fleet), "Without tag:lab")
+        await seen(lambda: fleet.filter_field.filter.text == "!tag:lab")
+        await seen(lambda: "lab-lnx-02" not in fleet.listing.shown_names())
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_batch_is_for_what_is_shown_and_not_for_a_filter_that_is_still_being_typed(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenQuery("tag:kiosk"))
+        opened = opened_batches(desk)
+        for typed in ("tag:kiosk tagg:", "name:*"):
+            fleet.filter_field.setText(typed)
+            assert fleet.run_button.text() == "Run on 3…"
+            fleet.run_button.click()
+        assert opened == [OpenBatch(targets="tag:kiosk")] * 2
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_filter_for_many_chosen_devices_is_one_that_is_short_enough() -> None:
+    names = [f"bench-{number:02}-{'x' * 50}" for number in range(80)]
+    devices = [make_devices()[0].model_copy(update={"name": name}) for name in names]
+
+    def matched(targets: str) -> list[str]:
+        wanted = parse_filter(targets)
+        return [device.name for device in devices if wanted.matches(device)]
+
+    shown = matched(WHERE)
+    assert run_targets(WHERE, shown, []) == WHERE
+    assert run_targets("", names, []) == "name:*"
+    for chosen in (shown[:3], shown, shown[1:]):
+        assert matched(run_targets(WHERE, shown, chosen)) == chosen
+    with pytest.raises(BadInput, match=r"40 devices are longer than a filter may be"):
+        run_targets("", names, names[:40])
