@@ -262,3 +262,18 @@ def test_tiles_never_overlap_and_every_arrow_ends_on_a_shown_tile(
         assert layout.step(number, -1) in shown
     everything = [n for _, numbers in layout.between(0, layout.height) for n in numbers]
     assert everything == shown
+
+
+def test_the_panel_shows_the_device_that_was_chosen_while_it_was_closed(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        # The wall shows no panel until it is asked for.
+        fleet = wall_of(desk)
+        before = fleet.listing.current_key()
+        assert not fleet.panel.isVisible()
+        other = next(name for name in desk.state.devices if name != before)
+        assert fleet.wall.choose(other)
+        fleet.show_as(False)
+        assert fleet.panel.isVisible()
+        assert (fleet.listing.current_key(), fleet.panel.device_name) == (other, other)
+
+    play(theme, tmp_path, story(), scenario)

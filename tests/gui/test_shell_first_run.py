@@ -112,6 +112,11 @@ def test_first_run_can_be_skipped_for_good(theme: Theme, tmp_path: Path) -> None
         await seen(page.isVisible)
         page.go_on.click()
         assert not page.isVisible()
+        # Nothing has changed since, and nothing may be needed to change: an idle device may not for long.
+        panel = fleet_of(desk).panel
+        await seen(panel.isVisible)
+        assert panel.device_name == "this-computer"
+        assert fleet_of(desk).listing.view.hasFocus()
 
     async def later(desk: Desk) -> None:
         assert not fleet_of(desk).first_run.isVisible()

@@ -66,7 +66,7 @@ class FleetScreen(FleetWishes):
         self.many = ManyPictures(link, nav, self)
         self.many.progressed.connect(self._show_progress)
         self.first_run = FirstRunPage(state, link, nav)
-        self.first_run.dismissed.connect(self._leave_first_run)
+        self.first_run.dismissed.connect(self._end_first_run)
         self._build()
         super().bind(state, link, nav)
         self.listing.bind(link)
@@ -214,7 +214,7 @@ class FleetScreen(FleetWishes):
         self._close_page()
         self.listing.show_wall(wall)
         self.head.show_view(wall, self.listing.group, self.wall.tile_size)
-        self.panel.setVisible(self._panel_shown[wall])
+        self._place_panel()
         self.keep("view", "wall" if wall else "table")
         self._show_counts()
 
@@ -272,8 +272,7 @@ class FleetScreen(FleetWishes):
             kept = self._wanted or str(self.remembered("device", ""))
             if not self.listing.choose(kept):
                 self.listing.choose_first()
-        if self.panel.isVisible() and not self.panel.is_wide:
-            self.panel.show_device(self.state.devices.get(self.listing.current_key()))
+        self._follow_cursor()
         self._show_counts()
 
     def _show_counts(self) -> None:
@@ -314,6 +313,12 @@ class FleetScreen(FleetWishes):
         if not self.listing.isVisible():
             self._show_counts()
 
+    def _end_first_run(self) -> None:
+        self._leave_first_run()
+        # The list has filled itself while the panel beside it was not there yet, and nothing may change soon.
+        self._follow_cursor()
+        self.listing.view.setFocus()
+
     def _leave_first_run(self) -> None:
         self.first_run.dismiss()
         self._choose_page()
@@ -322,8 +327,15 @@ class FleetScreen(FleetWishes):
 
     def _show_panel(self, shown: bool) -> None:
         self._panel_shown[self.listing.is_wall] = shown
-        self.panel.setVisible(shown)
-        if shown:
+        self._place_panel()
+
+    def _place_panel(self) -> None:
+        """Show the panel where it is wanted; another device may have been chosen while it was closed."""
+        self.panel.setVisible(self._panel_shown[self.listing.is_wall])
+        self._follow_cursor()
+
+    def _follow_cursor(self) -> None:
+        if self.panel.isVisible() and not self.panel.is_wide:
             self.panel.show_device(self.state.devices.get(self.listing.current_key()))
 
     def turn_panel(self) -> None:
@@ -352,7 +364,7 @@ class FleetScreen(FleetWishes):
             return False
         self.panel.set_wide(False)
         self._devices_pane.show()
-        self.panel.setVisible(self._panel_shown[self.listing.is_wall])
+        self._place_panel()
         self.listing.view.setFocus()
         return True
 
