@@ -13,6 +13,7 @@ import re
 import signal
 import socket
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -30,13 +31,14 @@ from core.device.config import DeviceConfig, load_config
 from core.device.desk import Desk
 from core.device.listener import DeviceListener, ListenAddress, read_address
 from core.device.router import Router
-from core.device.trust import TrustStore
+from core.device.trust import TrustStore, make_private
 from core.errors import BadInput, DeviceError
 
 _LONGEST_TOKEN = 4096
 _LONGEST_PAIRING = 32_768
 # Servers that are fetched when they are first started take their time; a report does not wait for all of it.
 _MCP_STARTS_S = 20.0
+_THREADS_END_S = 3.0
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 Built = TypeVar("Built")
@@ -45,7 +47,8 @@ Built = TypeVar("Built")
 def main(arguments: list[str] | None = None) -> int:
     """Run the device client; returns the exit code.
 
-    0 done, 1 it cannot listen now, 2 bad input, 3 refused for good (the token, or the name). With `--once`
+    0 done, 1 it cannot listen now, or its disk is full, 2 bad input, or `--check` found what keeps it from
+    starting, 3 refused for good (the token, or the name). With `--once`
     also: 1 the link was lost, 4 the host's name is not known, 5 nothing answers, 6 the certificate is not
     the right one, 7 what answers is no console.
     """
@@ -55,6 +58,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         config = load_config(options.config).closing(*options.closed)
         trust = TrustStore(options.state)
+        if options.check:
+            return asyncio.run(_check(options, config, trust))
+        make_private(options.state)
         if options.forget_pairing:
             return _forget(trust)
         if options.pair is not None:
@@ -160,20 +166,36 @@ def _forget(trust: TrustStore) -> int:
 async def _run(
     options: argparse.Namespace, config: DeviceConfig, trust: TrustStore, token: str | None
 ) -> int:
-    if options.check:
-        return await _check(options, config, trust)
     if options.connect and options.listen:
         raise BadInput("--connect and --listen: not both")
     link = await _link(options, config, trust, token)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _ending_signals():
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, link.stop)
     if options.token_stdin:
         _end_with_parent(lambda: loop.call_soon_threadsafe(link.stop))
-    if isinstance(link, DeviceListener):
-        return int(await link.run())
-    return int(await link.run(once=options.once))
+    ending = await (link.run() if isinstance(link, DeviceListener) else link.run(once=options.once))
+    _leave_threads_behind(ending)
+    return int(ending)
+
+
+def _ending_signals() -> list[int]:
+    """What ends this program in order: a terminal that closes does too, unless `nohup` says otherwise."""
+    numbers = [int(signal.SIGTERM), int(signal.SIGINT)]
+    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(int(signal.SIGHUP))
+    return numbers
+
+
+def _leave_threads_behind(ending: Ending) -> None:
+    """End the process soon, whatever threads still do: all work has its answer, and is on record.
+
+    A name server that is silent, or a file system, holds a thread for minutes, and nothing can stop it.
+    """
+    patience = threading.Timer(_THREADS_END_S, os._exit, [int(ending)])
+    patience.daemon = True
+    patience.start()
 
 
 async def _link(
@@ -244,13 +266,29 @@ async def _or_closed(router: Router, build: Callable[[], Built]) -> Built:
 async def _check(options: argparse.Namespace, config: DeviceConfig, trust: TrustStore) -> int:
     paired = None if options.name else _known_name(trust)
     name = options.name or paired or socket.gethostname()
-    router = build_router(config, options.state, name)
-    if router.hosted is not None:
-        await router.hosted.settled(_MCP_STARTS_S)
-    found = facts(name, config, router, trust)
-    sys.stdout.write(json.dumps(found, indent=2) + "\n" if options.json else report(found))
-    await router.close()
-    return int(Ending.DONE)
+    fault = _state_fault(options.state)
+    # Where the state folder cannot be used, the rest of the report is as true as ever.
+    with tempfile.TemporaryDirectory(prefix="quarterdeck-check-") as aside:
+        router = build_router(config, Path(aside) if fault else options.state, name)
+        if router.hosted is not None:
+            await router.hosted.settled(_MCP_STARTS_S)
+        found = facts(name, config, router, trust, fault)
+        sys.stdout.write(json.dumps(found, indent=2) + "\n" if options.json else report(found))
+        await router.close()
+    return int(Ending.BAD_INPUT if fault or found["link"]["state"] == "broken" else Ending.DONE)
+
+
+def _state_fault(folder: Path) -> str:
+    """What keeps the client from keeping anything there; empty if nothing does."""
+    try:
+        make_private(folder)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(b"?")
+    except BadInput as error:
+        return error.message
+    except OSError as error:
+        return f"The state folder {folder} cannot be written: {error.strerror}"
+    return ""
 
 
 def _known_name(trust: TrustStore) -> str | None:

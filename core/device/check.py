@@ -15,8 +15,10 @@ from core.errors import BadInput
 _SANDBOXED = "shell_execute_read"
 
 
-def facts(name: str, config: DeviceConfig, router: Router, trust: TrustStore) -> dict[str, Any]:
-    """Everything that `--check` says."""
+def facts(
+    name: str, config: DeviceConfig, router: Router, trust: TrustStore, state_fault: str = ""
+) -> dict[str, Any]:
+    """Everything that `--check` says; `state_fault` is what is wrong with the state folder, if anything."""
     offered = {info.tool_name for info in router.tools()}
     return {
         "name": name,
@@ -35,6 +37,7 @@ def facts(name: str, config: DeviceConfig, router: Router, trust: TrustStore) ->
         ),
         "sandbox": _SANDBOXED in offered,
         "mcp_servers": [asdict(state) for state in router.hosted.states()] if router.hosted else [],
+        "state": {"folder": str(trust.state_dir), "fault": state_fault},
         "link": _link(name, trust),
     }
 
@@ -45,6 +48,7 @@ def report(found: dict[str, Any]) -> str:
         f"{found['name']}: quarterdeck-device {found['version']} on {found['platform']}",
         "",
         f"  files below     {', '.join(found['roots'])}",
+        f"  state folder    {found['state']['fault'] or found['state']['folder']}",
         f"  link            {found['link']['summary']}",
         f"  read-only shell {'in a sandbox' if found['sandbox'] else 'not offered'}",
         f"  approvals       {_approvals(found)}",
@@ -92,6 +96,7 @@ def _servers(found: dict[str, Any]) -> list[str]:
 def _link(name: str, trust: TrustStore) -> dict[str, str]:
     try:
         paired, listening = trust.pairing(), trust.listening()
+        own = "" if listening is None or listening[0].loopback else trust.identity(name).fingerprint
     except BadInput as error:
         return {"state": "broken", "summary": error.message}
     if paired is not None:
@@ -105,13 +110,12 @@ def _link(name: str, trust: TrustStore) -> dict[str, str]:
         }
     if listening is not None:
         address, advertised = listening
-        fingerprint = "" if address.loopback else trust.identity(name).fingerprint
         return {
             "state": "listening",
             "url": address.url(advertised),
-            "fingerprint": fingerprint,
+            "fingerprint": own,
             "summary": f"listens on {address.host}:{address.port}"
-            + (f", certificate {fingerprint[:16]}…" if fingerprint else " (this computer only)"),
+            + (f", certificate {own[:16]}…" if own else " (this computer only)"),
         }
     return {"state": "none", "summary": "not paired yet (--pair STRING, or --listen HOST:PORT --pair)"}
 

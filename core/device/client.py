@@ -10,12 +10,22 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import structlog
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.exceptions import (
+    InvalidHandshake,
+    InvalidProxy,
+    InvalidStatus,
+    InvalidURI,
+    ProxyError,
+    WebSocketException,
+)
+from websockets.proxy import get_proxy, parse_proxy
+from websockets.uri import parse_uri
 
 from core.aip.pairing import check_url, is_loopback
 from core.aip.tls import pinned_client_context
@@ -94,6 +104,7 @@ class DeviceClient:
         self._timing = timing
         self._desk = Desk(name, router, config, state_dir)
         self._stopping = asyncio.Event()
+        self._proxied = False
         self.on_registered: Callable[[], None] | None = None
 
     def stop(self) -> None:
@@ -153,8 +164,11 @@ class DeviceClient:
                     self.on_registered()
                 await session.serve()
                 ended = LinkEnd(True, Ending.LOST, "the console closed it")
-        except (OSError, InvalidHandshake, ConnectionClosed, DeviceError, Refused) as error:
-            ended = LinkEnd(registered, *self._in_words(error))
+        except (OSError, WebSocketException, UnicodeError, DeviceError, Refused) as error:
+            ending, reason = self._in_words(error)
+            if self._proxied and ending in {Ending.UNREACHABLE, Ending.UNKNOWN_HOST}:
+                reason = f"The proxy that the environment names: {reason}"
+            ended = LinkEnd(registered, ending, reason)
         if ended.ending is not Ending.REFUSED:
             log.warning("no link", console=self._shown, fault=ended.ending.name.lower(), reason=ended.reason)
         return ended
@@ -168,13 +182,18 @@ class DeviceClient:
             if status in {401, 403}:
                 return Ending.REFUSED, f"HTTP {status}: the token is not accepted"
             return Ending.PROTOCOL, f"HTTP {status}: something answers there, but no console takes devices"
+        if isinstance(error, ProxyError):
+            return Ending.UNREACHABLE, f"It lets nobody through: {error}"
         if isinstance(error, InvalidHandshake):
             return Ending.PROTOCOL, f"What answers there speaks no WebSocket: {error}"
         if isinstance(error, DeviceError):
             protocol = error.code is ErrorCode.PROTOCOL_ERROR
             return (Ending.PROTOCOL if protocol else Ending.LOST), error.message
         if isinstance(error, socket.gaierror):
-            return Ending.UNKNOWN_HOST, f"The name {self._host} is not known (DNS): {error.strerror}"
+            whose = "Its name" if self._proxied else f"The name {self._host}"
+            return Ending.UNKNOWN_HOST, f"{whose} is not known (DNS): {error.strerror}"
+        if isinstance(error, UnicodeError | InvalidURI):
+            return Ending.UNKNOWN_HOST, f"{self._host[:80]} cannot be the name of a host"
         if isinstance(error, ssl.SSLCertVerificationError):
             return Ending.UNTRUSTED, f"The certificate is not accepted: {_certificate_fault(error)}"
         if isinstance(error, ssl.SSLError):
@@ -191,12 +210,14 @@ class DeviceClient:
     async def _connection(self) -> AsyncIterator[ClientConnection]:
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else None
         loopback = is_loopback(self._host)
+        # A proxy from the environment has no business between two ends on one machine.
+        proxy = None if loopback else _proxy(self._url)
+        self._proxied = proxy is not None
         connection = await _Connect(
             self._url,
             additional_headers=headers,
             ssl=self._secure,
-            # A proxy from the environment has no business between two ends on one machine.
-            proxy=None if loopback else True,
+            proxy=proxy,
             compression=None if loopback else "deflate",
             max_size=self._timing.max_frame_bytes,
             open_timeout=self._timing.register,
@@ -212,6 +233,23 @@ class DeviceClient:
 
 def _trust(fingerprint: str) -> ssl.SSLContext:
     return pinned_client_context(fingerprint) if fingerprint else ssl.create_default_context()
+
+
+def _proxy(url: str) -> str | None:
+    """The proxy that the environment names for an address.
+
+    Raises:
+        OSError: what it names cannot be used; it may hold a password, so it is not shown.
+    """
+    uri = parse_uri(url)
+    try:
+        proxy = get_proxy(uri)
+        scheme = "" if proxy is None else parse_proxy(proxy).scheme
+    except (InvalidProxy, ValueError):
+        raise OSError("the proxy that the environment names has no address that can be used") from None
+    if scheme.startswith("socks") and find_spec("python_socks") is None:
+        raise OSError("the environment names a SOCKS proxy, which needs the package python-socks")
+    return proxy
 
 
 def _certificate_fault(error: ssl.SSLCertVerificationError) -> str:

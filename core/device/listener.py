@@ -117,6 +117,7 @@ class DeviceListener:
         """Begin to listen.
 
         Raises:
+            BadInput: it is no address.
             DeviceError: the address cannot be listened on now; it may be later, as when a machine starts.
         """
         timing = self._timing
@@ -136,8 +137,10 @@ class DeviceListener:
                 close_timeout=2.0,
                 server_header=None,
             )
-        except OSError as error:
+        except (OSError, UnicodeError, OverflowError) as error:
             where = f"{self._address.host}:{self._address.port}"
+            if not isinstance(error, OSError):
+                raise BadInput(f"{where} is no address to listen on") from None
             raise DeviceError(f"{where} cannot be listened on: {error.strerror or error}") from error
         log.info("listening", host=self._address.host, port=self.port, tls=self._secure is not None)
 

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import secrets
+import stat
 from pathlib import Path
 
 from core.aip.pairing import Pairing, decode_pairing, encode_pairing
@@ -24,10 +25,28 @@ _SECRET = re.compile(r"[\x21-\x7e]{16,4096}")
 _ANY_ADDRESS = {"0.0.0.0", "::"}
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder, with what is missing above it, for this user alone, whatever the umask says.
+
+    Raises:
+        BadInput: it cannot be made, or anybody may put another one in its place or files into it.
+    """
+    try:
+        missing = [one for one in (folder, *folder.parents) if not one.exists()]
+        for one in reversed(missing):
+            one.mkdir(mode=0o700, exist_ok=True)
+        mode = folder.stat().st_mode
+    except OSError as error:
+        raise BadInput(f"The state folder {folder} cannot be used: {error.strerror}") from error
+    if os.name == "posix" and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise BadInput(f"The state folder {folder} may be written by anybody; make it private (chmod 700)")
+
+
 class TrustStore:
     """The files below one state folder."""
 
     def __init__(self, state_dir: Path) -> None:
+        self.state_dir = state_dir
         self._folder = state_dir / "trust"
 
     def save_pairing(self, pairing: Pairing) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import socket
 import ssl
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from core.aip.pairing import Pairing, decode_pairing, encode_pairing
 from core.aip.tls import load_or_make_identity, pinned_client_context
-from core.device.trust import TrustStore
+from core.device.__main__ import main
+from core.device.trust import TrustStore, make_private
 from core.errors import BadInput
 from tests.fakes.device_process import HERE, run
 from tests.fakes.link_console import TOKEN, Wire, tls_console
@@ -94,8 +99,60 @@ async def test_the_listening_process_shows_the_pinned_certificate(tmp_path: Path
         assert (await Wire(connection).hear())["client_id"] == "d1"
         await connection.close()
     finally:
-        process.terminate()
+        # As when its terminal is closed.
+        process.send_signal(signal.SIGHUP)
         assert await process.wait() == 0
+
+
+def test_a_name_server_that_is_silent_does_not_keep_the_process_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+    released = threading.Event()
+
+    def silent(*_: Any, **__: Any) -> list[Any]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        released.wait(10)
+        raise socket.gaierror(socket.EAI_AGAIN, "nobody answers")
+
+    def exits(code: int) -> None:
+        ended.append(code)
+        released.set()
+
+    monkeypatch.setattr("socket.getaddrinfo", silent)
+    monkeypatch.setattr("os._exit", exits)
+    monkeypatch.setattr("core.device.__main__._THREADS_END_S", 0.01)
+    assert main(["--connect", "ws://localhost:9/ws", "--state", str(tmp_path / "state")]) == 0
+    assert ended == [0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+def test_the_state_folder_is_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        make_private(tmp_path / "a" / "state")
+    finally:
+        os.umask(before)
+    for made in (tmp_path / "a", tmp_path / "a" / "state"):
+        assert made.stat().st_mode & 0o777 == 0o700
+    made.chmod(0o777)
+    with pytest.raises(BadInput, match="anybody"):
+        make_private(made)
+
+
+def test_a_state_folder_that_cannot_be_used_is_a_part_of_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    assert main(["--check", "--json", "--state", str(tmp_path / "file" / "state")]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert "cannot be used" in found["state"]["fault"]
+    assert "read_file" in found["tools"]
+    (tmp_path / "state" / "trust").mkdir(parents=True)
+    (tmp_path / "state" / "trust" / "pairing").write_text("x")
+    (tmp_path / "state" / "trust" / "pairing").chmod(0o600)
+    assert main(["--check", "--state", str(tmp_path / "state")]) == 2
+    assert "A pairing string begins with" in capsys.readouterr().out
 
 
 def test_secrets_that_others_can_read_are_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from websockets.asyncio.server import serve
 
 from core.aip.tls import load_or_make_identity
@@ -29,6 +30,8 @@ async def attempt(url: str, tmp_path: Path, **more: Any) -> Ending:
 async def test_what_goes_wrong_with_a_link_is_told_apart(tmp_path: Path) -> None:
     assert await attempt("wss://no-such-host.invalid/ws", tmp_path) is Ending.UNKNOWN_HOST
     assert await attempt("ws://127.0.0.1:9/ws", tmp_path) is Ending.UNREACHABLE
+    for no_name in ("a" * 70, "a..b", "\udcff"):
+        assert await attempt(f"wss://{no_name}.example/ws", tmp_path) is Ending.UNKNOWN_HOST
 
     async def http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -48,6 +51,24 @@ async def test_what_goes_wrong_with_a_link_is_told_apart(tmp_path: Path) -> None
         assert await attempt(url, tmp_path) is ending
     server.close()
     await server.wait_closed()
+
+
+@pytest.mark.parametrize(
+    "proxy", ["junk", "socks5://u:secret@127.0.0.1:1", "http://u:secret@[::1", "http://127.0.0.1:99999"]
+)
+async def test_a_proxy_that_cannot_be_used_is_told_and_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    monkeypatch.setattr("core.device.client.find_spec", lambda name: None)
+    monkeypatch.setenv("https_proxy", proxy)
+    with capture_logs() as logs:
+        assert await attempt("wss://192.0.2.1/ws", tmp_path) is Ending.UNREACHABLE
+    assert "the environment names" in logs[-1]["reason"]
+    assert "secret" not in str(logs)
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    with capture_logs() as logs:
+        assert await attempt("wss://192.0.2.1/ws", tmp_path) is Ending.UNREACHABLE
+    assert logs[-1]["reason"].startswith("The proxy that the environment names: ")
 
 
 @pytest.mark.parametrize(

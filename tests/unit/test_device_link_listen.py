@@ -230,6 +230,14 @@ def test_an_address_is_read(text: str, host: str, port: int) -> None:
     assert read_address(text) == ListenAddress(host, port)
 
 
+async def test_an_address_that_is_none_is_bad_input(tmp_path: Path) -> None:
+    for no_name in ("a..b", "a" * 70):
+        secure = server_context(load_or_make_identity(tmp_path, "d1"))
+        listener = DeviceListener(None, ListenAddress(no_name, 1), "t", secure)  # type: ignore[arg-type]
+        with pytest.raises(BadInput, match="no address"):
+            await listener.start()
+
+
 async def test_another_certificate_gets_no_byte_of_a_consoles_token(tmp_path: Path) -> None:
     ours = load_or_make_identity(tmp_path / "ours", "d1")
     theirs = load_or_make_identity(tmp_path / "theirs", "d1")
