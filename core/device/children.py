@@ -21,25 +21,27 @@ import psutil
 from core.device.child_output import Budget, Pipe, StreamReading, Teller
 from core.device.held_paths import HeldPath
 from core.device.tool import Report, tell_nobody
-from core.device.warden import Started, WardenLink
+from core.device.warden import Ended, Started, WardenLink
 from core.errors import DeviceError, ErrorCode
 
 # A background child may hold the pipes for ever; this long after the shell's end we stop reading.
 _AFTER_END_S = 0.2
 _POLITE_S = 0.5
-# The warden gives up on a process that even this signal does not end.
-_KILLED_S = 6.0
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a command ended. `exit_code` is None when its time ran out; a signal N gives 128 + N."""
+    """How a command ended. `exit_code` is None when its time ran out; a signal N gives 128 + N.
+
+    `left` are processes of it that could not be killed when its time ran out.
+    """
 
     stdout: bytes
     stderr: bytes
     exit_code: int | None
     seconds: float
     truncated: bool
+    left: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +125,11 @@ class Children:
         null = os.open(os.devnull, os.O_RDWR)
         where = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            started = await self._warden.start(program, environment, where, (null, null, null), detached=True)
+            pid, _ = await self._warden.start(program, environment, where, (null, null, null), detached=True)
         finally:
             os.close(null)
             os.close(where)
-        return started.pid
+        return pid
 
     async def close(self) -> None:
         """Kill what runs, and wait for the warden's end."""
@@ -139,7 +141,7 @@ class Children:
         started: Started | None = None
         ended = False
         try:
-            started = await self._warden.start(
+            _, started = await self._warden.start(
                 job.program,
                 dict(os.environ) if job.environment is None else job.environment,
                 folder,
@@ -156,24 +158,28 @@ class Children:
             if ended:
                 await _last_words(pipes)
             else:
-                await self._end(started)
+                await _end(started)
+        except asyncio.CancelledError:
+            if started is not None:
+                # Who is told that it was stopped finds nothing of it at work any more.
+                await started.stop()
+            raise
         finally:
-            if started is not None and not started.ended.done():
-                self._warden.end(started.number, force=True)
+            if started is not None:
+                started.let_go()
             stdout, stderr = (pipe.finish() for pipe in pipes)
-        code = _exit_code(started.ended.result()) if ended else None
-        return Finished(stdout, stderr, code, time.monotonic() - begun, budget.truncated)
+        how = Ended(None, ()) if started.ended.exception() else started.ended.result()
+        code = _exit_code(how.code) if ended and how.code is not None else None
+        return Finished(stdout, stderr, code, time.monotonic() - begun, budget.truncated, how.left)
 
-    async def _end(self, started: Started) -> None:
-        """Ask the group to end, and kill what is left, in the group or not, half a second later."""
-        self._warden.end(started.number, force=False)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_POLITE_S):
-                await asyncio.shield(started.ended)
-        self._warden.end(started.number, force=True)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_KILLED_S):
-                await asyncio.shield(started.ended)
+
+async def _end(started: Started) -> None:
+    """Ask the group to end, and kill what is left, in the group or not, half a second later."""
+    started.end(force=False)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_POLITE_S):
+            await asyncio.shield(started.ended)
+    await started.stop()
 
 
 def _is_alive(process: psutil.Process) -> bool:

@@ -107,10 +107,10 @@ def protected() -> set[int]:
     """Processes that no console may end: the first, this device client, and everything that it hangs from."""
     me = psutil.Process()
     mine = {1, me.pid, *(one.pid for one in me.parents())}
-    for one in me.children():
+    for one in me.children(recursive=True):
         # One that has just ended says nothing of itself; the others do all the same.
         with contextlib.suppress(psutil.Error):
-            # The warden ends with us, and only then.
+            # The warden ends with us, and only then; its keepers end with their commands.
             if "warden_process.py" in " ".join(one.cmdline()):
                 mine.add(one.pid)
     return mine
@@ -126,6 +126,9 @@ def chosen(process_name: str | None, pid: int | None) -> list[psutil.Process]:
     kept = protected()
     if pid is not None:
         try:
+            # A thread has an id as well, and whoever signals it ends the process that it belongs to.
+            if not psutil.pid_exists(pid):
+                raise psutil.NoSuchProcess(pid)
             process = psutil.Process(pid)
         except psutil.NoSuchProcess as error:
             raise BadInput(f"There is no process {pid}", ErrorCode.NOT_FOUND) from error

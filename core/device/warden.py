@@ -12,27 +12,90 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 from core.errors import DeviceError, ErrorCode
 
 _SCRIPT = Path(__file__).with_name("warden_process.py")
 _MOST_MESSAGE = 4096
 _CLOSE_S = 7.0
+# A keeper gives up on a process that even SIGKILL does not end.
+_KILLED_S = 6.0
+_GONE = "The process that watches over commands is gone, and the commands with it"
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """How a program ended: its exit code, -N after signal N, and what could not be killed.
+
+    The code is None where the program itself is among those.
+    """
+
+    code: int | None
+    left: tuple[int, ...]
+
+
 class Started:
-    """A process of the warden's. `ended` comes with its exit code, -N after signal N."""
+    """A process under a keeper of the warden's, over a line of their own. `ended` comes with its end."""
 
-    number: int
-    pid: int
-    ended: asyncio.Future[int]
+    def __init__(self, line: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        self._line: socket.socket | None = line
+        self._pid: asyncio.Future[int] = loop.create_future()
+        self.ended: asyncio.Future[Ended] = loop.create_future()
+        line.setblocking(False)
+        loop.add_reader(line, self._receive)
 
+    async def pid(self) -> int:
+        """Its process id.
 
-@dataclass(slots=True)
-class _Waiting:
-    pid: asyncio.Future[int]
-    ended: asyncio.Future[int]
+        Raises:
+            DeviceError: it cannot be started, and why.
+        """
+        return await asyncio.shield(self._pid)
+
+    def end(self, *, force: bool) -> None:
+        """Ask its process group to end, or kill everything that comes of it; `ended` follows."""
+        if self._line is not None:
+            with contextlib.suppress(OSError):
+                self._line.send(json.dumps({"force": force}).encode())
+
+    async def stop(self) -> None:
+        """Kill everything that comes of it, and wait until it is gone or cannot be killed."""
+        self.end(force=True)
+        with contextlib.suppress(TimeoutError, DeviceError):
+            async with asyncio.timeout(_KILLED_S):
+                await asyncio.shield(self.ended)
+
+    def let_go(self) -> None:
+        """Close the line; whatever still runs is killed."""
+        line, self._line = self._line, None
+        if line is not None:
+            asyncio.get_running_loop().remove_reader(line)
+            line.close()
+        fault = DeviceError(_GONE, ErrorCode.OUTCOME_UNKNOWN)
+        _fail(self._pid, fault)
+        _fail(self.ended, fault)
+
+    def _receive(self) -> None:
+        assert self._line is not None
+        try:
+            data = self._line.recv(_MOST_MESSAGE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        told: dict[str, Any] = json.loads(data) if data else {}
+        if "pid" in told:
+            _settle(self._pid, told["pid"])
+            return
+        if "error" in told:
+            why = f"The process cannot be started: {os.strerror(told['error'])}"
+            _fail(self._pid, DeviceError(why, ErrorCode.TOOL_FAILED))
+        elif "code" in told:
+            _settle(self.ended, Ended(told["code"], tuple(told["left"])))
+        self.let_go()
 
 
 @dataclass(slots=True)
@@ -41,8 +104,7 @@ class WardenLink:
 
     _socket: socket.socket | None = None
     _process: subprocess.Popen[bytes] | None = None
-    _runs: dict[int, _Waiting] = field(default_factory=dict)
-    _next: int = 0
+    _runs: set[Started] = field(default_factory=set)
 
     async def start(
         self,
@@ -54,45 +116,40 @@ class WardenLink:
         contained: bool = False,
         detached: bool = False,
         group: str = "",
-    ) -> Started:
+    ) -> tuple[int, Started]:
         """Start a process; `folder` and `streams` are descriptors, `streams` becoming its 0, 1, 2 and on.
 
-        `contained`, `detached` and `group` are as `core.device.warden_process.Order` says.
+        `contained`, `detached` and `group` are as `core.device.warden_process.Order` says. Returns its
+        process id as well.
 
         Raises:
             DeviceError: it cannot be started, and why.
         """
         link = self._linked()
-        loop = asyncio.get_running_loop()
-        number, self._next = self._next, self._next + 1
-        waiting = self._runs[number] = _Waiting(loop.create_future(), loop.create_future())
         order = {"contained": contained, "detached": detached, "group": group}
-        with _in_memory({**order, "program": program, "environment": environment}) as told:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, _in_memory({**order, "program": program, "environment": environment}) as told:
             try:
-                socket.send_fds(link, [json.dumps({"run": number}).encode()], [told, folder, *streams])
+                socket.send_fds(link, [b"run"], [theirs.fileno(), told, folder, *streams])
             except OSError as error:
-                del self._runs[number]
+                ours.close()
                 raise DeviceError(f"No process can be started: {error}", ErrorCode.TOOL_FAILED) from error
+        started = Started(ours)
+        self._runs.add(started)
+        started.ended.add_done_callback(lambda _: self._runs.discard(started))
         try:
-            pid = await asyncio.shield(waiting.pid)
+            return await started.pid(), started
         except asyncio.CancelledError:
-            # It may run already; the messages are read in order, so this one finds it.
-            self.end(number, force=True)
+            # It may run already.
+            await started.stop()
             raise
-        if detached:
-            self._runs.pop(number, None)
-        return Started(number, pid, waiting.ended)
-
-    def end(self, number: int, *, force: bool) -> None:
-        """Ask a process group to end, or kill everything that comes of it; `ended` follows."""
-        if self._socket is not None and number in self._runs:
-            with contextlib.suppress(OSError):
-                self._socket.send(json.dumps({"end": number, "force": force}).encode())
 
     async def close(self) -> None:
         """Kill what runs, and end the warden."""
         process = self._process
         self._lost()
+        for started in list(self._runs):
+            started.let_go()
         if process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 await asyncio.to_thread(process.wait, _CLOSE_S)
@@ -115,54 +172,30 @@ class WardenLink:
         return ours
 
     def _receive(self) -> None:
+        """The warden tells nothing here: its end is all that there is to learn."""
         assert self._socket is not None
-        try:
-            data = self._socket.recv(_MOST_MESSAGE)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            process = self._process
-            self._lost()
-            if process is not None:
-                process.wait()
-            return
-        told = json.loads(data)
-        waiting = self._runs.get(told["id"])
-        if waiting is None:
-            return
-        if "pid" in told:
-            _settle(waiting.pid, told["pid"])
-            return
-        del self._runs[told["id"]]
-        if "error" in told:
-            fault = DeviceError(
-                f"The process cannot be started: {os.strerror(told['error'])}", ErrorCode.TOOL_FAILED
-            )
-            _fail(waiting.pid, fault)
-        else:
-            _settle(waiting.ended, told["code"])
+        with contextlib.suppress(OSError):
+            if self._socket.recv(_MOST_MESSAGE):
+                return
+        process = self._process
+        self._lost()
+        if process is not None:
+            process.wait()
 
     def _lost(self) -> None:
-        """Let go of the socket; whoever still waits learns that nothing more will be told."""
+        """Let go of the socket; each run has a line of its own."""
         link, self._socket, self._process = self._socket, None, None
         if link is not None:
             asyncio.get_running_loop().remove_reader(link)
             link.close()
-        runs, self._runs = self._runs, {}
-        gone = "The process that watches over commands is gone, and the commands with it"
-        for waiting in runs.values():
-            _fail(waiting.pid, DeviceError(gone, ErrorCode.OUTCOME_UNKNOWN))
-            _fail(waiting.ended, DeviceError(gone, ErrorCode.OUTCOME_UNKNOWN))
 
 
-def _settle(future: asyncio.Future[int], value: int) -> None:
+def _settle(future: asyncio.Future[_T], value: _T) -> None:
     if not future.done():
         future.set_result(value)
 
 
-def _fail(future: asyncio.Future[int], error: DeviceError) -> None:
+def _fail(future: asyncio.Future[Any], error: DeviceError) -> None:
     if not future.done():
         future.set_exception(error)
         # Nobody may be waiting for this one; that is no fault worth a line in the log.

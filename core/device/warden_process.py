@@ -1,16 +1,18 @@
 """The warden: a small process beside the device client that starts its children and outlives its death.
 
 It runs as a script with nothing but the standard library, so that it starts in a few milliseconds. Standard
-input is a socket to the device client, one JSON message a packet:
+input is a socket to the device client. Each packet there is one order; its descriptors are a line of its own,
+what to run, the folder, the standard streams, and what is more. On the line, one JSON message a packet:
 
-    asked   {"run": id} with descriptors      start a process; `Order` travels in the first descriptor
-            {"end": id, "force": bool}        ask its group to end, or kill all that comes of it
-    told    {"id", "pid"} or {"id", "error"}  it runs, or could not be started
-            {"id", "code"}                    it has ended
+    asked   {"force": bool}           ask the program's group to end, or kill all that comes of it
+    told    {"pid"} or {"error"}      it runs, or could not be started
+            {"code", "left"}          it has ended; `left` could not be killed
 
-A child's children can leave its group and its session, but never this process: it is their subreaper, so
-whoever loses a parent becomes its child. When the device client goes, however it goes, the socket closes, and
-everything that still runs is killed. What a shell left behind on purpose, ending normally, is let go.
+For each order the warden forks a keeper, which starts the program and watches over it alone. Children of it
+can leave its group and its session, but never its keeper: it is their subreaper, so whoever loses a parent
+becomes the keeper's child, and as long as the kernel knows of a child, something is left. When the device
+client goes, however it goes, the lines close, and each keeper kills all that comes of its program. What a
+shell left behind on purpose, ending normally, is let go.
 """
 
 import contextlib
@@ -23,13 +25,18 @@ import socket
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _MOST_MESSAGE = 4096
 _MOST_DESCRIPTORS = 16
+_MOST_TOLD = 20
 _KILL_FOR_S = 5.0
+# Longer than a keeper needs when it cannot kill.
+_KEEPERS_END_S = 6.0
+# Looks at the keeper's own children between two at the whole table, which takes far longer.
+_QUICK_LOOKS = 200
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -49,43 +56,27 @@ class Order:
 
 
 @dataclass(slots=True)
-class Run:
-    """One process that was started."""
-
-    number: int
-    pid: int
-    order: Order
-    # How it ended, as `os.waitstatus_to_exitcode` says; None while it runs.
-    code: int | None = None
-    # It was asked to end: what is left when it does is killed.
-    condemned: bool = False
-    dying: bool = False
-
-
-@dataclass(slots=True)
 class Warden:
-    """All that runs, and what was let go: its process ids and its sessions."""
+    """The socket to the device client, and the keepers at work."""
 
     link: socket.socket
-    runs: dict[int, Run] = field(default_factory=dict)
-    free: set[int] = field(default_factory=set)
-    free_sessions: set[int] = field(default_factory=set)
+    keepers: set[int] = field(default_factory=set)
 
     def serve(self, wake: int) -> None:
-        """Until the device client is gone; `wake` becomes readable when a child has ended."""
+        """Until the device client is gone and all keepers with it; `wake` is readable when one has ended."""
         poll = select.poll()
         poll.register(self.link, select.POLLIN)
         poll.register(wake, select.POLLIN)
         while True:
-            ready = poll.poll()
-            if any(descriptor == wake for descriptor, _ in ready):
-                with contextlib.suppress(BlockingIOError):
-                    os.read(wake, 4096)
-            self.reap()
-            if any(descriptor == self.link.fileno() for descriptor, _ in ready) and not self.receive():
+            ready = {descriptor for descriptor, _ in poll.poll()}
+            self.reap(wake)
+            if self.link.fileno() in ready and not self.receive():
                 break
-        for run in list(self.runs.values()):
-            self.kill(run)
+        poll.unregister(self.link)
+        until = time.monotonic() + _KEEPERS_END_S
+        while self.keepers and (left := until - time.monotonic()) > 0:
+            poll.poll(left * 1000)
+            self.reap(wake)
 
     def receive(self) -> bool:
         """Do what the device client asks; False when it is gone."""
@@ -93,138 +84,182 @@ class Warden:
             data, handed, _, _ = socket.recv_fds(self.link, _MOST_MESSAGE, _MOST_DESCRIPTORS)
         except OSError:
             return False
-        if not data:
-            return False
-        asked = json.loads(data)
-        if "run" in asked:
-            self.start(asked["run"], handed)
-        elif (run := self.runs.get(asked["end"])) is not None:
-            if asked["force"]:
-                self.kill(run)
-            else:
-                run.condemned = True
-                _signal_group(run.pid, signal.SIGTERM)
-        return True
+        if data:
+            self.start(handed)
+        return bool(data)
 
-    def start(self, number: int, handed: list[int]) -> None:
-        """Start a process; the descriptors are its order, folder, standard streams, and what is more."""
-        with os.fdopen(handed[0], "rb") as file:
-            file.seek(0)
-            order = Order(**json.load(file))
-        if not order.contained and not any(not run.order.contained for run in self.runs.values()):
-            # Whatever is here now comes from earlier runs.
-            self.let_go()
-        reading, writing = os.pipe()
+    def start(self, handed: list[int]) -> None:
+        """Give an order to a keeper of its own."""
         try:
             pid = os.fork()
         except OSError as error:
             # The machine, or our control group, has no process left for the moment.
-            for descriptor in (reading, writing, *handed[1:]):
-                os.close(descriptor)
-            self.tell({"id": number, "error": error.errno})
-            return
-        if pid == 0:
-            _become(order, handed[1], handed[2:], writing)
-        os.close(writing)
-        for descriptor in handed[1:]:
+            with socket.socket(fileno=handed[0]) as line:
+                _tell(line, {"error": error.errno})
+            handed = handed[1:]
+        else:
+            if pid == 0:
+                _keep(handed)
+            self.keepers.add(pid)
+        for descriptor in handed:
+            os.close(descriptor)
+
+    def reap(self, wake: int) -> None:
+        """Learn which keepers have ended; what they let go may end here as well."""
+        _drain(wake)
+        with contextlib.suppress(ChildProcessError):
+            while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
+                self.keepers.discard(pid)
+
+
+@dataclass(slots=True)
+class Keeper:
+    """One program, and all that comes of it."""
+
+    line: socket.socket
+    order: Order
+    pid: int = 0
+    # How it ended, as `os.waitstatus_to_exitcode` says; None while it runs.
+    code: int | None = None
+    # It was asked to end: what is left when it does is killed.
+    condemned: bool = False
+
+    def start(self, handed: list[int]) -> bool:
+        """Start the program and tell it; the descriptors are its folder, its streams, and what is more."""
+        reading, writing = os.pipe()
+        try:
+            self.pid = os.fork()
+        except OSError as error:
+            _tell(self.line, {"error": error.errno})
+            return False
+        if self.pid == 0:
+            _become(self.order, handed[0], handed[1:], writing)
+        for descriptor in (writing, *handed):
             os.close(descriptor)
         with os.fdopen(reading, "rb") as pipe:
             fault = pipe.read()
-        if fault:
-            os.waitpid(pid, 0)
-            self.tell({"id": number, "error": int(fault)})
-            return
-        if order.detached:
-            self.free.add(pid)
-            self.free_sessions.add(pid)
-        else:
-            self.runs[number] = Run(number, pid, order)
-        self.tell({"id": number, "pid": pid})
+        _tell(self.line, {"error": int(fault)} if fault else {"pid": self.pid})
+        return not fault
 
-    def reap(self) -> None:
-        """Learn who has ended."""
-        while True:
-            try:
+    def watch(self, wake: int) -> None:
+        """Until the program has ended, or is to be killed; tells how it ended and what is left."""
+        poll = select.poll()
+        poll.register(self.line, select.POLLIN)
+        poll.register(wake, select.POLLIN)
+        is_over = False
+        while not is_over and self.code is None:
+            ready = {descriptor for descriptor, _ in poll.poll()}
+            _drain(wake)
+            self.reap()
+            if self.code is None and self.line.fileno() in ready:
+                is_over = self.listen()
+        left = self.kill() if is_over or self.condemned or self.order.contained else set()
+        _tell(self.line, {"code": self.code, "left": sorted(left)[:_MOST_TOLD]})
+
+    def listen(self) -> bool:
+        """Ask the program to end when the device client wishes so; True when all of it must be killed."""
+        try:
+            data = self.line.recv(_MOST_MESSAGE)
+        except OSError:
+            data = b""
+        if not data or json.loads(data)["force"]:
+            return True
+        self.condemned = True
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGTERM)
+        return False
+
+    def reap(self) -> bool:
+        """Learn who has ended; False when nobody is left."""
+        try:
+            while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            self.free.discard(pid)
-            for run in list(self.runs.values()):
-                if run.pid == pid:
-                    run.code = os.waitstatus_to_exitcode(status)
-                    if run.condemned and not run.dying:
-                        self.kill(run)
-                    elif not run.dying:
-                        self.ended(run)
+                if pid == 0:
+                    return True
+                if pid == self.pid:
+                    self.code = os.waitstatus_to_exitcode(status)
+        except ChildProcessError:
+            return False
 
-    def ended(self, run: Run) -> None:
-        """Tell it, and let go of what it left behind; nothing is left of a run that was killed."""
-        del self.runs[run.number]
-        if not any(not other.order.contained for other in self.runs.values()):
-            self.free_sessions.add(run.pid)
-            self.let_go()
-        self.tell({"id": run.number, "code": run.code})
+    def kill(self) -> set[int]:
+        """Kill everything that comes of the program, and see that it is gone; returns what is not.
 
-    def let_go(self) -> None:
-        """Nobody who is a child of ours now, and no run, will be killed any more."""
-        pids = {run.pid for run in self.runs.values()}
-        table = _processes()
-        for pid, (parent, session) in table.items():
-            if parent == os.getpid() and pid not in pids:
-                self.free.add(pid)
-                self.free_sessions.add(session)
-        self.free_sessions &= {session for _, session in table.values()}
-
-    def members(self, run: Run) -> set[int]:
-        """Every process that comes of `run`, also those that left its group, its session and its tree."""
-        table = _processes()
-        found = {pid for pid, (_, session) in table.items() if session == run.pid}
-        if run.code is None:
-            found.add(run.pid)
-        if not run.order.contained:
-            others = {other.pid for other in self.runs.values()}
-            for pid, (parent, session) in table.items():
-                orphan = parent == os.getpid() and pid not in others
-                if orphan and pid not in self.free and session not in self.free_sessions:
-                    found.add(pid)
-        grown = True
-        while grown:
-            children = {pid for pid, (parent, _) in table.items() if parent in found} - found
-            found |= children
-            grown = bool(children)
-        return found & set(table)
-
-    def kill(self, run: Run) -> None:
-        """Kill everything that comes of `run`, see that it is gone, and tell it."""
-        if run.dying:
-            return
-        run.dying = True
+        A process that goes on as its own child, again and again, is never where the table of processes says.
+        But it becomes our child each time, and of those we look again faster than it can fork.
+        """
         until = time.monotonic() + _KILL_FOR_S
-        while (members := self.members(run)) and time.monotonic() < until:
-            # When a namespace's first process ends, its others are gone before anyone who waits learns of it.
-            inside = members - {run.pid} if run.order.contained else set()
-            for pid in inside or members:
+        before: set[int] = set()
+        looks = 0
+        while self.reap():
+            if time.monotonic() > until:
+                return _descendants()
+            found = (_own_children() if looks % _QUICK_LOOKS else set()) or _descendants()
+            looks += 1
+            for pid in found:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
-            self.reap()
-            time.sleep(0.002)
-        self.reap()
-        if run.code is not None:
-            self.ended(run)
-        else:
-            # It is stuck in the kernel; its end will be told when it comes.
-            run.dying = False
-
-    def tell(self, message: dict[str, Any]) -> None:
-        """Send to the device client; when it is gone, the next receive says so."""
-        with contextlib.suppress(OSError):
-            self.link.send(json.dumps(message).encode())
+            if found <= before:
+                # They have their signal already, and are on their way.
+                time.sleep(0.001)
+            before = found
+        return set()
 
 
-def _processes() -> dict[int, tuple[int, int]]:
-    """Parent and session of every process that is not a zombie."""
+def _keep(handed: list[int]) -> NoReturn:
+    """In the keeper: serve one order to its end."""
+    try:
+        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        wake = _wake()
+        line, order = socket.socket(fileno=handed[0]), handed[1]
+        with os.fdopen(order, "rb") as file:
+            file.seek(0)
+            keeper = Keeper(line, Order(**json.load(file)))
+        # Nothing begins for a device client that has gone in the meantime.
+        if not _is_closed(line) and keeper.start(handed[2:]) and not keeper.order.detached:
+            keeper.watch(wake)
+    finally:
+        os._exit(0)
+
+
+def _is_closed(line: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(line, 0)
+    return bool(poll.poll(0))
+
+
+def _tell(line: socket.socket, message: dict[str, Any]) -> None:
+    """Send to the device client; when it is gone, nobody needs to know."""
+    with contextlib.suppress(OSError):
+        line.send(json.dumps(message).encode())
+
+
+def _drain(wake: int) -> None:
+    with contextlib.suppress(BlockingIOError):
+        os.read(wake, 4096)
+
+
+def _own_children() -> set[int]:
+    """Our own children; empty as well where the kernel keeps no such list."""
+    with contextlib.suppress(OSError), open("/proc/thread-self/children", "rb", buffering=0) as file:
+        return {int(pid) for pid in file.read(1 << 20).split()}
+    return set()
+
+
+def _descendants() -> set[int]:
+    """Every process that comes of this one and is not a zombie."""
+    table = _parents()
+    found = {os.getpid()}
+    grown = True
+    while grown:
+        children = {pid for pid, parent in table.items() if parent in found} - found
+        found |= children
+        grown = bool(children)
+    return found - {os.getpid()}
+
+
+def _parents() -> dict[int, int]:
+    """The parent of every process that is not a zombie."""
     found = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -232,20 +267,15 @@ def _processes() -> dict[int, tuple[int, int]]:
         try:
             with open(f"/proc/{name}/stat", "rb", buffering=0) as file:
                 # The name in parentheses may hold anything.
-                state, parent, _, session = file.read(1024).rpartition(b")")[2].split()[:4]
+                state, parent = file.read(1024).rpartition(b")")[2].split()[:2]
         except (OSError, ValueError):
             continue
         if state not in {b"Z", b"X"}:
-            found[int(name)] = (int(parent), int(session))
+            found[int(name)] = int(parent)
     return found
 
 
-def _signal_group(group: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
-
-
-def _become(order: Order, folder: int, streams: list[int], report: int) -> None:
+def _become(order: Order, folder: int, streams: list[int], report: int) -> NoReturn:
     """In the child: take its streams and folder, and become the program."""
     try:
         os.setsid()
@@ -253,9 +283,9 @@ def _become(order: Order, folder: int, streams: list[int], report: int) -> None:
             with open(order.group, "w", encoding="ascii") as file:
                 file.write("0")
         if not order.detached:
-            # Whoever kills this process as well leaves no shell behind.
+            # Whoever kills the keeper as well leaves no shell behind.
             _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        # What the warden ignores, its children would go on ignoring.
+        # What the keeper ignores, its children would go on ignoring.
         for number in (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         os.fchdir(folder)
@@ -273,19 +303,25 @@ def _become(order: Order, folder: int, streams: list[int], report: int) -> None:
         os._exit(127)
 
 
-def main() -> None:
-    """Serve the socket that standard input is."""
-    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def _wake() -> int:
+    """A descriptor that becomes readable when a child of this process has ended."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    return reading
+
+
+def main() -> None:
+    """Serve the socket that standard input is."""
+    # What a keeper let go comes to us, for in a container nobody else may look at its end.
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for number in _IGNORED:
         # The device client ends orderly on these and then closes the socket.
         signal.signal(number, signal.SIG_IGN)
     with socket.socket(fileno=0) as link:
-        Warden(link).serve(reading)
+        Warden(link).serve(_wake())
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ import pytest
 from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router, programs
 from core.device.process_table import masked
+from core.errors import BadInput
+from core.tasks import TaskGroupOwner
 
-ACTIONS = {"launch_application", "close_application"}
+ACTIONS = {"launch_application", "close_application", "shell_execute"}
 PYTHON = sys.executable
 
 
@@ -178,6 +181,26 @@ async def test_the_first_process_and_the_device_and_its_ancestors_are_never_clos
         result = await call(router, "close_application", pid=pid, force=True)
         assert (result.error or "").startswith("denied_by_device: "), pid
     assert warden.is_running()
+    # Nor through one of its threads, whose id the kernel takes for the whole process.
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    with pytest.raises(BadInput, match="There is no process"):
+        programs.chosen(None, thread.native_id)
+    over.set()
+    thread.join()
+
+
+async def test_who_watches_over_a_command_is_never_closed(router: Router, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    running = TaskGroupOwner("test").spawn(
+        "shell",
+        call(router, "shell_execute", command=f"echo $PPID > {tmp_path}/fifo; read x < {tmp_path}/fifo"),
+    )
+    keeper = int(await asyncio.to_thread((tmp_path / "fifo").read_text))
+    assert keeper in programs.protected()
+    await asyncio.to_thread((tmp_path / "fifo").write_text, "on\n")
+    assert (await running).result["exit_code"] == 0
 
 
 @pytest.fixture

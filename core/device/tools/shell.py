@@ -90,6 +90,8 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
         answer = {**common(finished), "truncated": finished.truncated}
         if finished.exit_code is None:
             said = f"The command ran out of time after {finished.seconds:.1f} s; its process group was killed"
+            if finished.left:
+                said += f", but not these of its processes: {', '.join(map(str, finished.left))}"
             raise FailedWithResult(said, ErrorCode.TIMEOUT, answer)
         return answer
 

@@ -1,0 +1,197 @@
+"""The warden and its keepers: what comes of a command ends with its time, or with the device client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.aip.messages import Result
+from core.device import DeviceConfig, Router, build_router, warden_process
+from core.device.warden_process import Warden
+from core.tasks import TaskGroupOwner
+from tests.fakes.ended import all_ended, still_running
+from tests.fakes.pace import slowness
+from tests.fakes.read_shell import run
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the warden is Linux's")
+
+
+@pytest.fixture
+async def router(tmp_path: Path) -> AsyncIterator[Router]:
+    built = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "warden")
+    yield built
+    await built.close()
+
+
+async def shell(router: Router, line: str, **more: float) -> Result:
+    return await run(router, line, inside=False, **{"timeout": 30, **more})
+
+
+async def line_of(fifo: Path) -> str:
+    return await asyncio.to_thread(fifo.read_text)
+
+
+async def is_gone(pid: int) -> None:
+    """Wait until a process has ended; fails after twenty seconds."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        await all_ended([psutil.Process(pid)], 20)
+
+
+async def test_who_left_the_group_and_the_session_is_killed_with_the_rest(
+    router: Router, tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    escape = (
+        f"setsid sh -c 'echo $$ >> {pids}; (setsid sh -c \"echo \\$\\$ >> {pids}; sleep 61\" &) ; sleep 61' &"
+    )
+    result = await shell(router, f"{escape} sleep 61", timeout=1 * slowness())
+    assert (result.error or "").startswith("timeout: ")
+    left = pids.read_text().split()
+    assert len(left) == 2
+    for pid in left:
+        await is_gone(int(pid))
+
+
+# Goes on as its own child again and again, each time with another process id; for some seconds.
+HOPPER = "trap '' TERM; hop() { [ $1 -eq 0 ] || hop $(($1 - 1)) & }; hop 6000"
+
+
+async def test_who_is_never_the_same_process_for_long_is_killed_with_the_rest(
+    router: Router, tmp_path: Path
+) -> None:
+    (tmp_path / "hopper").write_text(HOPPER)
+    os.mkfifo(tmp_path / "held")
+    # What they hold open tells whether one is left; a table of processes would not.
+    reading = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
+    hoppers = f"setsid sh {tmp_path}/hopper &" * 8
+    result = await shell(router, f"exec 5> {tmp_path}/held; {hoppers} sleep 61", timeout=0.3)
+    assert (result.error or "").startswith("timeout: ")
+    try:
+        assert os.read(reading, 1) == b""
+    finally:
+        os.close(reading)
+
+
+def test_what_cannot_be_killed_is_named() -> None:
+    # In a process of its own: a keeper takes all children for its own.
+    code = """
+import os, warden_process
+def not_permitted(pid, number):
+    raise PermissionError
+child = os.fork() or os.execlp("sleep", "sleep", "61")
+kill, os.kill = os.kill, not_permitted
+warden_process._KILL_FOR_S = 0
+keeper = warden_process.Keeper(None, warden_process.Order([], {}), child)
+print(keeper.kill() == {child})
+os.kill = kill
+warden_process._KILL_FOR_S = 20
+print(keeper.kill(), keeper.code)
+"""
+    here = Path(warden_process.__file__).parent
+    line = [sys.executable, "-c", code]
+    done = subprocess.run(line, cwd=here, stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout == "True\nset() -9\n"
+
+
+async def test_what_an_earlier_shell_left_running_is_not_killed_with_a_later_one(
+    router: Router, tmp_path: Path
+) -> None:
+    """Nor what it starts while the later one runs, and leaves behind in turn."""
+    kept, grandchild = tmp_path / "kept", tmp_path / "grandchild"
+    os.mkfifo(tmp_path / "go")
+    os.mkfifo(grandchild)
+    leaves = f"read x < {tmp_path}/go; setsid sh -c 'echo \\$\\$ > {grandchild}; exec sleep 62' &"
+    line = f"setsid sh -c 'echo $$ > {kept}; exec sleep 62' > /dev/null 2>&1 &"
+    await shell(router, f'{line} sh -c "{leaves}" > /dev/null 2>&1 & sleep 0.2')
+    later = f"echo > {tmp_path}/go; cat {grandchild}; sleep 62"
+    result = await shell(router, later, timeout=0.3 * slowness())
+    for pid in (int(kept.read_text()), int(result.result["stdout"])):
+        assert psutil.Process(pid).status() == psutil.STATUS_SLEEPING
+    await router.close()
+    for pid in (int(kept.read_text()), int(result.result["stdout"])):
+        assert psutil.pid_exists(pid)
+        os.kill(pid, signal.SIGKILL)
+
+
+async def test_a_killed_warden_is_replaced_and_a_killed_keeper_takes_its_shell_with_it(
+    router: Router, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    running = TaskGroupOwner("test").spawn(
+        "shell", shell(router, f"echo $$ > {tmp_path}/fifo; exec sleep 63")
+    )
+    pid = int(await line_of(tmp_path / "fifo"))
+    keeper = psutil.Process(pid).parent()
+    assert keeper is not None
+    os.kill(keeper.ppid(), signal.SIGKILL)
+    keeper.kill()
+    result = await running
+    assert (result.error or "").startswith("outcome_unknown: ")
+    await is_gone(pid)
+    assert (await shell(router, "echo again")).result["stdout"] == "again\n"
+
+
+def test_a_device_client_that_is_killed_leaves_none_of_its_children(tmp_path: Path) -> None:
+    """Not even those that left the shell's group and session, or that the read-only shell runs."""
+    os.mkfifo(tmp_path / "fifo")
+    lines = [
+        f"setsid sh -c 'echo $$ > {tmp_path}/fifo; exec sleep 64' & sleep 64",
+        "sleep 64.5",
+    ]
+    code = f"""
+import asyncio, sys
+from pathlib import Path
+from core.aip.messages import Command
+from core.device import DeviceConfig, build_router
+async def main():
+    root = Path({str(tmp_path)!r})
+    router = build_router(DeviceConfig(roots=(root,)), root / "state", "x")
+    await asyncio.gather(*(
+        router.run(Command(tool_name=tool, tool_type=kind, parameters={{"command": line}}), 60)
+        for tool, kind, line in (
+            ("shell_execute", "action", {lines[0]!r}), ("shell_execute_read", "data_collection", {lines[1]!r})
+        )
+    ))
+asyncio.run(main())
+"""
+    here = Path(__file__).parents[2]
+    device = subprocess.Popen([sys.executable, "-c", code], cwd=here)
+    escaped = int((tmp_path / "fifo").read_text())
+    children = psutil.Process(device.pid).children(recursive=True)
+    assert escaped in {one.pid for one in children}
+    device.kill()
+    device.wait()
+    assert still_running(children, within=8) == []
+
+
+def test_a_warden_that_gets_no_process_says_so_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    order = tmp_path / "order"
+    order.write_text(json.dumps({"program": ["true"], "environment": {}}))
+    before = set(os.listdir("/proc/self/fd"))
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        warden = Warden(theirs)
+        line, run = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        handed = [run.detach(), os.open(order, os.O_RDONLY), os.open(tmp_path, os.O_RDONLY)]
+        monkeypatch.setattr(os, "fork", none_left)
+        warden.start(handed)
+        with line:
+            assert json.loads(line.recv(100)) == {"error": errno.EAGAIN}
+    assert set(os.listdir("/proc/self/fd")) == before
