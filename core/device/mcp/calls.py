@@ -10,21 +10,27 @@ from typing import Any
 import mcp_types as types
 from mcp import MCPError
 from mcp.shared.dispatcher import ProgressFnT
+from pydantic import ValidationError
+from pydantic_core import to_json
 
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.listing import Definition
 from core.device.mcp.process import ANSWER_TOO_LARGE
 from core.device.mcp.results import error_words, result_of
-from core.device.mcp.session import Session
+from core.device.mcp.session import Session, is_unanswered
+from core.device.mcp.web import NOT_SENT, NOT_TAKEN, SESSION_GONE, SHUT_OUT
 from core.device.tool import FailedWithResult, Report, ToolCall
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 
 _PROGRESS_EACH_S = 0.05
 _MOST_PROGRESS_TEXT = 2000
 _MOST_WORDS = 2000
-# What the SDK reports in the server's place when an HTTP request fails.
-_CLOSED = "Connection closed"
-_BY_TRANSPORT = frozenset({types.CONNECTION_CLOSED, types.INTERNAL_ERROR, types.INVALID_REQUEST})
+# How the SDK begins what a parser says of an answer, in terms of its own classes.
+_BY_PARSER = ("Failed to parse JSON response", "Failed to parse SSE message")
+
+
+class NotRun(DeviceError):
+    """The server never took the call, and says so: another session may have it."""
 
 
 async def call(
@@ -42,6 +48,11 @@ async def call(
         )
     except MCPError as error:
         raise _failed(error, server, name, action) from error
+    except ValidationError as error:
+        # Of the newest protocol the SDK checks answers itself.
+        raise DeviceError(
+            f"{name} ended, but its answer cannot be used: it is not what MCP allows", ErrorCode.BAD_RESULT
+        ) from error
     except asyncio.CancelledError:
         if not action:
             raise
@@ -78,15 +89,14 @@ def _told_failure(answer: dict[str, Any], server: ServerConfig, most: int) -> De
 
 
 def _failed(error: MCPError, server: ServerConfig, name: str, action: bool) -> DeviceError:
-    words = server.hide(error.message)[:_MOST_WORDS]
+    words = server.hide(_said(error))[:_MOST_WORDS]
     if error.code in {ANSWER_TOO_LARGE, types.PARSE_ERROR}:
         return DeviceError(f"{name} ended, but its answer cannot be used: {words}", ErrorCode.BAD_RESULT)
-    if server.kind == "http":
-        lost = error.code in _BY_TRANSPORT
-    else:
-        # Servers use the same code for errors of their own.
-        lost = error.code == types.CONNECTION_CLOSED and error.message == _CLOSED
-    if not lost:
+    if server.kind == "http" and error.code in {NOT_SENT, SESSION_GONE}:
+        return NotRun(f"The server of {name} did not run it. {words}", ErrorCode.TOOL_FAILED)
+    if server.kind == "http" and error.code in {SHUT_OUT, NOT_TAKEN}:
+        return DeviceError(f"The server of {name} did not run it. {words}", ErrorCode.TOOL_FAILED)
+    if not is_unanswered(error):
         return DeviceError(f"{name}: {words}", ErrorCode.TOOL_FAILED)
     if action:
         return DeviceError(
@@ -94,6 +104,16 @@ def _failed(error: MCPError, server: ServerConfig, name: str, action: bool) -> D
             ErrorCode.OUTCOME_UNKNOWN,
         )
     return DeviceError(f"The server of {name} was lost before it answered ({words})", ErrorCode.TOOL_FAILED)
+
+
+def _said(error: MCPError) -> str:
+    """What an error says; its data too, where an address may stand that somebody has to open."""
+    if error.code == types.PARSE_ERROR and error.message.startswith(_BY_PARSER):
+        return "it is no message of MCP"
+    words = error.message.strip() or f"it did not say why (error {error.code})"
+    if error.data in (None, "", {}, []):
+        return words
+    return f"{words} {to_json(error.data, inf_nan_mode='constants').decode()}"
 
 
 def _progress(report: Report, server: ServerConfig) -> ProgressFnT:

@@ -15,12 +15,13 @@ import structlog
 from mcp import MCPError
 from pydantic import ValidationError
 
-from core.device.mcp.calls import call
+from core.device.mcp.calls import NotRun, call
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.lines import ServerLog
 from core.device.mcp.listing import Definition, Listing, fetch, read_listing
 from core.device.mcp.session import Session, open_session
 from core.device.mcp.state import ServerState, State, Timing
+from core.device.mcp.web import SHUT_OUT
 from core.device.tool import ToolCall
 from core.errors import DeviceError, ErrorCode
 
@@ -28,6 +29,7 @@ log = structlog.get_logger(__name__)
 
 _REST_OF_A_FRAME = 1024 * 1024
 _MOST_REASON = 500
+_LAST_ANSWERS_S = 2.0
 # What ends a session. Whatever went wrong in a task of the transport comes as a group.
 _ENDINGS = (
     OSError,
@@ -41,6 +43,12 @@ _ENDINGS = (
     ExceptionGroup,
 )
 _NO_PROGRAM = "Install the program, or give its whole path as the server's command"
+_NO_FOLDER = "Make the folder, or put right what its entry has as cwd"
+_ONE_LINE = "Its entry's command is the program alone; each argument is a text of its own in args"
+_NO_ENTRY = (
+    'Look whether the url is that of its streamable HTTP, not of SSE, and whether "headers" in its entry let '
+    'us in, such as {"Authorization": "Bearer ${NAME}"}; logging in with a browser (OAuth) is not done here'
+)
 # Trying again soon does not bring a program into being.
 _HOPELESS = (FileNotFoundError, PermissionError, NotADirectoryError)
 
@@ -73,6 +81,11 @@ class HostedServer:
         self._wake = asyncio.Event()
         self._stale = False
         self._doubtful = False
+        self._gone = False
+        self._why_left = ""
+        self._running: set[object] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._stop = asyncio.Event()
         self._said = ServerLog(self._write_log, config.hide)
 
@@ -98,14 +111,14 @@ class HostedServer:
         fails = 0
         while not self._stop.is_set():
             began = asyncio.get_running_loop().time()
-            problem, hopeless = await self._one_session()
+            problem, how_to_fix, hopeless = await self._one_session()
             if self._stop.is_set():
                 return
             if asyncio.get_running_loop().time() - began >= self._timing.steady_s:
                 fails = 0
             fails += 1
             if hopeless or fails >= self._timing.give_up_after:
-                self._become(State.FAILED, problem, _NO_PROGRAM if hopeless else self._advice)
+                self._become(State.FAILED, problem, how_to_fix)
                 wait = self._timing.after_giving_up_s
             else:
                 self._become(State.RESTARTING, problem)
@@ -119,8 +132,11 @@ class HostedServer:
             await self._stopped(seconds)
             self.restarts += 1
 
-    async def _one_session(self) -> tuple[str, bool]:
-        """Serve one session to its end; returns why it ended, and whether trying again is no use."""
+    async def _one_session(self) -> tuple[str, str, bool]:
+        """Serve one session to its end.
+
+        Returns why it ended, what a person can do, and whether trying again is no use.
+        """
         try:
             async with open_session(
                 self.config,
@@ -132,13 +148,15 @@ class HostedServer:
             ) as session:
                 await self._serve(session)
         except _ENDINGS as error:
-            return self._words(error), isinstance(_first(error), _HOPELESS)
-        return self._words(DeviceError("Its session ended")), False
+            return self._words(error), self._advice(_first(error)), isinstance(_first(error), _HOPELESS)
+        ended = DeviceError(self._why_left or "Its session ended")
+        return self._words(ended), self._advice(ended), False
 
     async def _serve(self, session: Session) -> None:
         # What was heard of the last session; from here on it is of this one.
         self._wake.clear()
-        self._stale = self._doubtful = False
+        self._stale = self._doubtful = self._gone = False
+        self._why_left = ""
         try:
             async with asyncio.timeout(self._timing.start_s):
                 await session.start()
@@ -151,8 +169,10 @@ class HostedServer:
         log.info("MCP server ready", server=self.config.name, tools=len(self.listing.tools))
         not_before = 0.0
         try:
-            while not self._stop.is_set() and await self._still_there(session):
+            while True:
                 await self._woken(self._timing.ping_s)
+                if self._stop.is_set() or not await self._still_there(session):
+                    return
                 if self._stale:
                     # A server that always says so would have us, and the console, list without a rest.
                     await self._stopped(not_before - asyncio.get_running_loop().time())
@@ -165,14 +185,25 @@ class HostedServer:
 
     async def _still_there(self, session: Session) -> bool:
         """A pipe tells when it ends; an address must be asked, as must a server whose answer was lost."""
-        if self.config.kind == "stdio" and not self._doubtful:
+        if self._gone:
+            return False
+        if not self._doubtful and (self.config.kind == "stdio" or self._running):
             return True
         self._doubtful = False
+        before = set(self._running)
         try:
             async with asyncio.timeout(self._timing.ping_answer_s):
-                return await session.is_alive()
+                alive = await session.is_alive()
         except TimeoutError:
-            return False
+            # Many servers do one thing at a time. What it was at before has a deadline of its own.
+            return bool(before & self._running)
+        if not alive:
+            self._leave(session, "")
+            # What is under way has its own answer coming, which may be that nothing of it ran.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_ANSWERS_S):
+                    await self._idle.wait()
+        return alive
 
     async def _relist(self, session: Session) -> None:
         before = self.listing
@@ -210,26 +241,66 @@ class HostedServer:
         Raises:
             DeviceError: it failed, or the server is not there and nothing was sent.
         """
-        session = await self._there(definition.name)
+        try:
+            return await self._call(definition, given)
+        except NotRun as error:
+            log.info("MCP server did not take a call", server=self.config.name, reason=error.message)
+        # Nothing ran, so that the next session may have it; but nobody asks for ever.
+        return await self._call(definition, given)
+
+    async def _call(self, definition: Definition, given: ToolCall) -> Any:
+        session = await self._there(definition)
+        running = object()
+        self._running.add(running)
+        self._idle.clear()
         try:
             return await call(session, self.config, definition, given, self._bounds.most_bytes)
+        except NotRun as error:
+            self._leave(session, error.message)
+            raise
         except DeviceError as error:
             if error.code is ErrorCode.OUTCOME_UNKNOWN or self.config.kind == "http":
                 self._doubt()
             raise
+        finally:
+            self._running.discard(running)
+            if not self._running:
+                self._idle.set()
 
-    async def _there(self, tool: str) -> Session:
-        if self._session is None and self.state is not State.FAILED:
+    async def _there(self, tool: Definition) -> Session:
+        if self._session is not None:
+            return self._session
+        session = await self._next_session()
+        if session is None:
+            why = f": {self.reason}" if self.reason else ""
+            raise DeviceError(
+                f"The server of {tool.name} is {self.state.value}{why}; nothing was sent to it",
+                ErrorCode.TOOL_FAILED,
+            )
+        if not any(one.digest == tool.digest for one in self.listing.tools):
+            # What was agreed to is what the tool was before.
+            raise DeviceError(
+                f"The server of {tool.name} was started again and defines it in another way now; "
+                "nothing was sent to it",
+                ErrorCode.TOOL_FAILED,
+            )
+        return session
+
+    async def _next_session(self) -> Session | None:
+        if self.state is not State.FAILED:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._timing.call_waits_s):
                     await self._ready.wait()
-        if self._session is None:
-            why = f": {self.reason}" if self.reason else ""
-            raise DeviceError(
-                f"The server of {tool} is {self.state.value}{why}; nothing was sent to it",
-                ErrorCode.TOOL_FAILED,
-            )
         return self._session
+
+    def _leave(self, session: Session, why: str) -> None:
+        """Have a session ended that is no use any more, and nobody use it until then."""
+        if self._session is session:
+            self._session = None
+            self._ready.clear()
+            self._gone = True
+            self._why_left = why
+            self._wake.set()
 
     def _doubt(self) -> None:
         """Have the session looked at now."""
@@ -256,8 +327,13 @@ class HostedServer:
         self.state, self.reason, self.how_to_fix = state, reason, how_to_fix
         self._on_change()
 
-    @property
-    def _advice(self) -> str:
+    def _advice(self, error: BaseException) -> str:
+        if isinstance(error, NotADirectoryError):
+            return _NO_FOLDER
+        if isinstance(error, _HOPELESS):
+            return _ONE_LINE if " " in self.config.command.strip() else _NO_PROGRAM
+        if isinstance(error, MCPError) and error.code == SHUT_OUT:
+            return _NO_ENTRY
         if self.config.kind == "http":
             return "Look whether it runs there, and whether the url and headers in its entry are right"
         return "Start the command of its entry by hand and read what it says; the log has it too"
@@ -266,9 +342,13 @@ class HostedServer:
         """The first thing that went wrong, without secrets."""
         error = _first(error)
         if isinstance(error, ValidationError):
-            words = "It does not speak MCP as it should"
+            fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            place = ".".join(str(part) for part in fault["loc"])
+            words = f"It does not speak MCP as it should: {place}: {fault['msg']}"
+        elif isinstance(error, MCPError) and error.code == types.PARSE_ERROR:
+            words = "It does not speak MCP as it should: its answer is no message"
         elif isinstance(error, OSError) and error.strerror:
-            words = f"It cannot be started: {error.strerror}"
+            words = f"It cannot be started: {error.strerror}: {error.filename or self.config.command}"
         else:
             words = str(error) or type(error).__name__
         if self._said.last and self.config.kind == "stdio":

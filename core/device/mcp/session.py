@@ -18,13 +18,18 @@ from core import __version__
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.lines import ServerLog
 from core.device.mcp.process import open_process
-from core.device.mcp.web import open_web
+from core.device.mcp.web import BROKEN, NOT_SENT, SESSION_GONE, SHUT_OUT, open_web
 
 # As JSON, which the SDK's signature does not foresee.
 _RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _NO_SUCH_METHOD = types.METHOD_NOT_FOUND
-# The last two are what the SDK makes of an HTTP session that the server has forgotten, and of a broken one.
-_GONE = frozenset({types.CONNECTION_CLOSED, types.INVALID_REQUEST, types.INTERNAL_ERROR})
+_GONE = frozenset({NOT_SENT, SESSION_GONE, SHUT_OUT, BROKEN})
+# What the SDK says in a server's place. Servers use these codes for errors of their own: the words tell who
+# speaks.
+_UNANSWERED = {
+    types.CONNECTION_CLOSED: ("Connection closed", "SSE stream "),
+    types.INVALID_REQUEST: ("Redirect to ", "server answered a request with 202", "Unexpected content type"),
+}
 
 
 class Ask(Protocol):
@@ -33,6 +38,11 @@ class Ask(Protocol):
     def __call__(
         self, method: str, params: dict[str, Any], on_progress: ProgressFnT | None = None
     ) -> Awaitable[dict[str, Any]]: ...
+
+
+def is_unanswered(error: MCPError) -> bool:
+    """Whether no answer came, whatever became of the request."""
+    return error.code == BROKEN or error.message.startswith(_UNANSWERED.get(error.code, ("\0",)))
 
 
 class Session:
@@ -87,7 +97,7 @@ class Session:
             await self.ask("ping", {})
         except MCPError as error:
             # Any other error is an answer all the same.
-            return error.code not in _GONE
+            return error.code not in _GONE and not is_unanswered(error)
         return True
 
 

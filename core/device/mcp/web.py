@@ -1,8 +1,13 @@
-"""A server behind an address: streamable HTTP, with answers no larger than this device takes."""
+"""A server behind an address: streamable HTTP, with answers no larger than this device takes.
+
+Of an HTTP status that is an error the SDK tells no more than that there was one. Here it becomes a JSON-RPC
+error that says which, in the server's words, and by its code whether anything can have run.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +20,15 @@ from core.device.mcp.config import ServerConfig
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _CONNECT_S = 15.0
 _CLOSE_S = 1.0
+
+# Codes of our own. Nothing ran: it was not reached, has forgotten our session, does not let us in, or did not
+# take this request.
+NOT_SENT, SESSION_GONE, SHUT_OUT, NOT_TAKEN = -32098, -32097, -32096, -32095
+# Something between it and us failed, or it did: whether it ran, nobody says.
+BROKEN = -32094
+_SHUT = frozenset({401, 403, 404, 407, 410})
+_SESSION = "mcp-session-id"
+_MOST_SAID = 300
 
 
 class AnswerTooLarge(httpx2.StreamError):
@@ -44,6 +58,84 @@ class _Counted(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
+class _Said(httpx2.AsyncByteStream):
+    """An answer that was read, and put in other words; closing it closes the one that was read."""
+
+    def __init__(self, body: bytes, read: httpx2.AsyncByteStream) -> None:
+        self._body = body
+        self._read = read
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._body
+
+    async def aclose(self) -> None:
+        await self._read.aclose()
+
+
+class _Client(httpx2.AsyncClient):
+    """Where the server cannot be reached, an answer that says so: nothing was sent."""
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        try:
+            return await super().send(request, **options)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            if request.method != "POST":
+                raise
+            words = f"It cannot be reached: {error or type(error).__name__}"
+            return httpx2.Response(503, json=_failure(NOT_SENT, words), request=request)
+
+
+def _failure(code: int, words: str, data: Any = None) -> dict[str, Any]:
+    error = {"code": code, "message": words} | ({} if data is None else {"data": data})
+    return {"jsonrpc": "2.0", "id": None, "error": error}
+
+
+async def _put_in_words(response: httpx2.Response) -> None:
+    """Have a refusal say what it is."""
+    stream = response.stream
+    assert isinstance(stream, httpx2.AsyncByteStream)
+    body = b""
+    with contextlib.suppress(httpx2.StreamError, httpx2.TransportError):
+        body = b"".join([part async for part in stream])
+    said = _error_in(body)
+    in_session = _SESSION in response.request.headers
+    status = response.status_code
+    words = f"It answers {status} {response.reason_phrase}".rstrip()
+    if shown := said.get("message") or _shown(response, body):
+        words = f"{words}: {shown}"
+    if in_session and (status == 404 or (status == 400 and b"session" in body.lower())):
+        # Both are in use for a session that the server has forgotten, with various codes beside them.
+        told = _failure(SESSION_GONE, words)
+    elif said:
+        # An answer like any other, though some leave its id out.
+        told = _failure(said["code"], said["message"], said.get("data"))
+    else:
+        code = SHUT_OUT if status in _SHUT else NOT_TAKEN if status < 500 else BROKEN
+        told = _failure(code, words)
+    response.headers.pop("content-encoding", None)
+    response.headers["content-type"] = "application/json"
+    response.stream = _Said(json.dumps(told).encode(), stream)
+
+
+def _error_in(body: bytes) -> dict[str, Any]:
+    """The JSON-RPC error that a body is; empty where it is none."""
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    error = said.get("error") if isinstance(said, dict) else None
+    if not isinstance(error, dict) or type(error.get("code")) is not int:
+        return {}
+    return error if isinstance(error.get("message"), str) else {}
+
+
+def _shown(response: httpx2.Response, body: bytes) -> str:
+    """The beginning of what a server says to people; pages are none of it."""
+    if "html" in response.headers.get("content-type", "").lower():
+        return ""
+    return " ".join(body[: 4 * _MOST_SAID].decode("utf-8", "replace").split())[:_MOST_SAID]
+
+
 @contextlib.asynccontextmanager
 async def open_web(server: ServerConfig, most: int, longest_s: float) -> AsyncIterator[tuple[Any, Any]]:
     """Yield the streams of a session with a server that is reached by HTTP.
@@ -56,14 +148,17 @@ async def open_web(server: ServerConfig, most: int, longest_s: float) -> AsyncIt
         # A stream of events has no end; the SDK bounds each event.
         events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _Counted(response.stream, None if events else most, packed)
+        refused = response.is_error and response.request.method == "POST"
+        response.stream = _Counted(response.stream, None if events and not refused else most, packed)
+        if refused:
+            await _put_in_words(response)
 
     async def hurry(request: httpx2.Request) -> None:
         if request.method == "DELETE":
             # The courtesy at a session's end does not hold up whoever ends it.
             request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), _CLOSE_S)
 
-    client = httpx2.AsyncClient(
+    client = _Client(
         headers={**server.headers, "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(_CONNECT_S, read=longest_s),
         event_hooks={"request": [hurry], "response": [bound]},

@@ -1,0 +1,182 @@
+"""What servers over HTTP say by their status, what is made of it, and that nothing is run twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.aip.messages import ResultStatus
+from core.device.mcp.state import State
+from core.errors import ErrorCode
+from core.tasks import TaskGroupOwner
+from tests.fakes.mcp_hosted import QUICK, Hosted, code, hosted
+from tests.fakes.mcp_web import Reply, Web, as_json, refusal, web_server
+
+SELDOM = replace(QUICK, ping_s=1000)
+FORGOTTEN = [
+    pytest.param((404, {}, b""), id="404"),
+    pytest.param(refusal(-32001, "Session not found", 404), id="404 of the TypeScript SDK"),
+    pytest.param(refusal(-32000, "Bad Request: No valid session ID provided", 400), id="400 of its examples"),
+    pytest.param(as_json({"error": {"code": -32000, "message": "No session"}}, 400), id="400 without an id"),
+]
+
+
+def forgets(web: Web, reply: Reply) -> None:
+    """Have a server do as one that was started again: it knows no session of before."""
+    web.session = "second"
+
+    def answers(message: dict[str, Any], headers: dict[str, str]) -> Reply | None:
+        known = message["method"] == "initialize" or headers.get("mcp-session-id") == web.session
+        return None if known else reply
+
+    web.answers = answers
+
+
+@pytest.mark.parametrize("reply", FORGOTTEN)
+async def test_a_call_in_a_session_that_the_server_has_forgotten_is_run_once_in_a_new_one(
+    tmp_path: Path, reply: Reply
+):
+    async with web_server() as web, hosted(tmp_path, web.entry, SELDOM) as built:
+        forgets(web, reply)
+        for number in range(3):
+            assert (await built.call("act", number=number)).status is ResultStatus.SUCCESS
+        assert [one["number"] for one in web.done] == [0, 1, 2]
+        assert web.heard.count("initialize") == 2
+
+
+async def test_a_tool_that_is_defined_otherwise_in_the_new_session_is_not_called(tmp_path: Path):
+    async with web_server() as web, hosted(tmp_path, web.entry, SELDOM) as built:
+        forgets(web, (404, {}, b""))
+        web.description = "Does something else now."
+        refused = await built.call("act")
+        assert code(refused) is ErrorCode.TOOL_FAILED
+        assert "defines it in another way" in (refused.error or "")
+        assert web.done == []
+        assert (await built.call("act")).status is ResultStatus.SUCCESS
+
+
+async def test_a_server_that_forgets_every_session_is_not_asked_for_ever(tmp_path: Path):
+    async with web_server() as web, hosted(tmp_path, web.entry, SELDOM) as built:
+        web.answers = lambda message, headers: (404, {}, b"") if message["method"] == "tools/call" else None
+        refused = await built.call("act")
+        assert code(refused) is ErrorCode.TOOL_FAILED
+        assert "404 Not Found" in (refused.error or "")
+        assert web.heard.count("tools/call") == 2
+
+
+async def test_an_action_while_nobody_listens_is_known_not_to_have_been_sent(tmp_path: Path):
+    web = Web()
+    async with web_server(web):
+        pass
+    timing = replace(SELDOM, give_up_after=1000, call_waits_s=0.1)
+    async with hosted(tmp_path, web.entry, timing, wait=False) as built:
+        async with web_server(web):
+            await built.until(lambda: bool(built.names("web")))
+        failed = await built.call("act")
+        assert code(failed) is ErrorCode.TOOL_FAILED
+        assert "nothing was sent" in (failed.error or "")
+        assert "cannot be reached" in (failed.error or "")
+    assert web.done == []
+
+
+FAILED, UNKNOWN = ErrorCode.TOOL_FAILED, ErrorCode.OUTCOME_UNKNOWN
+
+
+async def refused_with(built: Hosted, web: Web, reply: Reply) -> tuple[ErrorCode, ErrorCode, str]:
+    """What becomes of an action and of a read whose calls get this reply."""
+
+    def answers(message: dict[str, Any], headers: dict[str, str]) -> Reply | None:
+        if message["method"] != "tools/call":
+            return None
+        status, head, body = reply
+        return status, head, body.replace(b'"id": null', f'"id": {message["id"]}'.encode())
+
+    web.answers = answers
+    acted, read = await built.call("act"), await built.call("say")
+    return code(acted), code(read), acted.error or ""
+
+
+async def test_a_status_says_in_words_what_happened_and_whether_it_can_have_run(tmp_path: Path):
+    plain = {"content-type": "text/plain"}
+    data = {"code": -32042, "message": "Log in", "data": {"url": "https://log.in/x"}}
+    async with web_server() as web, hosted(tmp_path, web.entry, SELDOM) as built:
+        for reply, acted, words in (
+            ((429, plain, b"slow\n down"), FAILED, "429 Too Many Requests: slow down"),
+            ((401, {}, b""), FAILED, "401 Unauthorized"),
+            ((403, {"content-type": "text/html"}, b"<html>"), FAILED, "403 Forbidden"),
+            ((502, plain, b"no upstream"), UNKNOWN, "502 Bad Gateway: no upstream"),
+            ((202, {}, b""), UNKNOWN, "202 Accepted"),
+            # What the server itself says is an answer, by whatever status and code.
+            (refusal(-32603, "the disk is full", 500), FAILED, "act: the disk is full"),
+            (refusal(-32602, "no such city", 400), FAILED, "act: no such city"),
+            (refusal(-32603, "the disk is full"), FAILED, "act: the disk is full"),
+            (refusal(-32600, "not so"), FAILED, "act: not so"),
+            (refusal(-32000, "not now"), FAILED, "act: not now"),
+            (refusal(-32000, ""), FAILED, "did not say why"),
+            (refusal(0, "", error=data), FAILED, 'Log in {"url":"https://log.in/x"}'),
+        ):
+            got_acted, got_read, said = await refused_with(built, web, reply)
+            assert (got_acted, got_read) == (acted, FAILED), words
+            assert words in said
+        web.answers = lambda message, headers: None
+        assert (await built.call("act")).status is ResultStatus.SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason", "to_do"),
+    [
+        ((401, {}, b"who?"), "It answers 401 Unauthorized: who?", "Authorization"),
+        ((404, {"content-type": "text/html"}, b"<html>"), "It answers 404 Not Found", "SSE"),
+        ((503, {}, b""), "It answers 503 Service Unavailable", "runs there"),
+        ((200, {"content-type": "application/json"}, b"{"), "is no message", "runs there"),
+        (as_json({"jsonrpc": "2.0", "id": 1, "result": {}}), "capabilities: Field required", "runs there"),
+    ],
+)
+async def test_a_server_that_does_not_let_us_in_is_told_with_its_status_and_what_to_do(
+    tmp_path: Path, reply: Reply, reason: str, to_do: str
+):
+    timing = replace(SELDOM, give_up_after=1)
+    web = Web(answers=lambda message, headers: reply)
+    async with web_server(web), hosted(tmp_path, web.entry, timing) as built:
+        assert built.state("web") is State.FAILED
+        [row] = [row for row in built.router.unavailable if row.tool == "web"]
+        assert reason in row.reason
+        assert to_do in row.how_to_fix
+        assert "pydantic" not in row.reason
+
+
+async def test_a_server_that_does_one_thing_at_a_time_is_not_taken_for_dead_while_it_does(tmp_path: Path):
+    timing = replace(QUICK, ping_s=0.01, ping_answer_s=0.01)
+    tasks = TaskGroupOwner("test")
+    async with web_server() as web, hosted(tmp_path, web.entry, timing) as built:
+        web.gate.clear()
+        running = tasks.spawn("act", built.call("act"))
+        await web.hears("tools/call")
+        # Looked at because of another call, it has no time to answer either.
+        web.answers = lambda message, headers: (
+            refusal(0, "no", id=message["id"]) if _is_read(message) else None
+        )
+        assert code(await built.call("say")) is ErrorCode.TOOL_FAILED
+        await web.hears("notifications/cancelled")
+        web.gate.set()
+        assert (await running).status is ResultStatus.SUCCESS
+        assert [state.restarts for state in built.host.states()] == [0]
+    await tasks.close()
+
+
+def _is_read(message: dict[str, Any]) -> bool:
+    return bool(message["method"] == "tools/call" and message["params"]["name"] == "say")
+
+
+async def test_a_server_that_knows_no_ping_is_there_all_the_same(tmp_path: Path):
+    web = Web(
+        answers=lambda message, headers: (
+            refusal(-32600, "no ping", id=message["id"]) if message["method"] == "ping" else None
+        )
+    )
+    async with web_server(web), hosted(tmp_path, web.entry, replace(QUICK, ping_s=0.001)) as built:
+        await web.hears("ping", 3)
+        assert [state.restarts for state in built.host.states()] == [0]
