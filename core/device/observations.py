@@ -5,9 +5,10 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
+from core.device.desktop.model import Layer
 from core.errors import BadInput, DeviceError, ErrorCode
 
 LIFETIME_S = 30.0
@@ -25,6 +26,8 @@ class Observation:
     height: int
     picture_width: int
     picture_height: int
+    # What lay on the screen just before the picture was taken, the topmost first.
+    layers: tuple[Layer, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def scale(self) -> float:
@@ -45,6 +48,18 @@ class Observation:
         across = (int(x) + 0.5) * self.width / self.picture_width
         down = (int(y) + 0.5) * self.height / self.picture_height
         return self.left + min(int(across), self.width - 1), self.top + min(int(down), self.height - 1)
+
+    def shows(self, x: int, y: int, now: Sequence[Layer], met: str | None) -> bool:
+        """Whether a screen pixel still belongs to what it belonged to in the picture.
+
+        `now` are the layers as they are, `met` is the id of the one that a pointer meets there. What lies
+        above that one without taking a click must be the same as well.
+        """
+        before = [one for one in self.layers if one.box.holds(x, y)]
+        after = [one for one in now if one.box.holds(x, y)]
+        depth = next((at for at, one in enumerate(after, 1) if one.id == met), len(after))
+        same = before[:depth] == after[:depth]
+        return same and (met is not None or len(before) == len(after))
 
 
 class ObservationStore:

@@ -29,6 +29,12 @@ class Thing:
     interfaces: tuple[str, ...] = ("Accessible", "Component")
     text: str = ""
     counts_children: bool = True
+    states: int = STATES
+    # From the corner of the screen, or from that of its window, as the toolkit has it.
+    extents: tuple[int, int, int, int] = (5, 6, 70, 20)
+    actions: tuple[str, ...] = ("click",)
+    # Where members are answered with something else: signature and body.
+    lies: dict[str, tuple[str, list[Any]]] = field(default_factory=dict)
 
 
 class Program:
@@ -39,6 +45,11 @@ class Program:
         self._things = things
         self.asked: list[tuple[str, str]] = []
         self.mute: set[tuple[str, str]] = set()
+        # Name and version, and whether places inside the window are all it knows, as GTK 4.
+        self.toolkit = ("", "")
+        self.knows_no_screen = False
+        self.has_cache = True
+        self.done: list[tuple[str, int]] = []
 
     def leave(self) -> None:
         """End the program, as far as the bus can tell."""
@@ -52,13 +63,15 @@ class Program:
         self.asked.append((message.path, member))
         if (message.path, member) in self.mute:
             return True
-        if member == "GetItems":
+        if member == "DoAction":
+            self.done.append((message.path, message.body[0]))
+        if member == "GetItems" and self.has_cache:
             items = [self._item(path) for path in self._things]
             return Message.new_method_return(message, "a((so)(so)(so)iiassusau)", [items])
         thing = self._things.get(message.path)
         if thing is None:
             return Message.new_error(message, "org.freedesktop.DBus.Error.UnknownObject", "gone")
-        signature, body = self._answer(thing, member)
+        signature, body = self._answer(message, thing, member)
         if not signature:
             return Message.new_error(message, "org.freedesktop.DBus.Error.UnknownMethod", member)
         if message.member == "Get":
@@ -74,19 +87,30 @@ class Program:
     def _item(self, path: str) -> list[Any]:
         thing = self._things[path]
         count = len(thing.children) if thing.counts_children else -1
-        rest = [self._interfaces(thing), thing.name, thing.role, "", [STATES, 0]]
+        rest = [self._interfaces(thing), thing.name, thing.role, "", [thing.states, 0]]
         return [self._ref(path), self._ref(ROOT), self._ref(ROOT), 0, count, *rest]
 
-    def _answer(self, thing: Thing, member: str) -> tuple[str, list[Any]]:
+    def _parent(self, child: str) -> list[str]:
+        return self._ref(next((path for path, one in self._things.items() if child in one.children), ROOT))
+
+    def _answer(self, message: Message, thing: Thing, member: str) -> tuple[str, list[Any]]:
+        if member in thing.lies:
+            return thing.lies[member]
+        of_window = member == "GetExtents" and message.body[0] == 1
+        extents = (0, 0, *thing.extents[2:]) if self.knows_no_screen and not of_window else thing.extents
         known: dict[str, tuple[str, list[Any]]] = {
             "GetRole": ("u", [thing.role]),
-            "GetState": ("au", [[STATES, 0]]),
+            "GetState": ("au", [[thing.states, 0]]),
+            "Parent": ("(so)", [self._parent(str(message.path))]),
+            "ToolkitName": ("s", [self.toolkit[0]]),
+            "Version": ("s", [self.toolkit[1]]),
+            "DoAction": ("b", [True]),
             "GetInterfaces": ("as", [self._interfaces(thing)]),
             "Name": ("s", [thing.name]),
             "ChildCount": ("i", [len(thing.children)]),
             "GetChildren": ("a(so)", [[self._ref(path) for path in thing.children]]),
-            "GetExtents": ("(iiii)", [[5, 6, 70, 20]]),
-            "GetActions": ("a(sss)", [[["click", "", ""]]]),
+            "GetExtents": ("(iiii)", [list(extents)]),
+            "GetActions": ("a(sss)", [[[name, "", ""] for name in thing.actions]]),
             "CharacterCount": ("i", [len(thing.text)]),
             "GetText": ("s", [thing.text]),
         }

@@ -19,7 +19,9 @@ from PIL import Image
 from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
+from core.device.desktop.model import Box, Hidden, Window
 from core.device.observations import LIFETIME_S, Observation, ObservationStore
+from core.device.tools import screen
 from core.errors import BadInput, DeviceError, ErrorCode
 
 
@@ -143,6 +145,45 @@ async def test_without_an_accessibility_bus_a_picture_says_that_nothing_was_sear
     assert (await shot(router)).result["not_searched"] == [
         "every program: the accessibility bus cannot be reached"
     ]
+
+
+async def test_what_appears_while_the_picture_is_taken_is_hidden_in_it(
+    router: Router, display: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paint(display, 0xFFFFFF)
+    field, moved = Box(10, 10, 40, 20), Box(10, 200, 40, 20)
+    looks = iter((Hidden(), Hidden([field]), Hidden([field])))
+    desktop = router._workshop.desktop
+
+    async def hidden() -> Hidden:
+        return next(looks)
+
+    monkeypatch.setattr(desktop, "hidden", hidden)
+    result = await shot(router)
+    assert result.result["masked"] == [field.as_dict()]
+    assert picture_of(result).getpixel((20, 20)) == (0, 0, 0)
+    # One that never rests is hidden wherever it may have been.
+    monkeypatch.setattr(screen, "_RETAKE_S", 0.0)
+    looks = iter((Hidden([field]), Hidden([moved])))
+    picture = picture_of(await shot(router))
+    assert {picture.getpixel((20, y)) for y in (20, 110, 210)} == {(0, 0, 0)}
+    assert picture.getpixel((100, 110)) == (255, 255, 255)
+
+
+async def test_a_window_whose_program_tells_nothing_is_named_as_not_searched(
+    router: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = [
+        Window("0x1", "Log in", 7, "xterm", Box(0, 0, 50, 50), True, True),
+        Window("0x2", "Far away", 8, "wish", Box(300, 300, 50, 50), False, True),
+    ]
+
+    async def hidden() -> Hidden:
+        return Hidden(blank=windows)
+
+    monkeypatch.setattr(router._workshop.desktop, "hidden", hidden)
+    part = {"x": 0, "y": 0, "width": 100, "height": 100}
+    assert (await shot(router, region=part)).result["not_searched"] == ["xterm"]
 
 
 async def test_a_picture_beyond_the_output_limit_is_refused_with_advice(

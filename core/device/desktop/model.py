@@ -99,6 +99,18 @@ class Window:
     box: Box
     active: bool
     visible: bool
+    # A menu or the like, which no window manager knows.
+    is_popup: bool = False
+    # What its program draws around itself: how far in its content begins, and how much smaller that is.
+    shadow: Box = Box(0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Something that covers a part of the screen; a pointer meets the topmost."""
+
+    id: str
+    box: Box
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +154,8 @@ class Hidden:
 
     boxes: list[Box] = field(default_factory=list)
     not_searched: list[str] = field(default_factory=list)
+    # Windows of programs that tell nobody what they show.
+    blank: list[Window] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +235,22 @@ class Desktop(ABC):
     @abstractmethod
     async def owner_at(self, x: int, y: int) -> Window | None:
         """The topmost window at a pixel."""
+
+    async def layers(self) -> list[Layer]:
+        """What lies on the screen, the topmost first."""
+        return [Layer(one.id, one.box) for one in reversed(await self.windows()) if one.visible]
+
+    async def layer_at(self, x: int, y: int) -> str | None:
+        """The id of the layer that the pointer would meet at a pixel."""
+        owner = await self.owner_at(x, y)
+        return owner.id if owner else None
+
+    async def in_the_way(self, control: Control, x: int, y: int) -> str | None:
+        """What a pointer at a pixel of a control would meet instead of it, in words."""
+        owner = await self.owner_at(x, y)
+        if owner is None or owner.process_id in (None, control.process_id):
+            return None
+        return f"covered by the window {owner.title!r} of {owner.process_name}"
 
     @abstractmethod
     async def click(self, x: int, y: int, button: Button, count: int) -> None:

@@ -73,8 +73,15 @@ class Use:
         seen = self.observations.consume(observation)
         at = seen.on_screen(x, y)
         box = Box(*at, 1, 1)
-        owner = await self.desktop.owner_at(*at)
         screen = _screen_of(box, await self._monitors())
+        layers, met = await self.desktop.layers(), await self.desktop.layer_at(*at)
+        # A pointer that is sent beyond the screen stops at its rim, over something else.
+        if screen is None or not seen.shows(*at, layers, met):
+            raise DeviceError(
+                "Another window is at this place than in the picture, or it has moved. Take a new picture",
+                ErrorCode.STALE_OBSERVATION,
+            )
+        owner = await self.desktop.owner_at(*at)
         await self.desktop.click(*at, button, 1)
         return {
             "clicked": True,
@@ -161,12 +168,8 @@ class Use:
         x, y = control.box.centre
         if not any(one.holds(x, y) for one in await self._monitors()):
             raise DeviceError(f"{_named(control)} is not on the screen", ErrorCode.TOOL_FAILED)
-        owner = await self.desktop.owner_at(x, y)
-        if owner is not None and owner.process_id not in (None, control.process_id):
-            raise DeviceError(
-                f"{_named(control)} is covered by the window {owner.title!r} of {owner.process_name}",
-                ErrorCode.TOOL_FAILED,
-            )
+        if obstacle := await self.desktop.in_the_way(control, x, y):
+            raise DeviceError(f"{_named(control)} is {obstacle}", ErrorCode.TOOL_FAILED)
         return x, y
 
     async def _monitors(self) -> list[Box]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import mss
 import mss.exception
 
-from core.device.desktop.model import Box, Desktop, stale
+from core.device.desktop.model import Box, Desktop, Hidden, stale
 from core.device.desktop.screens import monitors_now
 from core.device.desktop.use import window_as_dict
 from core.device.observations import Observation
@@ -42,6 +43,8 @@ _EFFORT: dict[str, dict[str, int]] = {
 }
 # The rest of a result beside the picture.
 _ENVELOPE_BYTES = 1024
+# How long pictures are taken again because what must be hidden in them changed meanwhile.
+_RETAKE_S = 2.0
 _RECTANGLE = {
     "x": whole_number("Left edge, from the monitor's left.", minimum=0),
     "y": whole_number("Top edge, from the monitor's top.", minimum=0),
@@ -127,12 +130,8 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
             max_width=call.arguments.get("max_width"),
         )
         area = await workshop.in_thread(_area, wish, await _window_box(workshop.desktop, wish.region))
-        hidden = await workshop.desktop.hidden()
-        picture = await workshop.in_thread(_grab, area)
-        taken_at = datetime.now(UTC)
-        if hidden.boxes:
-            # A field may have moved while the picture was taken: where it is now is hidden as well.
-            hidden.boxes.extend((await workshop.desktop.hidden()).boxes)
+        layers = tuple(await workshop.desktop.layers())
+        picture, taken_at, hidden = await _take(workshop, area)
         encoded, size, masked = await workshop.in_thread(_encode, picture, area, hidden.boxes, wish)
         if len(encoded) > most:
             raise DeviceError(
@@ -141,7 +140,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
                 ErrorCode.TOO_LARGE,
             )
         box = area.box
-        shown = Observation(area.monitor, box.x, box.y, box.width, box.height, *size)
+        shown = Observation(area.monitor, box.x, box.y, box.width, box.height, *size, layers)
         return {
             "image": {"media_type": _MEDIA[wish.format], "data_bytes": encoded},
             "width": size[0],
@@ -151,12 +150,37 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
             "screen_box": box.as_dict(),
             "taken_at": taken_at.isoformat(),
             "masked": [one.as_dict() for one in masked],
-            "not_searched": hidden.not_searched,
+            "not_searched": _not_searched(hidden, box),
             "windows": await _windows_in(workshop.desktop, box),
             "observation": workshop.observations.issue(shown),
         }
 
     return [_tool(screenshot)], []
+
+
+async def _take(workshop: Workshop, area: _Area) -> tuple[Image.Image, datetime, Hidden]:
+    """A picture, when it was taken, and what in it must be hidden."""
+    until = time.monotonic() + _RETAKE_S
+    before = await workshop.desktop.hidden()
+    while True:
+        picture = await workshop.in_thread(_grab, area)
+        taken_at = datetime.now(UTC)
+        # A field may appear or move while the picture is taken, so they are looked for once more.
+        after = await workshop.desktop.hidden()
+        if set(before.boxes) == set(after.boxes):
+            return picture, taken_at, after
+        if time.monotonic() > until:
+            # Something keeps moving: where it was, where it is, and all between.
+            moving = set(before.boxes) ^ set(after.boxes)
+            after.boxes.extend((*before.boxes, _around(list(moving))))
+            return picture, taken_at, after
+        before = after
+
+
+def _not_searched(hidden: Hidden, area: Box) -> list[str]:
+    """The programs in an area that nobody could ask what they show."""
+    blank = (one.process_name or one.title for one in hidden.blank if area.shared_with(one.box))
+    return [name for name in dict.fromkeys((*hidden.not_searched, *blank)) if name]
 
 
 def _tool(run: Any) -> Tool:

@@ -16,6 +16,9 @@ from core.device.desktop.model import Control
 
 # What a person's click would do, the best first. Toolkits write them in their own case.
 _PRESSING = ("press", "click", "activate", "toggle", "jump", "open", "expand or contract")
+# To activate these is Enter or a double click in GTK, and sends a form or opens a row. A click goes there.
+_GONE_INTO = ("text", "entry", "password text", "spin button", "table cell", "terminal")
+_PLAIN = ("press", "click", "toggle", "jump")
 # Some programs answer a press only when the dialog that it opened has closed again.
 _ACTION_S = 3.0
 
@@ -23,7 +26,8 @@ _ACTION_S = 3.0
 async def perform(bus: AccessibilityBus, ref: Ref, control: Control) -> str | None:
     """Do what a click would; the action's name, None where the control has none."""
     names = [name.lower() for name in control.actions]
-    index = next((names.index(name) for name in _PRESSING if name in names), None)
+    wanted = _PLAIN if control.role in _GONE_INTO else _PRESSING
+    index = next((names.index(name) for name in wanted if name in names), None)
     if index is None:
         return None
     (done,) = await bus.call(ref, ACTION, "DoAction", "i", (index,), seconds=_ACTION_S)

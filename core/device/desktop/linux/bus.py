@@ -16,7 +16,7 @@ from dbus_fast import BusType, Message, MessageType, Variant
 from dbus_fast.aio import MessageBus
 from dbus_fast.errors import DBusFastError
 
-from core.device.desktop.linux.words import PROPERTIES
+from core.device.desktop.linux.words import ANSWERS, APPLICATION, PROPERTIES, PROPERTY_TYPES
 from core.device.desktop.model import Lack, stale
 from core.errors import DeviceError, ErrorCode
 
@@ -26,6 +26,7 @@ _CONNECT_S = 4.0
 _AT_ONCE = 32
 # How long a program that hung, or a bus that could not be reached, is not asked again.
 _LEFT_ALONE_S = 2.0
+_REMEMBERED = 256
 _GONE = (
     "org.freedesktop.DBus.Error.UnknownObject",
     "org.freedesktop.DBus.Error.ServiceUnknown",
@@ -64,6 +65,18 @@ class Ref:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class Toolkit:
+    """What a program is made with, in lower case, and its version."""
+
+    name: str = ""
+    version: str = ""
+
+    def is_gtk(self, major: int) -> bool:
+        """Whether it is GTK of that major version."""
+        return self.name == "gtk" and self.version.startswith(f"{major}.")
+
+
 def session_bus_address() -> str | None:
     """Where the session bus is; None where there is none."""
     if address := os.environ.get("DBUS_SESSION_BUS_ADDRESS"):
@@ -81,6 +94,10 @@ async def _ask(bus: MessageBus, message: Message, seconds: float) -> list[Any]:
         if reply.error_name in _GONE:
             raise Gone(reply.error_name)
         raise NotSupported(f"{reply.error_name}: {reply.body}")
+    # A program may answer with anything, and one that does must not spoil the look at the others.
+    wanted = ANSWERS.get(str(message.member), reply.signature)
+    if reply.signature != wanted:
+        raise NotSupported(f"{message.member} was answered with {reply.signature!r}, not {wanted!r}")
     return list(reply.body)
 
 
@@ -124,6 +141,7 @@ class AccessibilityBus:
         self._slots: OrderedDict[str, asyncio.Semaphore] = OrderedDict()
         self._hung: dict[str, float] = {}
         self._failed_until = 0.0
+        self._toolkits: OrderedDict[str, Toolkit] = OrderedDict()
 
     async def connect(self) -> None:
         """Be connected.
@@ -146,6 +164,7 @@ class AccessibilityBus:
             except (OSError, TimeoutError, DBusFastError, EOFError) as error:
                 raise NO_BUS.error() from error
             self._bus, self._failed_until = bus, 0.0
+            self._toolkits.clear()
             # The bus' own id: names such as :1.7 come again on another bus, and mean another program.
             _, _, guid = address.partition("guid=")
             self._mark = guid[:8] or address[-8:]
@@ -206,9 +225,38 @@ class AccessibilityBus:
             raise NotSupported(str(error)) from error
 
     async def get(self, ref: Ref, interface: str, name: str) -> Any:
-        """One property."""
+        """One property.
+
+        Raises:
+            Silent: no answer in time.
+            Gone: the object or its program is not there.
+            NotSupported: it has no such property, or one of another type.
+        """
         (value,) = await self.call(ref, PROPERTIES, "Get", "ss", (interface, name))
-        return value.value if isinstance(value, Variant) else value
+        wanted = PROPERTY_TYPES[name]
+        if value.signature != wanted:
+            raise NotSupported(f"{name} is {value.signature!r}, not {wanted!r}")
+        return value.value
+
+    async def toolkit(self, root: Ref) -> Toolkit:
+        """What a program is made with; asked once.
+
+        Raises:
+            Silent: it hangs.
+            Gone: it is not there.
+        """
+        if (known := self._toolkits.get(root.bus)) is not None:
+            return known
+        try:
+            name = await self.get(root, APPLICATION, "ToolkitName")
+            version = await self.get(root, APPLICATION, "Version")
+            found = Toolkit(str(name)[:40].lower(), str(version)[:40])
+        except NotSupported:
+            found = Toolkit()
+        self._toolkits[root.bus] = found
+        if len(self._toolkits) > _REMEMBERED:
+            self._toolkits.popitem(last=False)
+        return found
 
     async def process_id(self, bus_name: str) -> int:
         """The process behind a program's name on the bus; the bus itself answers, so a hung one is known."""
@@ -228,6 +276,6 @@ class AccessibilityBus:
         slot = self._slots.get(bus_name)
         if slot is None:
             slot = self._slots[bus_name] = asyncio.Semaphore(_AT_ONCE)
-            if len(self._slots) > 256:
+            if len(self._slots) > _REMEMBERED:
                 self._slots.popitem(last=False)
         return slot

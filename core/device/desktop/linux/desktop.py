@@ -7,7 +7,6 @@ import concurrent.futures
 import contextlib
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable
 from typing import TypeVar
 
@@ -15,8 +14,11 @@ from core.device.desktop.keys import Chord
 from core.device.desktop.linux import acts, search, x11_input, x11_windows
 from core.device.desktop.linux.bus import NO_BUS, AccessibilityBus, Gone, NotSupported, Ref, Silent, find_bus
 from core.device.desktop.linux.bus import session_bus_address as session_bus
+from core.device.desktop.linux.masks import find_hidden
+from core.device.desktop.linux.places import Frame, Places, frame_above, places_of
+from core.device.desktop.linux.secrecy import Secrecy
 from core.device.desktop.linux.walk import Program, Reader, Walk, process_name, programs
-from core.device.desktop.linux.words import ACCESSIBLE
+from core.device.desktop.linux.words import ACCESSIBLE, ROOT
 from core.device.desktop.linux.x11 import XLink, display_lack
 from core.device.desktop.model import (
     Bounds,
@@ -27,6 +29,7 @@ from core.device.desktop.model import (
     Direction,
     Hidden,
     Lack,
+    Layer,
     Need,
     Scope,
     Tree,
@@ -40,8 +43,6 @@ Answer = TypeVar("Answer")
 _LACK_S = 2.0
 _FOCUS_S = 1.0
 _POLL_S = 0.02
-_PROTECTED_KEPT = 256
-_WINDOW_HIDDEN_S = 30.0
 _SHOWN = 10
 
 
@@ -53,8 +54,7 @@ class LinuxDesktop(Desktop):
         # Two connections, so that looking does not wait until a long text is typed.
         self._eyes = XLink("desktop eyes")
         self._hands = XLink("desktop hands")
-        self._protected: OrderedDict[str, None] = OrderedDict()
-        self._hidden_until = 0.0
+        self._secrecy = Secrecy()
 
     def lack(self, need: Need) -> Lack | None:
         """See `Desktop`."""
@@ -91,7 +91,7 @@ class LinuxDesktop(Desktop):
             found = found[:1]
         elif scope.process_name is not None:
             found = await self._named(found, scope.process_name)
-        walk = Walk(self._bus, bounds, self._protected)
+        walk = Walk(self._bus, bounds, self._secrecy, await self._shown())
         roots = await asyncio.gather(*(walk.program(one, start) for one in found))
         return Tree([one for one in roots if one is not None], walk.truncated, walk.silent)
 
@@ -124,54 +124,68 @@ class LinuxDesktop(Desktop):
     async def focused(self) -> Control | None:
         """See `Desktop`."""
         try:
-            found = await search.search(self._bus, await self._active_programs())
+            found = await search.search(self._bus, await self._active_programs(), self._secrecy)
         except DeviceError:
             return None
         if not found.focused:
             return None
         ref, program = found.focused[-1]
         with contextlib.suppress(Gone, Silent, NotSupported):
-            return (await Reader(self._bus, self._protected).read(ref, program))[0]
+            return await self._read(ref, program)
         return None
 
     async def insert_text(self, control: Control, text: str) -> bool:
         """See `Desktop`."""
         if not control.takes_text:
             return False
+        if "editable" not in control.states:
+            # GTK says yes to text for a field that takes none, and drops it.
+            raise DeviceError(f"The {control.role} {control.name!r} is read-only", ErrorCode.TOOL_FAILED)
         ref = self._bus.ref_of(control.id)
         return await self._told(acts.insert_text(self._bus, ref, text), ref, is_act=True)
 
     async def hidden(self) -> Hidden:
         """See `Desktop`."""
-        hidden = Hidden()
-        if time.monotonic() < self._hidden_until:
-            hidden.boxes.extend(one.box for one in await self.windows() if one.active)
+        windows = await self._shown()
+        hidden = Hidden([one.box for one in windows if self._secrecy.hides(one)])
         try:
-            found = await search.search(self._bus, await self._programs())
+            found = await self._programs()
         except DeviceError:
             hidden.not_searched.append("every program: the accessibility bus cannot be reached")
             return hidden
-        hidden.not_searched.extend(found.not_searched)
-        refs = list(found.passwords)
-        for control_id in self._protected:
-            with contextlib.suppress(DeviceError):
-                refs.append(self._bus.ref_of(control_id))
-        boxes = await asyncio.gather(*(search.box_of(self._bus, ref) for ref in dict.fromkeys(refs)))
-        hidden.boxes.extend(box for box in boxes if box is not None)
+        await find_hidden(self._bus, found, self._secrecy, windows, hidden)
         return hidden
 
     def protect(self, control_id: str | None) -> None:
         """See `Desktop`."""
         if control_id is None:
-            self._hidden_until = time.monotonic() + _WINDOW_HIDDEN_S
-            return
-        self._protected[control_id] = None
-        while len(self._protected) > _PROTECTED_KEPT:
-            self._protected.popitem(last=False)
+            self._secrecy.typed_somewhere()
+        else:
+            self._secrecy.typed_into(control_id)
 
     async def owner_at(self, x: int, y: int) -> Window | None:
         """See `Desktop`."""
         return await self._eyes.run(x11_windows.owner_at, x, y)
+
+    async def layers(self) -> list[Layer]:
+        """See `Desktop`."""
+        return await self._eyes.run(x11_windows.layers)
+
+    async def layer_at(self, x: int, y: int) -> str | None:
+        """See `Desktop`."""
+        return await self._eyes.run(x11_windows.layer_at, x, y)
+
+    async def in_the_way(self, control: Control, x: int, y: int) -> str | None:
+        """See `Desktop`."""
+        owner = await self.owner_at(x, y)
+        if owner is None:
+            return "not on the screen: no window is at its place"
+        ref = self._bus.ref_of(control.id)
+        places = await self._told(self._places(ref, control.process_id), ref)
+        frame = await self._told(frame_above(self._bus, places, ref), ref)
+        if _may_hold(owner, frame, control):
+            return None
+        return f"covered by the window {owner.title!r} of {owner.process_name or 'an unknown program'}"
 
     async def click(self, x: int, y: int, button: Button, count: int) -> None:
         """See `Desktop`."""
@@ -180,8 +194,12 @@ class LinuxDesktop(Desktop):
     async def type_keys(self, text: str) -> None:
         """See `Desktop`."""
         stop = threading.Event()
+        window = await self._hands.run(x11_windows.active_window) if self._secrecy.is_pending else None
+        self._secrecy.typed_in_window(window)
         try:
             await self._hands.run(x11_input.type_text, text, stop, seconds=10 + 0.05 * len(text))
+            # It counts from the last key.
+            self._secrecy.typed_in_window(window)
         except (asyncio.CancelledError, DeviceError):
             stop.set()
             # The thread is this connection's only one: when it is free, all keys are up again.
@@ -201,6 +219,16 @@ class LinuxDesktop(Desktop):
         """See `Desktop`."""
         self._bus.close()
         await asyncio.gather(self._eyes.close(), self._hands.close())
+
+    async def _shown(self) -> list[Window]:
+        try:
+            return await self._eyes.run(x11_windows.shown_windows)
+        except DeviceError:
+            # Wayland: what programs tell is all there is.
+            return []
+
+    async def _places(self, ref: Ref, process_id: int) -> Places:
+        return await places_of(self._bus, Ref(ref.bus, ROOT), process_id, await self._shown())
 
     async def _programs(self) -> list[Program]:
         await self._bus.connect()
@@ -227,24 +255,23 @@ class LinuxDesktop(Desktop):
             raise BadInput(f"No program {name[:60]!r} shows controls. One of: {known}")
         return named
 
-    async def _frames(self, program: Program, window: Window) -> list[Ref]:
-        """The program's controls that are one window: by place, else by title, else all of them."""
+    async def _frames(self, program: Program, window: Window) -> list[Ref] | None:
+        """The program's controls that are one window; None where that cannot be told."""
         try:
-            refs = await Reader(self._bus).children(program.ref, 1)
-            boxes = await asyncio.gather(*(search.box_of(self._bus, ref) for ref in refs))
-            placed = [ref for ref, box in zip(refs, boxes, strict=True) if box == window.box]
-            if len(placed) == 1:
-                return placed
-            names = await asyncio.gather(*(self._bus.get(ref, ACCESSIBLE, "Name") for ref in refs))
-            return [ref for ref, name in zip(refs, names, strict=True) if name == window.title] or refs
+            places = await self._places(program.ref, program.process_id)
         except (Gone, Silent, NotSupported):
             return []
+        return [frame.ref for frame in places.frames if window.id in frame.windows] or None
 
-    async def _read(self, ref: Ref) -> Control:
-        process_id = await self._bus.process_id(ref.bus)
-        program = Program(ref, process_id, process_name(process_id))
-        control, _ = await Reader(self._bus, self._protected).read(ref, program)
-        return control
+    async def _read(self, ref: Ref, program: Program | None = None) -> Control:
+        if program is None:
+            process_id = await self._bus.process_id(ref.bus)
+            program = Program(Ref(ref.bus, ROOT), process_id, process_name(process_id))
+        places = await self._places(program.ref, program.process_id)
+        where = places.of(None)
+        if where.place is None:
+            where = places.of(await frame_above(self._bus, places, ref))
+        return (await Reader(self._bus, self._secrecy).read(ref, program, where))[0]
 
     async def _bring_forward(self, control: Control) -> None:
         own = [one for one in await self.windows() if one.process_id == control.process_id and one.visible]
@@ -266,3 +293,12 @@ class LinuxDesktop(Desktop):
         except NotSupported as error:
             # Qt answers so for objects that are gone.
             raise stale(f"The control {self._bus.id_of(ref)[:60]}") from error
+
+
+def _may_hold(owner: Window, frame: Frame | None, control: Control) -> bool:
+    """Whether a control may be in the window that lies topmost at its place."""
+    if frame is not None and owner.id in frame.windows:
+        return True
+    # Menus hang in windows of their own.
+    is_known = frame is not None and bool(frame.windows) and not owner.is_popup
+    return owner.process_id == control.process_id and not is_known

@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass, field
 
 from core.device.desktop.linux.bus import AccessibilityBus, Gone, NotSupported, Ref, Silent
+from core.device.desktop.linux.secrecy import Secrecy
 from core.device.desktop.linux.walk import Program, Reader
-from core.device.desktop.linux.words import ACCESSIBLE, COMPONENT, PASSWORD_TEXT, role_word, state_words
-from core.device.desktop.model import Box
+from core.device.desktop.linux.words import ACCESSIBLE, PASSWORD_TEXT, role_word, state_words
 
 _NODES = 4_000
 _SECONDS = 1.5
@@ -24,27 +24,32 @@ class Found:
 
     passwords: list[Ref] = field(default_factory=list)
     focused: list[tuple[Ref, Program]] = field(default_factory=list)
-    not_searched: list[str] = field(default_factory=list)
+    not_searched: list[Program] = field(default_factory=list)
 
 
-async def search(bus: AccessibilityBus, programs: list[Program]) -> Found:
-    """Look through what programs show now. Within two seconds, whatever they do."""
+async def search(bus: AccessibilityBus, programs: list[Program], secrecy: Secrecy) -> Found:
+    """Look through what programs show now, and remember their passwords' fields. Within two seconds."""
     found = Found()
     until = time.monotonic() + _SECONDS
-    await asyncio.gather(*(_search_one(bus, program, found, until) for program in programs))
+    await asyncio.gather(*(_search_one(bus, Reader(bus, secrecy), one, found, until) for one in programs))
+    for ref in found.passwords:
+        secrecy.saw_password(bus.id_of(ref))
     return found
 
 
-async def _search_one(bus: AccessibilityBus, program: Program, found: Found, until: float) -> None:
-    reader = Reader(bus)
-    level, seen, is_whole = [program.ref], 0, True
+async def _search_one(
+    bus: AccessibilityBus, reader: Reader, program: Program, found: Found, until: float
+) -> None:
+    level, is_whole = [program.ref], True
+    seen = set(level)
     try:
+        # GTK 4 tells of nothing below its windows whether it is showing.
+        tells_showing = not (await bus.toolkit(program.ref)).is_gtk(4)
         while level:
-            seen += len(level)
-            if seen > _NODES or time.monotonic() > until:
+            if len(seen) > _NODES or time.monotonic() > until:
                 is_whole = False
                 break
-            looks = (_look(bus, reader, ref, program, found) for ref in level)
+            looks = (_look(bus, reader, ref, program, found, tells_showing) for ref in level)
             below = await asyncio.gather(*looks, return_exceptions=True)
             level = []
             for one in below:
@@ -53,14 +58,18 @@ async def _search_one(bus: AccessibilityBus, program: Program, found: Found, unt
                     is_whole = is_whole and one[1]
                 elif not isinstance(one, Gone | NotSupported):
                     raise one
+            level = [ref for ref in dict.fromkeys(level) if ref not in seen]
+            seen.update(level)
     except Silent:
         is_whole = False
+    except Gone:
+        return
     if not is_whole:
-        found.not_searched.append(program.process_name or f"process {program.process_id}")
+        found.not_searched.append(program)
 
 
 async def _look(
-    bus: AccessibilityBus, reader: Reader, ref: Ref, program: Program, found: Found
+    bus: AccessibilityBus, reader: Reader, ref: Ref, program: Program, found: Found, tells_showing: bool
 ) -> tuple[list[Ref], bool]:
     """The children worth a look, and whether those are all."""
     is_program = ref == program.ref
@@ -68,7 +77,7 @@ async def _look(
         bus.call(ref, ACCESSIBLE, "GetRole"), bus.call(ref, ACCESSIBLE, "GetState")
     )
     role, states = role_word(int(number)), state_words(list(bits))
-    if not is_program and "showing" not in states:
+    if not is_program and ("showing" if tells_showing else "visible") not in states:
         return [], True
     if "focused" in states:
         found.focused.append((ref, program))
@@ -80,13 +89,3 @@ async def _look(
     count = int(await bus.get(ref, ACCESSIBLE, "ChildCount"))
     children = await reader.children(ref, count)
     return children, count <= len(children)
-
-
-async def box_of(bus: AccessibilityBus, ref: Ref) -> Box | None:
-    """Where a control is now; None for one that is gone, hangs, or has no place."""
-    try:
-        (extents,) = await bus.call(ref, COMPONENT, "GetExtents", "u", (0,))
-    except (Gone, NotSupported, Silent):
-        return None
-    x, y, width, height = (int(one) for one in extents)
-    return Box(x, y, width, height) if width > 0 and height > 0 else None

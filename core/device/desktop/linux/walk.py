@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, TypeVar
 
 import psutil
 
-from core.device.desktop.linux.bus import AccessibilityBus, Gone, NotSupported, Ref, Silent
+from core.device.desktop.linux.bus import NO_BUS, AccessibilityBus, Gone, NotSupported, Ref, Silent
+from core.device.desktop.linux.places import Where, extents_of, places_of
+from core.device.desktop.linux.secrecy import Secrecy
 from core.device.desktop.linux.words import (
     ACCESSIBLE,
     ACTION,
     CACHE,
-    COMPONENT,
     EDITABLE_TEXT,
     NULL,
     PASSWORD_TEXT,
@@ -29,11 +31,13 @@ from core.device.desktop.linux.words import (
     role_word,
     state_words,
 )
-from core.device.desktop.model import LONGEST_VALUE, PROTECTED, Bounds, Box, Control
+from core.device.desktop.model import LONGEST_VALUE, PROTECTED, Bounds, Control, Window
 
 Answer = TypeVar("Answer")
 # A table may have a million rows; asking for all its children would hang its program, not only us.
 _CHILDREN = 200
+_LONGEST_NAME = 500
+_LONGEST_ACTION, _ACTIONS = 100, 50
 _NUMBERS = ("slider", "progress bar", "spin button", "scroll bar", "level bar", "dial")
 _GONE_OR_UNKNOWN = (Gone, NotSupported)
 
@@ -67,11 +71,15 @@ def process_name(process_id: int | None) -> str:
 
 
 async def programs(bus: AccessibilityBus) -> list[Program]:
-    """The programs that say what they show."""
+    """The programs that say what they show.
+
+    Raises:
+        DeviceError: nobody knows which those are.
+    """
     try:
         (children,) = await bus.call(Ref(REGISTRY, ROOT), ACCESSIBLE, "GetChildren")
-    except (Silent, *_GONE_OR_UNKNOWN):
-        return []
+    except (Silent, *_GONE_OR_UNKNOWN) as error:
+        raise NO_BUS.error() from error
 
     async def known(name: str, path: str) -> Program | None:
         try:
@@ -87,11 +95,14 @@ async def programs(bus: AccessibilityBus) -> list[Program]:
 class Reader:
     """Reads single controls."""
 
-    def __init__(self, bus: AccessibilityBus, protected: Iterable[str] = ()) -> None:
+    def __init__(self, bus: AccessibilityBus, secrecy: Secrecy) -> None:
         self._bus = bus
-        self._protected = frozenset(protected)
+        self._secrecy = secrecy
+        self._others: dict[str, Program] = {}
 
-    async def read(self, ref: Ref, program: Program, cached: Cached | None = None) -> tuple[Control, int]:
+    async def read(
+        self, ref: Ref, program: Program, where: Where, cached: Cached | None = None
+    ) -> tuple[Control, int]:
         """A control and how many children it has.
 
         Raises:
@@ -99,6 +110,8 @@ class Reader:
             Gone: it is not there.
         """
         call, get = self._bus.call, self._bus.get
+        program = await self._owner(ref, program)
+        place = self._or(extents_of(self._bus, ref, where.coordinates), None)
         if cached is None:
             role, states, interfaces, name, count, extents = await asyncio.gather(
                 call(ref, ACCESSIBLE, "GetRole"),
@@ -106,22 +119,26 @@ class Reader:
                 self._or(call(ref, ACCESSIBLE, "GetInterfaces"), [[]]),
                 self._or(get(ref, ACCESSIBLE, "Name"), ""),
                 self._or(get(ref, ACCESSIBLE, "ChildCount"), 0),
-                self._or(call(ref, COMPONENT, "GetExtents", "u", (0,)), None),
+                place,
             )
             cached = Cached(int(count), int(role[0]), str(name), list(states[0]), list(interfaces[0]))
         else:
-            extents = await self._or(call(ref, COMPONENT, "GetExtents", "u", (0,)), None)
+            extents = await place
         control = Control(
             id=self._bus.id_of(ref),
             role=role_word(cached.role),
-            name=cached.name,
+            name=cached.name[:_LONGEST_NAME],
             process_id=program.process_id,
             process_name=program.process_name,
             states=state_words(cached.states),
-            box=_box(extents),
+            box=where.place.on_screen(extents) if where.place else None,
             takes_text=EDITABLE_TEXT in cached.interfaces,
         )
-        if control.role == PASSWORD_TEXT or control.id in self._protected:
+        if not where.tells_showing and control.box is not None and "visible" in control.states:
+            control.states = tuple(dict.fromkeys((*control.states, "showing")))
+        if control.role == PASSWORD_TEXT:
+            self._secrecy.saw_password(control.id)
+        if control.id in self._secrecy:
             control.states = (*control.states, PROTECTED)
         await asyncio.gather(
             self._read_actions(ref, control, cached.interfaces),
@@ -147,7 +164,7 @@ class Reader:
             return []
         if count <= _CHILDREN:
             answers = await self._or(self._bus.call(ref, ACCESSIBLE, "GetChildren"), [[]])
-            return [Ref(str(name), str(path)) for name, path in answers[0] if str(path) != NULL]
+            return [Ref(str(name), str(path)) for name, path in answers[0][:_CHILDREN] if str(path) != NULL]
         asked = (
             self._or(self._bus.call(ref, ACCESSIBLE, "GetChildAtIndex", "i", (index,)), None)
             for index in range(_CHILDREN)
@@ -155,10 +172,20 @@ class Reader:
         found = await asyncio.gather(*asked)
         return [Ref(str(one[0][0]), str(one[0][1])) for one in found if one and str(one[0][1]) != NULL]
 
+    async def _owner(self, ref: Ref, program: Program) -> Program:
+        """Whose an object is: a program may have another's below its own, as browsers do."""
+        if ref.bus == program.ref.bus:
+            return program
+        if (known := self._others.get(ref.bus)) is None:
+            process_id = await self._bus.process_id(ref.bus)
+            known = Program(Ref(ref.bus, ROOT), process_id, process_name(process_id))
+            self._others[ref.bus] = known
+        return known
+
     async def _read_actions(self, ref: Ref, control: Control, interfaces: list[str]) -> None:
         if ACTION in interfaces:
             answer = await self._or(self._bus.call(ref, ACTION, "GetActions"), [[]])
-            control.actions = tuple(str(one[0]) for one in answer[0])
+            control.actions = tuple(str(one[0])[:_LONGEST_ACTION] for one in answer[0][:_ACTIONS])
 
     async def _read_value(self, ref: Ref, control: Control, interfaces: list[str]) -> None:
         # What is not asked for cannot leak: a password's length and dots stay in its program.
@@ -166,7 +193,8 @@ class Reader:
             return
         if VALUE in interfaces and control.role in _NUMBERS:
             value = await self._or(self._bus.get(ref, VALUE, "CurrentValue"), None)
-            control.value = float(value) if value is not None else None
+            # JSON has no word for what is not finite.
+            control.value = float(value) if value is not None and isfinite(value) else None
         elif TEXT in interfaces:
             # An end beyond the text's makes Qt write warnings into its program's log.
             count = int(await self._or(self._bus.get(ref, TEXT, "CharacterCount"), 0))
@@ -183,20 +211,21 @@ class Reader:
             return otherwise
 
 
-def _box(extents: list[Any] | None) -> Box | None:
-    if not extents:
-        return None
-    x, y, width, height = (int(one) for one in extents[0])
-    return Box(x, y, width, height) if width > 0 and height > 0 else None
+# A control to read: what it is below, and how its place is read.
+_Below = tuple[Control, Ref, Where]
 
 
 class Walk:
     """One look at the controls of several programs, with one budget of nodes and seconds for all."""
 
-    def __init__(self, bus: AccessibilityBus, bounds: Bounds, protected: Iterable[str] = ()) -> None:
+    def __init__(
+        self, bus: AccessibilityBus, bounds: Bounds, secrecy: Secrecy, windows: Sequence[Window] = ()
+    ) -> None:
         self._bus = bus
         self._bounds = bounds
-        self._reader = Reader(bus, protected)
+        self._windows = windows
+        self._reader = Reader(bus, secrecy)
+        self._seen: set[Ref] = set()
         self._left = bounds.nodes
         self._until = time.monotonic() + bounds.seconds
         self.truncated = False
@@ -205,11 +234,14 @@ class Walk:
     async def program(self, program: Program, start: list[Ref] | None = None) -> Control | None:
         """A program with what it shows; only what is below `start` if that is given."""
         top: Control | None = None
+        self._seen.add(program.ref)
         try:
-            top, count = await self._reader.read(program.ref, program)
+            top, count = await self._reader.read(program.ref, program, Where())
             cache = await self._cache(program)
+            titles = {ref: entry.name for ref, entry in cache.items()}
+            places = await places_of(self._bus, program.ref, program.process_id, self._windows, titles)
             refs = start if start is not None else await self._reader.children(program.ref, count)
-            level = [(top, ref) for ref in refs]
+            level = [(top, ref, places.of(places.frame(ref))) for ref in refs]
             for _ in range(self._bounds.depth):
                 level = await self._level(level, program, cache)
                 if not level:
@@ -226,18 +258,17 @@ class Walk:
             return top
         return top
 
-    async def _level(
-        self, level: list[tuple[Control, Ref]], program: Program, cache: dict[Ref, Cached]
-    ) -> list[tuple[Control, Ref]]:
+    async def _level(self, level: list[_Below], program: Program, cache: dict[Ref, Cached]) -> list[_Below]:
         level = self._within_budget(level)
         if not level:
             return []
         outcomes = await asyncio.gather(
-            *(self._one(ref, program, cache.get(ref)) for _, ref in level), return_exceptions=True
+            *(self._one(ref, program, where, cache.get(ref)) for _, ref, where in level),
+            return_exceptions=True,
         )
-        below: list[tuple[Control, Ref]] = []
+        below: list[_Below] = []
         silent: Silent | None = None
-        for (parent, _), outcome in zip(level, outcomes, strict=True):
+        for (parent, _, where), outcome in zip(level, outcomes, strict=True):
             if isinstance(outcome, Silent):
                 silent = outcome
             elif isinstance(outcome, _GONE_OR_UNKNOWN):
@@ -247,13 +278,15 @@ class Walk:
             else:
                 control, refs = outcome
                 parent.children.append(control)
-                below.extend((control, ref) for ref in refs)
+                below.extend((control, ref, where) for ref in refs)
         if silent is not None:
             raise silent
         return below
 
-    async def _one(self, ref: Ref, program: Program, cached: Cached | None) -> tuple[Control, list[Ref]]:
-        control, count = await self._reader.read(ref, program, cached)
+    async def _one(
+        self, ref: Ref, program: Program, where: Where, cached: Cached | None
+    ) -> tuple[Control, list[Ref]]:
+        control, count = await self._reader.read(ref, program, where, cached)
         if count < 0:
             # GTK's cache does not count the rows of what draws them itself.
             count = await self._reader.count(ref)
@@ -262,7 +295,11 @@ class Walk:
             control.truncated = self.truncated = True
         return control, refs
 
-    def _within_budget(self, level: list[tuple[Control, Ref]]) -> list[tuple[Control, Ref]]:
+    def _within_budget(self, level: list[_Below]) -> list[_Below]:
+        # Toolkits list some controls twice, and a program may name its own parent as its child.
+        fresh = {below[1]: below for below in reversed(level) if below[1] not in self._seen}
+        level = list(reversed(fresh.values()))
+        self._seen.update(fresh)
         if time.monotonic() >= self._until and level:
             self.truncated = True
             return []
@@ -278,9 +315,11 @@ class Walk:
             (items,) = await self._bus.call(
                 Ref(program.ref.bus, "/org/a11y/atspi/cache"), CACHE, "GetItems", seconds=2.0
             )
-        except _GONE_OR_UNKNOWN:
+            # It may be anything else: the type of an entry has changed over the years.
+            entries = list(items)
+        except (*_GONE_OR_UNKNOWN, ValueError, TypeError):
             return {}
-        return dict(entry for item in items if (entry := cached_item(item)) is not None)
+        return dict(entry for item in entries if (entry := cached_item(item)) is not None)
 
 
 def cached_item(item: list[Any]) -> tuple[Ref, Cached] | None:

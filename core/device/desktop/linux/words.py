@@ -15,6 +15,36 @@ ROOT = "/org/a11y/atspi/accessible/root"
 NULL = "/org/a11y/atspi/null"
 REGISTRY = "org.a11y.atspi.Registry"
 
+# What the protocol has programs answer with, and the types of their properties.
+ANSWERS = {
+    "GetRole": "u",
+    "GetState": "au",
+    "GetInterfaces": "as",
+    "GetChildren": "a(so)",
+    "GetChildAtIndex": "(so)",
+    "GetExtents": "(iiii)",
+    "GetActions": "a(sss)",
+    "GetText": "s",
+    "GetNSelections": "i",
+    "GetSelection": "ii",
+    "DoAction": "b",
+    "GrabFocus": "b",
+    "InsertText": "b",
+    "DeleteText": "b",
+    "Get": "v",
+    "GetConnectionUnixProcessID": "u",
+}
+PROPERTY_TYPES = {
+    "Name": "s",
+    "ChildCount": "i",
+    "Parent": "(so)",
+    "CaretOffset": "i",
+    "CharacterCount": "i",
+    "CurrentValue": "d",
+    "ToolkitName": "s",
+    "Version": "s",
+}
+
 # In the order of the numbers, from 0, as the protocol defines them.
 ROLES = (
     "invalid|accelerator label|alert|animation|arrow|calendar|canvas|check box|check menu item|color chooser|"

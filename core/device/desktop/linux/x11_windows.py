@@ -6,10 +6,11 @@ from typing import Any
 
 from Xlib import X, Xatom
 from Xlib import error as xerror
+from Xlib.ext import res
 from Xlib.protocol import event as xevent
 
 from core.device.desktop.linux.walk import process_name
-from core.device.desktop.model import Box, Window, stale
+from core.device.desktop.model import Box, Layer, Window, stale
 
 _MOST_WINDOWS = 500
 
@@ -18,11 +19,45 @@ def list_windows(display: Any) -> list[Window]:
     """Windows at the top level, the topmost last: as the window manager tells, or as the server has them."""
     root = display.screen().root
     active = active_window(display)
-    managed = _longs(display, root, "_NET_CLIENT_LIST_STACKING")
+    managed = _told_by_manager(display, root, "_NET_CLIENT_LIST_STACKING")
     ids = managed or [window.id for window in root.query_tree().children]
     found = (_read(display, root, int(one), active) for one in ids[-_MOST_WINDOWS:])
     # Without a manager the server also tells of helpers that programs never show.
     return [window for window in found if window is not None and (managed or window.visible)]
+
+
+def shown_windows(display: Any) -> list[Window]:
+    """What programs show now: the windows above, and menus and the like, which no manager lists."""
+    found = {window.id: window for window in list_windows(display) if window.visible}
+    root = display.screen().root
+    for child in root.query_tree().children[-_MOST_WINDOWS:]:
+        if f"0x{child.id:x}" not in found and _is_unmanaged(child):
+            window = _read(display, root, child.id, None)
+            if window is not None and window.visible:
+                found[window.id] = window
+    return list(found.values())
+
+
+def layers(display: Any) -> list[Layer]:
+    """What lies on the screen right below the root, the topmost first, managers' frames among it."""
+    found = []
+    for child in reversed(display.screen().root.query_tree().children):
+        try:
+            if child.get_attributes().map_state != X.IsViewable:
+                continue
+            at = child.get_geometry()
+        except xerror.XError:
+            continue
+        rim = 2 * int(at.border_width)
+        found.append(Layer(f"0x{child.id:x}", Box(at.x, at.y, at.width + rim, at.height + rim)))
+    return found
+
+
+def layer_at(display: Any, x: int, y: int) -> str | None:
+    """The id of the layer that the pointer would meet at a pixel; None for the root."""
+    root = display.screen().root
+    child = root.translate_coords(root, x, y).child
+    return None if isinstance(child, int) else f"0x{child.id:x}"
 
 
 def window_of_id(display: Any, window_id: str) -> Window:
@@ -45,10 +80,14 @@ def window_of_id(display: Any, window_id: str) -> Window:
 def active_window(display: Any) -> int | None:
     """The window that keys go to; without a window manager, the one above the focus below the root."""
     root = display.screen().root
-    told = _longs(display, root, "_NET_ACTIVE_WINDOW")
+    told = _told_by_manager(display, root, "_NET_ACTIVE_WINDOW")
     if told and told[0]:
         return int(told[0])
     focus = display.get_input_focus().focus
+    if focus == X.PointerRoot:
+        # Keys go to what is under the pointer then.
+        under = root.query_pointer().child
+        return None if isinstance(under, int) else int(_client_below(display, root, under).id)
     if isinstance(focus, int):
         return None
     return _top_level(root, focus)
@@ -60,14 +99,7 @@ def owner_at(display: Any, x: int, y: int) -> Window | None:
     child = root.translate_coords(root, x, y).child
     if isinstance(child, int):
         return None
-    # Below a window manager's frame lies the window that a program made.
-    inner, depth = child, 0
-    while not _is_client(display, inner) and depth < 8:
-        below = inner.translate_coords(root, x, y).child
-        if isinstance(below, int):
-            break
-        inner, depth = below, depth + 1
-    chosen = inner if _is_client(display, inner) else child
+    chosen = _client_below(display, root, child, (x, y))
     return _read(display, root, chosen.id, active_window(display))
 
 
@@ -76,7 +108,7 @@ def bring_forward(display: Any, number: int) -> None:
     root = display.screen().root
     window = display.create_resource_object("window", number)
     atom = display.intern_atom("_NET_ACTIVE_WINDOW")
-    if atom in _longs(display, root, "_NET_SUPPORTED"):
+    if atom in _told_by_manager(display, root, "_NET_SUPPORTED"):
         told = xevent.ClientMessage(window=window, client_type=atom, data=(32, [2, X.CurrentTime, 0, 0, 0]))
         root.send_event(told, event_mask=X.SubstructureRedirectMask | X.SubstructureNotifyMask)
     else:
@@ -95,10 +127,11 @@ def _read(display: Any, root: Any, number: int, active: int | None) -> Window | 
         corner = root.translate_coords(window, 0, 0)
         title = _text(display, window, "_NET_WM_NAME") or str(window.get_wm_name() or "")
         owner = _longs(display, window, "_NET_WM_PID")
+        process_id = int(owner[0]) if owner else _process_of(display, number)
+        shadow = _longs(display, window, "_GTK_FRAME_EXTENTS")
     except xerror.XError:
         # It closed while we looked.
         return None
-    process_id = int(owner[0]) if owner else None
     return Window(
         id=f"0x{number:x}",
         title=title,
@@ -107,7 +140,58 @@ def _read(display: Any, root: Any, number: int, active: int | None) -> Window | 
         box=Box(int(corner.x), int(corner.y), int(geometry.width), int(geometry.height)),
         active=number == active,
         visible=attributes.map_state == X.IsViewable,
+        is_popup=bool(attributes.override_redirect),
+        shadow=_inset(*shadow) if len(shadow) == 4 else Box(0, 0, 0, 0),
     )
+
+
+def _inset(left: int, right: int, top: int, bottom: int) -> Box:
+    return Box(left, top, left + right, top + bottom)
+
+
+def _process_of(display: Any, number: int) -> int | None:
+    """Whose a window is, as the server knows it; many programs, such as Tk's, do not say so themselves."""
+    if not display.has_extension("X-Resource"):
+        return None
+    asked = [{"client": number, "mask": res.LocalClientPIDMask}]
+    for told in display.res_query_client_ids(asked).ids:
+        if told.value and told.value[0]:
+            return int(told.value[0])
+    return None
+
+
+def _client_below(display: Any, root: Any, top: Any, at: tuple[int, int] | None = None) -> Any:
+    """The window that a program made below a window manager's frame, at a pixel or at the pointer."""
+    inner = top
+    for _ in range(8):
+        if _is_client(display, inner):
+            return inner
+        try:
+            below = inner.translate_coords(root, *at).child if at else inner.query_pointer().child
+        except xerror.XError:
+            break
+        if isinstance(below, int):
+            break
+        inner = below
+    return inner if _is_client(display, inner) else top
+
+
+def _is_unmanaged(window: Any) -> bool:
+    try:
+        attributes = window.get_attributes()
+    except xerror.XError:
+        return False
+    return bool(attributes.override_redirect) and attributes.map_state == X.IsViewable
+
+
+def _told_by_manager(display: Any, root: Any, name: str) -> list[int]:
+    """What the window manager keeps at the root. One that died leaves its words there: they count no more."""
+    sign = _longs(display, root, "_NET_SUPPORTING_WM_CHECK")
+    if sign:
+        window = display.create_resource_object("window", sign[0])
+        if _longs(display, window, "_NET_SUPPORTING_WM_CHECK") != sign:
+            return []
+    return _longs(display, root, name)
 
 
 def _top_level(root: Any, window: Any) -> int | None:

@@ -1,0 +1,81 @@
+"""Finds what a picture must not show: where fields of passwords and secrets are on the screen now."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from core.device.desktop.linux.bus import AccessibilityBus, Gone, NotSupported, Ref, Silent
+from core.device.desktop.linux.places import Places, places_of
+from core.device.desktop.linux.search import search
+from core.device.desktop.linux.secrecy import Secrecy
+from core.device.desktop.linux.walk import Program
+from core.device.desktop.linux.words import ACCESSIBLE, ROOT, state_words
+from core.device.desktop.model import Box, Hidden, Window
+from core.errors import DeviceError
+
+
+async def find_hidden(
+    bus: AccessibilityBus,
+    programs: list[Program],
+    secrecy: Secrecy,
+    windows: Sequence[Window],
+    hidden: Hidden,
+) -> None:
+    """Add what must be hidden, and what could not be searched, to `hidden`."""
+    found = await search(bus, programs, secrecy)
+    hidden.not_searched.extend(one.process_name or f"process {one.process_id}" for one in found.not_searched)
+    known = {one.process_id for one in programs}
+    hidden.blank.extend(one for one in windows if one.process_id not in known)
+    fields = dict.fromkeys(found.passwords, True)
+    for control_id in secrecy.fields():
+        with contextlib.suppress(DeviceError):
+            fields.setdefault(bus.ref_of(control_id), False)
+    masks = _Masks(bus, secrecy, windows)
+    await asyncio.gather(*(masks.learn(name) for name in {ref.bus for ref in fields}))
+    for boxes in await asyncio.gather(*(masks.of(ref, is_shown) for ref, is_shown in fields.items())):
+        hidden.boxes.extend(boxes)
+
+
+class _Masks:
+    """Where single fields are. In doubt the whole window is hidden."""
+
+    def __init__(self, bus: AccessibilityBus, secrecy: Secrecy, windows: Sequence[Window]) -> None:
+        self._bus = bus
+        self._secrecy = secrecy
+        self._windows = windows
+        self._processes: dict[str, int] = {}
+        self._places: dict[str, Places] = {}
+
+    async def learn(self, name: str) -> None:
+        """Find the places of a program, by its name on the bus."""
+        with contextlib.suppress(Gone, NotSupported, Silent):
+            process_id = self._processes[name] = await self._bus.process_id(name)
+            self._places[name] = await places_of(self._bus, Ref(name, ROOT), process_id, self._windows)
+
+    async def of(self, ref: Ref, is_shown: bool) -> list[Box]:
+        """The boxes of one field; `is_shown` when it was just seen on the screen."""
+        places = self._places.get(ref.bus, Places())
+        try:
+            if not is_shown and not await self._is_showing(ref, places):
+                return []
+            boxes = await places.boxes(self._bus, ref)
+            if boxes or places.of(None).place is not None:
+                return boxes
+        except Gone:
+            self._secrecy.forget(self._bus.id_of(ref))
+            return []
+        except NotSupported:
+            # Qt answers so for what is gone.
+            if not is_shown:
+                return []
+        except Silent:
+            # Its last picture is still on the screen.
+            pass
+        owner = self._processes.get(ref.bus)
+        return [one.box for one in self._windows if one.process_id == owner]
+
+    async def _is_showing(self, ref: Ref, places: Places) -> bool:
+        (bits,) = await self._bus.call(ref, ACCESSIBLE, "GetState")
+        return ("visible" if places.inside_window else "showing") in state_words(list(bits))

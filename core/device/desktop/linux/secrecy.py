@@ -1,0 +1,69 @@
+"""Remembers what must not be seen: fields that held a password, and what a secret was typed into."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+
+from core.device.desktop.model import Window
+
+_KEPT = 256
+_PASSWORDS_KEPT = 4_096
+_WINDOW_HIDDEN_S = 30.0
+
+
+class Secrecy:
+    """One device's memory of it. A password's field stays one, even if it is shown in clear."""
+
+    def __init__(self) -> None:
+        self._typed: OrderedDict[str, None] = OrderedDict()
+        self._passwords: OrderedDict[str, None] = OrderedDict()
+        self._windows: dict[str, float] = {}
+        self._pending_until = 0.0
+
+    def __contains__(self, control_id: str) -> bool:
+        return control_id in self._typed or control_id in self._passwords
+
+    def fields(self) -> list[str]:
+        """The ids of all such fields."""
+        return list(dict.fromkeys((*self._passwords, *self._typed)))
+
+    def saw_password(self, control_id: str) -> None:
+        """Remember a field that says it holds a password."""
+        _keep(self._passwords, control_id, _PASSWORDS_KEPT)
+
+    def forget(self, control_id: str) -> None:
+        """Forget a field that is gone."""
+        self._typed.pop(control_id, None)
+        self._passwords.pop(control_id, None)
+
+    def typed_into(self, control_id: str) -> None:
+        """Remember a field that a secret is typed into."""
+        _keep(self._typed, control_id, _KEPT)
+
+    def typed_somewhere(self) -> None:
+        """Remember that a secret is typed into what has the focus; the window is told when it is known."""
+        self._pending_until = time.monotonic() + _WINDOW_HIDDEN_S
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a secret is being typed into nobody knows what."""
+        return time.monotonic() < self._pending_until
+
+    def typed_in_window(self, number: int | None) -> None:
+        """Remember the window that the keys of such a secret go to."""
+        if number is None:
+            return
+        self._windows[f"0x{number:x}"] = time.monotonic() + _WINDOW_HIDDEN_S
+        self._pending_until = 0.0
+
+    def hides(self, window: Window) -> bool:
+        """Whether a window must not be seen now: for a while after a secret was typed there."""
+        return time.monotonic() < self._windows.get(window.id, 0.0) or (self.is_pending and window.active)
+
+
+def _keep(kept: OrderedDict[str, None], control_id: str, most: int) -> None:
+    kept[control_id] = None
+    kept.move_to_end(control_id)
+    while len(kept) > most:
+        kept.popitem(last=False)
