@@ -13,7 +13,11 @@ from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenApproval, OpenDevice, OpenRun, Target
 from app.screens.fleet.health_spans import device_series, health_spans
+from app.screens.fleet.link_tab import LinkTab
+from app.screens.fleet.recent_tab import RecentTab
 from app.screens.fleet.screen import FleetScreen
+from app.screens.fleet.tools_tab import ToolsTab
+from app.screens.fleet.try_tab import TryTab
 from core.errors import DeviceError
 from core.fleet.models import Check, CheckState, Health, HealthChange
 from tests.fakes.console import FakeConsole
@@ -240,5 +244,30 @@ def test_a_device_that_dials_cannot_be_reconnected_from_here(theme: Theme, tmp_p
         page_of(desk, "this-computer", "link")
         assert not tab.revoke.isEnabled()
         assert not tab.forget.isEnabled()
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_tab_is_made_when_it_is_first_wanted_and_shows_what_was_read_before(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        panel = page_of(desk, "build-lnx-03", "overview").panel
+        await seen(lambda: panel.overview.table.rows_model.rowCount() and panel.overview.facts.value("Link"))
+        await seen(lambda: panel.overview.plot.accessibleDescription())
+        made = (ToolsTab, TryTab, RecentTab, LinkTab)
+        assert not [tab for kind in made for tab in panel.findChildren(kind)]
+        asked = list(console.asked)
+        panel.show_tab("tools", "action::write_file")
+        assert panel.tools_tab.table.rows_model.rowCount() == panel.overview.table.rows_model.rowCount()
+        for tab in ("try", "link"):
+            panel.show_tab(tab)
+        assert [panel.tools_tab.chosen(), panel.try_tab.chosen()] == [
+            console.tool_named("build-lnx-03", "action::write_file")
+        ] * 2
+        assert panel.link_tab.refused.rows_model.rowCount() == 2
+        assert console.asked == asked
 
     play(theme, tmp_path, console, scenario)

@@ -40,10 +40,13 @@ def keeps_to(limit_s: float, work: Callable[[], object], before: Callable[[], ob
 def change_all(console: FakeConsole, fleet: FleetScreen, step: list[float]) -> None:
     """Every device is different: what the state looks like after a thousand events."""
     step[0] += 1.0
-    for name, device in fleet.state.devices.items():
-        loads = [*device.cpu_percents[-23:], step[0] % 100]
+    for place, (name, device) in enumerate(fleet.state.devices.items()):
+        # Of its own for each device: a line that another has drawn already costs nothing.
+        own = step[0] + place / 10
+        loads = {key: [*getattr(device, key)[-23:], own % 100] for key in ("cpu_percents", "memory_percents")}
+        trips = [*device.round_trips_ms[-23:], own]
         fleet.state.devices[name] = device.model_copy(
-            update={"round_trip_ms": step[0], "cpu_percents": loads}
+            update={"round_trip_ms": own, "round_trips_ms": trips, **loads}
         )
 
 

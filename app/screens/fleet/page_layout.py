@@ -8,7 +8,6 @@ from PySide6.QtWidgets import QBoxLayout, QTabBar, QVBoxLayout, QWidget
 from app.components.label import rule
 from app.screens.fleet.overview import OverviewTab
 from app.screens.fleet.pictures import Thumbnail
-from app.screens.fleet.tools_tab import ToolsTab
 
 PANEL_WIDTH = 424
 SIDE_WIDTH, NARROW_SIDE_WIDTH = 468, 400
@@ -22,8 +21,18 @@ _NO_LIMIT = 16_777_215
 class PageLayout:
     """Moves the parts; `layout` is what goes into the panel, `side` what is hidden while no device is."""
 
-    def __init__(self, panel: QWidget, head: QBoxLayout, tops: list[QWidget], mains: list[QWidget]) -> None:
-        """`head` is the layout of the device's head, `tops` stand above `mains` or at their left."""
+    def __init__(
+        self,
+        panel: QWidget,
+        head: QBoxLayout,
+        tops: list[QWidget],
+        mains: list[QWidget],
+        overview_place: QWidget,
+    ) -> None:
+        """`head` is the layout of the device's head, `tops` stand above `mains` or at their left.
+
+        The overview leaves `overview_place` in the tabs for the side while the page is wide.
+        """
         self.wide = self.low = self._narrow = False
         self._panel, self._head = panel, head
         self._narrow_width, self._narrow_tab = PANEL_WIDTH, _OVERVIEW
@@ -44,9 +53,7 @@ class PageLayout:
         self.layout.addWidget(self.side)
         self.layout.addWidget(self._between)
         self.layout.addWidget(main, 1)
-        # The overview leaves this place in the tabs for the side while the page is wide.
-        self.overview_place = QWidget()
-        self._overview_column = QVBoxLayout(self.overview_place)
+        self._overview_column = QVBoxLayout(overview_place)
         self._overview_column.setContentsMargins(0, 0, 0, 0)
         panel.setFixedWidth(PANEL_WIDTH)
 
@@ -75,9 +82,7 @@ class PageLayout:
             # The name beside it is never cut, so the picture gives way.
             picture.set_size(SMALLEST if self._narrow and not self.wide else SMALL)
 
-    def set_wide(
-        self, wide: bool, picture: Thumbnail, tabs: QTabBar, overview: OverviewTab, tools: ToolsTab
-    ) -> None:
+    def set_wide(self, wide: bool, picture: Thumbnail, tabs: QTabBar, overview: OverviewTab) -> None:
         """Lay everything out over the pane, or in the panel again."""
         self.wide = wide
         self.layout.setDirection(_ACROSS if wide else _DOWN)
@@ -97,7 +102,6 @@ class PageLayout:
             self._panel.setFixedWidth(self._narrow_width)
         overview.set_beside_tabs(wide)
         overview.show()
-        tools.set_wide(wide)
         tabs.setTabVisible(_OVERVIEW, not wide)
         if not wide and self._narrow_tab == _OVERVIEW:
             tabs.setCurrentIndex(_OVERVIEW)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components.badges import HealthBadge, ProductionStrip
 from app.components.buttons import Button, IconButton
@@ -15,8 +15,8 @@ from app.look.theme import theme_of
 from app.look.tokens import SPACE
 from app.screens.base import Navigator, OpenQuery, OpenReplay, OpenTool
 from app.screens.fleet.device_name import DeviceName
+from app.screens.fleet.device_tabs import TABS, DeviceTabs
 from app.screens.fleet.link_tab import LinkTab
-from app.screens.fleet.overview import OverviewTab
 from app.screens.fleet.page_layout import PageLayout
 from app.screens.fleet.picture_wish import picture_problem, shoot
 from app.screens.fleet.pictures import PictureStore, Thumbnail
@@ -31,7 +31,6 @@ from core.errors import QuarterdeckError
 from core.fleet.models import Device, DeviceDetails, Health, Tool
 from core.service.console import EntryPage
 
-TABS = ("overview", "tools", "try", "recent", "link")
 # Moving through the table with a held key must not ask every device it passes.
 TOOLS_PAUSE_MS = 90
 _UNBROKEN = "\N{NO-BREAK SPACE}"
@@ -100,7 +99,8 @@ class DevicePanel(QWidget):
         """Be the page of the device, or the panel again."""
         if wide == self.is_wide:
             return
-        self._page.set_wide(wide, self.picture, self.tabs, self.overview, self.tools_tab)
+        self._tabs.set_wide(wide)
+        self._page.set_wide(wide, self.picture, self.tabs, self.overview)
         self.widen.setVisible(not wide)
         if wide:
             self._close.set_icon("left", "Back to the devices")
@@ -149,27 +149,35 @@ class DevicePanel(QWidget):
         self._problem.hide()
 
     def _build_tabs(self, link: ConsoleLink, nav: Navigator) -> None:
-        self.tabs = QTabBar()
-        self.tabs.setExpanding(False)
-        self.tabs.setDrawBase(False)
-        self.tabs.setFont(theme_of(self).font("name"))
-        self.tabs.setAccessibleName("About the device")
-        for title in ("Overview", "Tools", "Try it", "Recent", "Link"):
-            self.tabs.addTab(title)
-        self.overview = OverviewTab(link, nav)
-        self.tools_tab = ToolsTab(link, nav)
-        self.try_tab = TryTab(self._state, link, nav)
-        self.recent = RecentTab(link, nav)
-        self.link_tab = LinkTab(link, nav)
-        self.stack = QStackedWidget()
-        self._page = PageLayout(self, self._head_row, [self._head, self._problem], [self.tabs, self.stack])
+        place = QWidget()
+        self._tabs = DeviceTabs(self._state, link, nav, place)
+        self.tabs, self.stack, self.overview = self._tabs.bar, self._tabs.stack, self._tabs.overview
+        self._page = PageLayout(
+            self, self._head_row, [self._head, self._problem], [self.tabs, self.stack], place
+        )
         self._page.hold(self.overview)
-        for tab in (self._page.overview_place, self.tools_tab, self.try_tab, self.recent, self.link_tab):
-            self.stack.addWidget(tab)
-        self.tabs.currentChanged.connect(self._tab_chosen)
         self.overview.tool_opened.connect(lambda key: self.show_tab("tools", key))
-        self.overview.reviewed.connect(self._tools_changed)
-        self.tools_tab.reviewed.connect(self._tools_changed)
+        self._tabs.reviewed.connect(self._tools_changed)
+
+    @property
+    def tools_tab(self) -> ToolsTab:
+        """All tools and their contracts; made when it is first wanted, as those below."""
+        return self._tabs.tools_tab
+
+    @property
+    def try_tab(self) -> TryTab:
+        """A call of one tool."""
+        return self._tabs.try_tab
+
+    @property
+    def recent(self) -> RecentTab:
+        """What happened lately."""
+        return self._tabs.recent
+
+    @property
+    def link_tab(self) -> LinkTab:
+        """Trust, doctor, refused attempts."""
+        return self._tabs.link_tab
 
     def _build_actions(self) -> None:
         self._actions = QWidget()
@@ -201,22 +209,12 @@ class DevicePanel(QWidget):
         if other:
             self._say("")
             self._tools = None
-            self.overview.show_details(None)
-            self.link_tab.show_details(None)
         self._show_head(device, before)
-        self.overview.show_device(device, self._tools)
-        self.recent.show_device(device.name)
-        self.link_tab.show_device(device)
-        self.tabs.setTabText(1, f"Tools {device.tool_count}")
-        self.tabs.setTabText(4, f"Link {device.refused}" if device.refused else "Link")
-        self.tabs.setTabToolTip(
-            4, f"{device.refused} attempts were refused in its name" * bool(device.refused)
-        )
+        self._tabs.show_device(device, self._tools)
         wants = (device.name, device.tool_count, tuple(device.changed_tools), device.health)
         if wants != self._tools_for:
             self._tools_for = wants
-            self.tools_tab.show_tools(device, self._tools)
-            self.try_tab.show_tools(device, self._tools)
+            self._tabs.show_tools(device, self._tools)
             self._ask_tools.start()
         trust = (device.name, device.since, device.refused, device.paired)
         if trust != self._details_for:
@@ -230,8 +228,7 @@ class DevicePanel(QWidget):
         if wanted or not self.is_wide:
             self.tabs.setCurrentIndex(wanted)
         if tool_key is not None:
-            self.tools_tab.choose(tool_key)
-            self.try_tab.choose(tool_key)
+            self._tabs.choose_tool(tool_key)
 
     def focus_first(self) -> None:
         """Put the focus on the tabs."""
@@ -290,17 +287,14 @@ class DevicePanel(QWidget):
             if self._device is not None and self._device.name == name:
                 self._tools = tools
                 self.overview.show_device(self._device, tools)
-                self.tools_tab.show_tools(self._device, tools)
-                self.try_tab.show_tools(self._device, tools)
+                self._tabs.show_tools(self._device, tools)
                 if self._wanted_tool is not None:
-                    self.tools_tab.choose(self._wanted_tool)
-                    self.try_tab.choose(self._wanted_tool)
+                    self._tabs.choose_tool(self._wanted_tool)
                     self._wanted_tool = None
 
         def failed(error: QuarterdeckError) -> None:
             if self._device is not None and self._device.name == name:
-                self.overview.say_no_tools(error.message)
-                self.tools_tab.say_no_tools(error.message)
+                self._tabs.say_no_tools(error.message)
 
         self._link.ask(lambda console: console.tools(name), came, failed, what=f"read the tools of {name}")
 
@@ -312,12 +306,11 @@ class DevicePanel(QWidget):
 
         def came(details: DeviceDetails) -> None:
             if self._device is not None and self._device.name == name:
-                self.overview.show_details(details)
-                self.link_tab.show_details(details)
+                self._tabs.show_details(details)
 
         def failed(error: QuarterdeckError) -> None:
             if self._device is not None and self._device.name == name:
-                self.link_tab.say_no_details(error.message)
+                self._tabs.say_no_details(error.message)
 
         self._link.ask(
             lambda console: console.device_details(name), came, failed, what=f"read the history of {name}"
@@ -325,10 +318,6 @@ class DevicePanel(QWidget):
 
     def _tools_changed(self) -> None:
         self._read_tools()
-
-    def _tab_chosen(self, place: int) -> None:
-        self.stack.setCurrentIndex(place)
-        self.recent.set_shown(TABS[place] == "recent")
 
     # Wishes
 
@@ -362,7 +351,7 @@ class DevicePanel(QWidget):
         """Open the form of the chosen tool; nothing is sent."""
         if self._device is None:
             return
-        tool = self.tools_tab.chosen() if self.tabs.currentIndex() == 1 else self.overview.chosen()
+        tool = self.tools_tab.chosen() if self._tabs.current == "tools" else self.overview.chosen()
         self._nav.open("batch", OpenTool(self._device.name, tool.tool_name if tool else ""))
 
     def _replay(self) -> None:

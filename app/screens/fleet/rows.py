@@ -12,6 +12,7 @@ from core.fleet.models import Device, Health, Tool, Unavailable
 
 _NUMBER = re.compile(r"[0-9]+")
 _DIGITS = 20
+_HEALTH_ORDER = {health: place for place, health in enumerate(Health)}
 
 PLATFORM_ICONS = {
     "linux": "linux",
@@ -149,7 +150,7 @@ def device_row(device: Device, marked: bool = False) -> Row:
         tint="accent_tint" if marked else "",
         order=(
             f"{0 if device.production else 1} {natural(device.name)}",
-            list(Health).index(device.health),
+            _HEALTH_ORDER[device.health],
             None,
             device.tool_count,
             device.round_trip_ms,

@@ -1,0 +1,220 @@
+"""The tabs of a device. All but the first are made when they are first wanted: they are most of a panel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
+
+from app.components.label import plain_tip
+from app.link import ConsoleLink
+from app.look.theme import theme_of
+from app.screens.base import Navigator
+from app.screens.fleet.link_tab import LinkTab
+from app.screens.fleet.overview import OverviewTab
+from app.screens.fleet.recent_tab import RecentTab
+from app.screens.fleet.tools_tab import ToolsTab
+from app.screens.fleet.try_tab import TryTab
+from app.shell.words import plural
+from app.state import AppState
+from core.fleet.models import Device, DeviceDetails, Tool
+
+TABS = ("overview", "tools", "try", "recent", "link")
+_TITLES = ("Overview", "Tools", "Try it", "Recent", "Link")
+# Beside four other titles a larger number has no room; it stands in the tooltip.
+MOST_COUNTED = 999
+Tab = TypeVar("Tab", bound=QWidget)
+
+
+class DeviceTabs(QObject):
+    """`bar` and `stack` are laid out by the panel; what is known of the device is kept for tabs to come.
+
+    Signals:
+        reviewed: a changed tool was accepted.
+    """
+
+    reviewed = Signal()
+
+    def __init__(self, state: AppState, link: ConsoleLink, nav: Navigator, overview_place: QWidget) -> None:
+        super().__init__()
+        self._state, self._link, self._nav = state, link, nav
+        self._device: Device | None = None
+        self._tools: list[Tool] | None = None
+        self._details: DeviceDetails | None = None
+        self._no_tools = self._no_details = ""
+        self._wanted_tool: str | None = None
+        self._wide = False
+        self._made: dict[str, QWidget] = {}
+        self.bar = QTabBar()
+        self.bar.setExpanding(False)
+        self.bar.setDrawBase(False)
+        self.bar.setFont(theme_of(self.bar).font("name"))
+        self.bar.setAccessibleName("About the device")
+        self.stack = QStackedWidget()
+        self._columns: dict[str, QVBoxLayout] = {}
+        for name, title in zip(TABS, _TITLES, strict=True):
+            self.bar.addTab(title)
+            place = overview_place if name == "overview" else QWidget()
+            self.stack.addWidget(place)
+            if name != "overview":
+                column = self._columns[name] = QVBoxLayout(place)
+                column.setContentsMargins(0, 0, 0, 0)
+        self.overview = OverviewTab(link, nav)
+        self.overview.reviewed.connect(self.reviewed)
+        self.bar.currentChanged.connect(self._chosen)
+
+    # The tabs
+
+    @property
+    def tools_tab(self) -> ToolsTab:
+        """All tools and their contracts."""
+        return self._get("tools", self._make_tools)
+
+    @property
+    def try_tab(self) -> TryTab:
+        """A call of one tool."""
+        return self._get("try", self._make_try)
+
+    @property
+    def recent(self) -> RecentTab:
+        """What happened lately."""
+        return self._get("recent", self._make_recent)
+
+    @property
+    def link_tab(self) -> LinkTab:
+        """Trust, doctor, refused attempts."""
+        return self._get("link", self._make_link)
+
+    def _get(self, name: str, make: Callable[[], Tab]) -> Tab:
+        if name not in self._made:
+            tab = self._made[name] = make()
+            self._columns[name].addWidget(tab)
+        return cast("Tab", self._made[name])
+
+    def _make_tools(self) -> ToolsTab:
+        tab = ToolsTab(self._link, self._nav)
+        tab.reviewed.connect(self.reviewed)
+        tab.set_wide(self._wide)
+        if self._device is not None:
+            tab.show_tools(self._device, self._tools)
+            if self._no_tools:
+                tab.say_no_tools(self._no_tools)
+        if self._wanted_tool is not None:
+            tab.choose(self._wanted_tool)
+        return tab
+
+    def _make_try(self) -> TryTab:
+        tab = TryTab(self._state, self._link, self._nav)
+        if self._device is not None:
+            tab.show_tools(self._device, self._tools)
+        if self._wanted_tool is not None:
+            tab.choose(self._wanted_tool)
+        return tab
+
+    def _make_recent(self) -> RecentTab:
+        tab = RecentTab(self._link, self._nav)
+        if self._device is not None:
+            tab.show_device(self._device.name)
+        tab.set_shown(self.current == "recent")
+        return tab
+
+    def _make_link(self) -> LinkTab:
+        tab = LinkTab(self._link, self._nav)
+        if self._device is not None:
+            tab.show_device(self._device)
+            tab.show_details(self._details)
+            if self._no_details:
+                tab.say_no_details(self._no_details)
+        return tab
+
+    @property
+    def current(self) -> str:
+        """Which of `TABS` is in front."""
+        return TABS[self.bar.currentIndex()]
+
+    def _chosen(self, place: int) -> None:
+        name = TABS[place]
+        match name:
+            case "tools":
+                self._get(name, self._make_tools)
+            case "try":
+                self._get(name, self._make_try)
+            case "recent":
+                self._get(name, self._make_recent)
+            case "link":
+                self._get(name, self._make_link)
+        self.stack.setCurrentIndex(place)
+        if "recent" in self._made:
+            self.recent.set_shown(name == "recent")
+
+    def set_wide(self, wide: bool) -> None:
+        """They stand on the page of the device, or in the panel."""
+        self._wide = wide
+        if "tools" in self._made:
+            self.tools_tab.set_wide(wide)
+
+    # What is known of the device
+
+    def show_device(self, device: Device, tools: list[Tool] | None) -> None:
+        """Show what the state knows of a device, and the tools as far as they are known."""
+        other = self._device is None or self._device.name != device.name
+        self._device, self._tools = device, tools
+        if other:
+            self._no_tools, self._wanted_tool = "", None
+            self.show_details(None)
+        self.overview.show_device(device, tools)
+        if "recent" in self._made:
+            self.recent.show_device(device.name)
+        if "link" in self._made:
+            self.link_tab.show_device(device)
+        self._title("tools", device.tool_count, plural(device.tool_count, "tool"))
+        attempts = plural(device.refused, "attempt")
+        self._title("link", device.refused, f"{attempts} in its name refused" * bool(device.refused))
+
+    def _title(self, name: str, count: int, words: str) -> None:
+        place = TABS.index(name)
+        number = f"{MOST_COUNTED}+" if count > MOST_COUNTED else str(count)
+        # A quiet number of tools is still a number; a quiet link has none.
+        text = f"{_TITLES[place]} {number}" if count or name == "tools" else _TITLES[place]
+        if self.bar.tabText(place) != text:
+            self.bar.setTabText(place, text)
+        self.bar.setTabToolTip(place, plain_tip(words))
+        self.bar.setAccessibleTabName(place, f"{_TITLES[place]}, {words}" if words else _TITLES[place])
+
+    def show_tools(self, device: Device, tools: list[Tool] | None) -> None:
+        """Show the tools; None while they are read."""
+        self._tools, self._no_tools = tools, ""
+        if "tools" in self._made:
+            self.tools_tab.show_tools(device, tools)
+        if "try" in self._made:
+            self.try_tab.show_tools(device, tools)
+
+    def choose_tool(self, tool_key: str) -> None:
+        """Bring one tool to the front of the tabs that show one."""
+        self._wanted_tool = tool_key
+        if "tools" in self._made:
+            self.tools_tab.choose(tool_key)
+        if "try" in self._made:
+            self.try_tab.choose(tool_key)
+
+    def say_no_tools(self, why: str) -> None:
+        """The tools cannot be read."""
+        self._no_tools = why
+        self.overview.say_no_tools(why)
+        if "tools" in self._made:
+            self.tools_tab.say_no_tools(why)
+
+    def show_details(self, details: DeviceDetails | None) -> None:
+        """Show history, trust and refused attempts; None while they are read."""
+        self._details, self._no_details = details, ""
+        self.overview.show_details(details)
+        if "link" in self._made:
+            self.link_tab.show_details(details)
+
+    def say_no_details(self, why: str) -> None:
+        """History and trust cannot be read."""
+        self._no_details = why
+        if "link" in self._made:
+            self.link_tab.say_no_details(why)
