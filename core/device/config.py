@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import tomllib
@@ -19,7 +20,12 @@ class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Limits(_Section):
+class _Numbers(_Section):
+    # TOML has types: a number is no text, and yes is not 1.
+    model_config = ConfigDict(strict=True)
+
+
+class Limits(_Numbers):
     """Sizes in bytes, times in seconds."""
 
     max_argument_bytes: int = Field(default=MEBIBYTE, ge=1024, le=32 * MEBIBYTE)
@@ -33,7 +39,7 @@ class Limits(_Section):
     read_shell_memory_bytes: int = Field(default=2048 * MEBIBYTE, ge=64 * MEBIBYTE)
 
 
-class Undo(_Section):
+class Undo(_Numbers):
     """How long and how much old file content is kept."""
 
     days: float = Field(default=7.0, gt=0, le=365)
@@ -48,11 +54,27 @@ class PinnedOperator(_Section):
 
 
 def _default_roots() -> tuple[Path, ...]:
-    return tuple(dict.fromkeys(_resolved(path) for path in (Path.home(), Path(tempfile.gettempdir()))))
+    """Home and the temporary folder. A service may have no home, or an empty HOME, which stands for `/`: the
+    whole disk is a root only where device.toml says so."""
+    found = []
+    with contextlib.suppress(RuntimeError):
+        found.append(Path.home())
+    # Without room for a trial file there is no temporary folder, and a full disk is when help is wanted.
+    with contextlib.suppress(FileNotFoundError):
+        found.append(Path(tempfile.gettempdir()))
+    roots = [_resolved(path) for path in found if path.is_absolute()]
+    return tuple(dict.fromkeys(path for path in roots if path != Path(path.anchor))) or (Path("/tmp"),)
 
 
 def _resolved(path: Path) -> Path:
-    return Path(os.path.realpath(path.expanduser()))
+    return Path(os.path.realpath(_expanded(path)))
+
+
+def _expanded(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path} begins with a home folder that is not known here") from error
 
 
 class DeviceConfig(_Section):
@@ -88,7 +110,7 @@ class DeviceConfig(_Section):
     @classmethod
     def _resolve(cls, paths: tuple[Path, ...]) -> tuple[Path, ...]:
         for path in paths:
-            if not path.expanduser().is_absolute():
+            if not _expanded(path).is_absolute():
                 raise ValueError(f"{path} is not an absolute path")
         return tuple(_resolved(path) for path in paths)
 
@@ -119,6 +141,9 @@ def load_config(path: Path | None) -> DeviceConfig:
         )
         raise BadInput(f"{path} is not a valid device.toml: {faults}") from error
     if isinstance(config.mcp_servers, Path):
-        servers = path.parent / config.mcp_servers.expanduser()
+        try:
+            servers = path.parent / _expanded(config.mcp_servers)
+        except ValueError as error:
+            raise BadInput(f"{path} is not a valid device.toml: mcp_servers: {error}") from error
         return config.model_copy(update={"mcp_servers": servers}).closing(servers)
     return config

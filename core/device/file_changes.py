@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
+from core.device.guard import result_size, text_within
 from core.device.held_paths import Folder, HeldPath
-from core.device.undo import UndoStore
+from core.device.kept_attributes import keep_attributes, keep_owner
+from core.device.tool import FailedWithResult
+from core.device.undo import UndoStore, temporary_name
 from core.errors import BadInput, DeviceError, ErrorCode
 
 WriteMode = Literal["create", "overwrite", "append"]
@@ -35,38 +38,59 @@ def told_as_failure(path: Path) -> Iterator[None]:
         raise DeviceError(f"{path}: {error.strerror or error}", ErrorCode.TOOL_FAILED) from error
 
 
-def read(held: HeldPath, encoding: str, offset: int, most: int) -> dict[str, Any]:
-    """Read at most `most` bytes from `offset` on.
+def read(held: HeldPath, encoding: str, offset: int, most: int, room: int) -> dict[str, Any]:
+    """Read at most `most` bytes from `offset` on, and no more than `room` bytes of JSON can say.
 
     Raises:
         BadInput: missing, not a regular file, not readable, or not text where text is asked for.
     """
+    # Base64 makes four bytes of three.
+    most = min(most, room // 4 * 3 if encoding == "base64" else room)
     with told_as_failure(held.path), held.folder() as folder:
         descriptor, facts = folder.open_file()
         with os.fdopen(descriptor, "rb") as file:
-            file.seek(offset)
-            data = file.read(most)
-            truncated = bool(file.read(1))
+            data = file.read(most) if _seek(file, offset) else b""
+            truncated = bool(data and file.read(1))
     if encoding == "base64":
         content = base64.b64encode(data).decode("ascii")
     else:
-        data, content = _as_text(data, truncated, held.path)
+        content = _as_text(data, truncated, held.path)
+        if result_size(content) > room:
+            # Control characters take six bytes each.
+            content, truncated = text_within(content, room), True
+        data = content.encode("utf-8")
     return {
         "content": content,
-        "size": max(facts.st_size, offset + len(data)),
+        # A file may grow while it is read, and those of /proc say 0.
+        "size": max(facts.st_size, offset + len(data) if data else 0),
         "sha256": hashlib.sha256(data).hexdigest(),
         "truncated": truncated,
     }
 
 
-def _as_text(data: bytes, truncated: bool, path: Path) -> tuple[bytes, str]:
+def _seek(file: BinaryIO, offset: int) -> bool:
+    """Go to `offset`; False where no file of this file system reaches that far."""
     try:
-        return data, data.decode("utf-8")
+        file.seek(offset)
+    except OSError as error:
+        if error.errno in {errno.EINVAL, errno.EOVERFLOW}:
+            return False
+        raise
+    return True
+
+
+def _as_text(data: bytes, truncated: bool, path: Path) -> str:
+    try:
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         # A bound can fall inside a character; that character belongs to the next part.
         if truncated and error.reason == "unexpected end of data":
-            whole = data[: error.start]
-            return whole, whole.decode("utf-8")
+            if error.start:
+                return data[: error.start].decode("utf-8")
+            raise BadInput(
+                f"max_bytes ({len(data)}) ends inside the first character of this part of {path}; "
+                "4 always hold one"
+            ) from error
         raise BadInput(
             f'{path} is not UTF-8 text at byte {error.start} of this part; read it with encoding "base64"'
         ) from error
@@ -76,8 +100,9 @@ def write(held: HeldPath, data: bytes, mode: WriteMode, undo: UndoStore) -> dict
     """Write a file as one step that happens wholly or not at all, and keep the old content.
 
     Raises:
-        BadInput: it exists and `mode` is create, or it is not a regular file.
+        BadInput: it exists and `mode` is create, is not a regular file, or may not be written.
         Refused: the old content is more than the device keeps for undo.
+        FailedWithResult: it was written, but may not outlive a power cut.
     """
     with told_as_failure(held.path), held.folder() as folder:
         facts = folder.stat(folder.name)
@@ -87,17 +112,40 @@ def write(held: HeldPath, data: bytes, mode: WriteMode, undo: UndoStore) -> dict
             raise BadInput(f"{held.path} exists; mode overwrite or append would change it")
         if facts is not None:
             undo.refuse_too_large(held.path, facts.st_size)
+            _refuse_read_only(folder)
         old = None if facts is None else _content(folder, undo)
         new = (old or b"") + data if mode == "append" else data
         digest = hashlib.sha256(new).hexdigest()
         permissions = 0 if facts is None else facts.st_mode & _PERMISSIONS
         undo_id = undo.keep(held.path, old, permissions, digest)
         try:
-            _put(folder, new, facts)
-        except (OSError, BadInput):
+            _put(folder, new, facts, temporary_name(undo_id))
+        except BaseException:
             undo.forget(undo_id)
             raise
-    return {"bytes_written": len(data), "sha256": digest, "undo": undo_id}
+        done = {"bytes_written": len(data), "sha256": digest, "undo": undo_id}
+        _make_durable(folder, done)
+    return done
+
+
+def _refuse_read_only(folder: Folder) -> None:
+    """Renaming asks nobody but the folder; a file that is read-only, or another's, says no all the same."""
+    if not folder.may_write(folder.name):
+        raise BadInput(
+            f"{folder.path / folder.name} may not be written by this user", ErrorCode.DENIED_BY_DEVICE
+        )
+
+
+def _make_durable(folder: Folder, done: dict[str, Any]) -> None:
+    try:
+        folder.sync()
+    except OSError as error:
+        # It did happen, and can be undone: neither must be lost with the bad news.
+        raise FailedWithResult(
+            f"{folder.path / folder.name} was changed, but may not outlive a power cut: {error.strerror}",
+            ErrorCode.PARTIAL_FAILURE,
+            done,
+        ) from error
 
 
 def restore(held: HeldPath, undo_id: str, undo: UndoStore) -> dict[str, Any]:
@@ -105,23 +153,30 @@ def restore(held: HeldPath, undo_id: str, undo: UndoStore) -> dict[str, Any]:
 
     Raises:
         BadInput: the entry is gone, or the file is no longer what the write left.
+        FailedWithResult: it was undone, but that may not outlive a power cut.
     """
     entry, old = undo.claim(undo_id)
-    try:
-        with told_as_failure(held.path), held.folder() as folder:
-            facts = folder.stat(folder.name)
-            if facts is None or _digest(folder, entry.old_size + MOST_WRITTEN) != entry.new_sha256:
-                raise _changed_since(held.path)
-            if old is None:
-                folder.unlink(folder.name)
-                folder.sync()
-            else:
-                _put(folder, old, facts, entry.mode)
-    except (OSError, BadInput, DeviceError):
-        undo.give_back(undo_id)
-        raise
-    undo.forget(undo_id)
-    return {"file_path": str(held.path), "existed": entry.existed, "sha256": entry.old_sha256}
+    done = {"file_path": str(held.path), "existed": entry.existed, "sha256": entry.old_sha256}
+    with told_as_failure(held.path):
+        try:
+            with held.folder() as folder:
+                facts = folder.stat(folder.name)
+                if facts is None or _digest(folder, entry.old_size + MOST_WRITTEN) != entry.new_sha256:
+                    raise _changed_since(held.path)
+                if old is None:
+                    _unchanged(folder, facts)
+                    folder.unlink(folder.name)
+                else:
+                    _refuse_read_only(folder)
+                    _put(folder, old, facts, temporary_name(undo_id), entry.mode)
+                undo.forget(undo_id)
+                _make_durable(folder, done)
+        except FailedWithResult:
+            raise
+        except BaseException:
+            undo.give_back(undo_id)
+            raise
+    return done
 
 
 def _content(folder: Folder, undo: UndoStore) -> bytes:
@@ -159,9 +214,13 @@ def _changed_since(path: Path, how: str = "") -> BadInput:
     )
 
 
-def _put(folder: Folder, data: bytes, before: os.stat_result | None, mode: int | None = None) -> None:
-    """Write beside, make durable, then rename; a file that was there keeps its permissions and owner."""
-    temporary = f".{folder.name[:100]}.{secrets.token_hex(6)}.tmp"
+def _put(
+    folder: Folder, data: bytes, before: os.stat_result | None, temporary: str, mode: int | None = None
+) -> None:
+    """Write beside, make durable, then rename; a file that was there keeps what it had beside its content.
+
+    Either all of it happened, or an error is raised and nothing did. The folder's `sync` makes it durable.
+    """
     # For a new file the kernel applies the umask; an old file's mode is set before anyone can open it.
     descriptor = folder.open(
         temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if before is None else 0o600
@@ -170,9 +229,9 @@ def _put(folder: Folder, data: bytes, before: os.stat_result | None, mode: int |
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             if before is not None and hasattr(os, "fchmod"):
-                _keep_owner(file.fileno(), before)
                 # What is kept for undo may come from a client that kept more of the mode.
-                os.fchmod(file.fileno(), (before.st_mode if mode is None else mode) & _PERMISSIONS)
+                wanted = (before.st_mode if mode is None else mode) & _PERMISSIONS
+                _keep_all_but_content(folder, file.fileno(), before, wanted)
             file.flush()
             os.fsync(file.fileno())
         _unchanged(folder, before)
@@ -184,14 +243,19 @@ def _put(folder: Folder, data: bytes, before: os.stat_result | None, mode: int |
         with contextlib.suppress(FileNotFoundError):
             folder.unlink(temporary)
         raise
-    folder.sync()
 
 
-def _keep_owner(descriptor: int, before: os.stat_result) -> None:
-    now = os.fstat(descriptor)
-    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
-        with contextlib.suppress(PermissionError):
-            os.fchown(descriptor, before.st_uid, before.st_gid)
+def _keep_all_but_content(folder: Folder, descriptor: int, before: os.stat_result, mode: int) -> None:
+    if not keep_owner(descriptor, before):
+        # Another group must not be let in by what was meant for the old one.
+        mode &= ~0o070 | (mode & 0o007) << 3
+    old, _ = folder.open_file()
+    try:
+        keep_attributes(old, descriptor)
+    finally:
+        os.close(old)
+    if os.fstat(descriptor).st_mode & 0o7777 != mode:
+        os.fchmod(descriptor, mode)
 
 
 def _unchanged(folder: Folder, before: os.stat_result | None) -> None:
@@ -199,8 +263,13 @@ def _unchanged(folder: Folder, before: os.stat_result | None) -> None:
     now = folder.stat(folder.name)
     if now is None and before is None:
         return
-    if now is None or before is None or (now.st_ino, now.st_mtime_ns) != (before.st_ino, before.st_mtime_ns):
+    if now is None or before is None or _version(now) != _version(before):
         raise BadInput(f"{folder.path / folder.name} was changed by another program just now")
+
+
+def _version(facts: os.stat_result) -> tuple[int, ...]:
+    # Whoever sets the time of change back cannot set this one: on Windows it is when the file was made.
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
 
 def _name_new(folder: Folder, temporary: str) -> None:
@@ -213,4 +282,5 @@ def _name_new(folder: Folder, temporary: str) -> None:
         # This file system has no hard links; the check just before has to do.
         folder.replace(temporary, folder.name)
         return
-    folder.unlink(temporary)
+    with contextlib.suppress(OSError):
+        folder.unlink(temporary)

@@ -12,7 +12,7 @@ from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from typing import Any
 
 from core.device.file_changes import told_as_failure
-from core.device.held_paths import HAS_FOLDER_DESCRIPTORS, HeldPath
+from core.device.held_paths import HAS_FOLDER_DESCRIPTORS, HeldPath, shown
 from core.errors import BadInput, ErrorCode
 
 _KINDS = (
@@ -77,14 +77,17 @@ def _row(folder: int | str, name: str) -> dict[str, Any] | None:
     except FileNotFoundError:
         # It was deleted in the meantime.
         return None
+    except OSError:
+        # A mount whose server has gone, or that is another user's: its name is all that can be had.
+        unknown = dict.fromkeys(("size_bytes", "modified_at", "mode", "target"))
+        return {"name": shown(name), "kind": "other", **unknown}
     return {
-        # A name is any bytes; what is not UTF-8 in it is shown as such, for JSON has no word for it.
-        "name": _shown(name),
+        "name": shown(name),
         "kind": next((kind for matches, kind in _KINDS if matches(facts.st_mode)), "other"),
         "size_bytes": facts.st_size,
         "modified_at": moment_text(facts.st_mtime_ns),
         "mode": f"{stat.S_IMODE(facts.st_mode):04o}",
-        "target": None if target is None else _shown(target),
+        "target": None if target is None else shown(target),
     }
 
 
@@ -100,7 +103,3 @@ def moment_text(since_1970_ns: int) -> str:
     if MINYEAR <= year <= MAXYEAR:
         return moment.replace(year=year).isoformat()
     return f"{year:+07d}{moment.isoformat()[4:]}"
-
-
-def _shown(name: str) -> str:
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

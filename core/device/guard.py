@@ -1,11 +1,12 @@
 """The device's own door-keeper: what no console can talk it out of.
 
-Size, schema, NUL, roots, in that order; nothing of a tool runs before all four have passed.
+Size, schema, NUL and NaN, roots, in that order; nothing of a tool runs before all four have passed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import stat
 import sys
@@ -20,8 +21,8 @@ from pydantic_core import PydanticSerializationError, to_json
 from referencing import Registry
 
 from core.device.config import DeviceConfig
-from core.device.held_paths import HeldPath
-from core.device.tool import NAMESPACE, Tool, ToolCall
+from core.device.held_paths import HeldPath, shown
+from core.device.tool import NAMESPACE, Tool
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 
 _SHOWN = 120
@@ -45,7 +46,7 @@ class Guard:
         """Check everything but the paths, which may have to wait for a disk.
 
         Raises:
-            BadInput: too large, not as the tool's schema says, or with a NUL character.
+            BadInput: too large, not as the tool's schema says, with a NUL character or a number that is none.
         """
         arguments = parameters or {}
         size = _encoded_size(arguments)
@@ -63,7 +64,7 @@ class Guard:
             faults = validator_within_bounds(tool.input_schema).errors(arguments)
             if faults:
                 raise BadInput(f"{tool.name}: {_short(faults[0].message)}")
-            _refuse_nul(arguments, "")
+            _refuse_odd(arguments, "")
             return arguments
         validator = self._validators.get(tool.key)
         if validator is None or validator.schema is not tool.input_schema:
@@ -73,17 +74,16 @@ class Guard:
         fault = next(validator.iter_errors(arguments), None)
         if fault is not None:
             raise BadInput(_explain(fault, tool))
-        _refuse_nul(arguments, "")
+        _refuse_odd(arguments, "")
         return arguments
 
-    def hold_paths(self, tool: Tool, arguments: dict[str, Any]) -> ToolCall:
+    def hold_paths(self, tool: Tool, arguments: dict[str, Any]) -> dict[str, HeldPath]:
         """Resolve a tool's path arguments. Blocks on the disk.
 
         Raises:
             BadInput: a path is relative, or leads outside the roots (code `path_not_allowed`).
         """
-        paths = {name: self.hold(arguments[name], name) for name in tool.path_arguments if name in arguments}
-        return ToolCall(arguments, paths)
+        return {name: self.hold(arguments[name], name) for name in tool.path_arguments if name in arguments}
 
     def hold(self, given: str, argument: str = "path") -> HeldPath:
         """Resolve one path, symlinks and `..` included, and find the root that it is below."""
@@ -106,12 +106,17 @@ class Guard:
             raise BadInput(f"{argument} cannot be resolved: {error}", ErrorCode.PATH_NOT_ALLOWED) from error
         if planted is not None:
             raise BadInput(
-                f"{argument} {_short(given)} leads through {_short(planted)}, a link that another user put "
-                "where everybody may write",
+                f"{argument} {_short(given)} leads through {_short(shown(planted))}, a link that another "
+                "user put where everybody may write",
                 ErrorCode.PATH_NOT_ALLOWED,
             )
+        if not _is_text(resolved):
+            # No result, no error and no undo entry could name it.
+            leads = f"{argument} {_short(given)} leads to a name that is not UTF-8: {shown(str(resolved))}"
+            raise BadInput(leads, ErrorCode.PATH_NOT_ALLOWED)
+        way = _identities(resolved, *resolved.parents)
         for closed in self._closed:
-            if _is_closed_by(resolved, closed):
+            if _is_closed_by(resolved, closed, way):
                 raise BadInput(
                     f"{argument} {_short(given)} belongs to the device client itself",
                     ErrorCode.PATH_NOT_ALLOWED,
@@ -129,7 +134,8 @@ class Guard:
     def bound(self, result: Any, limit: int | None = None) -> tuple[Any, int]:
         """The result, shortened where its JSON is larger than this device's limit, and its size in bytes.
 
-        What is shortened is the longest text in it, and an object says so with `truncated: true`.
+        What is shortened is the longest text in it, or its longest list by whole rows, and an object says so
+        with `truncated: true`.
 
         Raises:
             DeviceError: the result is not JSON (code `bad_result`).
@@ -210,16 +216,32 @@ def _below(path: Path, root: Path) -> bool:
     return Path(os.path.normcase(path)).is_relative_to(os.path.normcase(root))
 
 
-def _is_closed_by(path: Path, closed: Path) -> bool:
+def _is_closed_by(path: Path, closed: Path, way: set[tuple[int, int]]) -> bool:
+    """`way`: the files that the path and the folders above it are, by their identities."""
     if _below(path, closed):
         return True
     if sys.platform == "darwin" and Path(_folded(path)).is_relative_to(_folded(closed)):
         # Most file systems there ignore case and Unicode forms; what only might be closed, is.
         return True
-    with contextlib.suppress(OSError):
-        # A hard link is another name for the very same file.
-        return os.path.samefile(path, closed)
-    return False
+    # A hard link, a bind mount or a name in other letters leads to the very same file or folder.
+    return not way.isdisjoint(_identities(closed))
+
+
+def _identities(*paths: Path) -> set[tuple[int, int]]:
+    found = set()
+    for path in paths:
+        with contextlib.suppress(OSError):
+            facts = os.stat(path)
+            found.add((facts.st_dev, facts.st_ino))
+    return found
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _folded(path: Path) -> str:
@@ -231,17 +253,21 @@ def _short(value: Any) -> str:
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}… ({len(shown)} characters)"
 
 
-def _refuse_nul(value: Any, place: str) -> None:
+def _refuse_odd(value: Any, place: str) -> None:
+    """Refuse what schemas let pass: NUL, and NaN, which is neither more nor less than any limit."""
     if isinstance(value, str):
         if "\0" in value:
             raise BadInput(f"{place or 'an argument'} holds a NUL character")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise BadInput(f"{place or 'an argument'} must be a finite number, not {value}")
     elif isinstance(value, dict):
         for key, item in value.items():
-            _refuse_nul(key, f"the name of {place or 'an argument'}")
-            _refuse_nul(item, f"{place}.{key}" if place else key)
+            _refuse_odd(key, f"the name of {place or 'an argument'}")
+            _refuse_odd(item, f"{place}.{key}" if place else key)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            _refuse_nul(item, f"{place}[{index}]")
+            _refuse_odd(item, f"{place}[{index}]")
 
 
 def _explain(fault: ValidationError, tool: Tool) -> str:
@@ -271,22 +297,41 @@ def _explain(fault: ValidationError, tool: Tool) -> str:
 
 def _shortened(result: Any, most: int) -> Any:
     if isinstance(result, str):
-        return _cut(result, most)
+        return text_within(result, most)
     if isinstance(result, dict):
         cut = dict(result)
         for key in sorted(cut, key=lambda name: len(cut[name]) if isinstance(cut[name], str) else 0)[::-1]:
             over = result_size({**cut, "truncated": True}) - most
             if over <= 0 or not isinstance(cut[key], str):
                 break
-            cut[key] = _cut(cut[key], max(2, result_size(cut[key]) - over))
+            cut[key] = text_within(cut[key], max(2, result_size(cut[key]) - over))
         cut["truncated"] = True
+        if result_size(cut) > most:
+            _drop_rows(cut, most)
         if result_size(cut) <= most:
             return cut
     said = to_json(result)[: most // 2].decode("utf-8", "ignore")
-    return {"truncated": True, "beginning": _cut(said, max(2, most - 64))}
+    return {"truncated": True, "beginning": text_within(said, max(2, most - 64))}
 
 
-def _cut(value: str, most: int) -> str:
+def _drop_rows(cut: dict[str, Any], most: int) -> None:
+    """Leave out the last rows of the longest list, as many as it takes."""
+    lists = [(result_size(value), key) for key, value in cut.items() if isinstance(value, list)]
+    if not lists:
+        return
+    size, key = max(lists)
+    room = size - (result_size(cut) - most)
+    rows: list[Any] = []
+    for row in cut[key]:
+        # Each has a comma or a bracket beside it.
+        room -= result_size(row) + 1
+        if room < 1:
+            break
+        rows.append(row)
+    cut[key] = rows
+
+
+def text_within(value: str, most: int) -> str:
     """The longest beginning of `value` whose JSON has at most `most` bytes."""
     low, high = 0, min(len(value), most)
     while low < high:

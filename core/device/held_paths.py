@@ -23,6 +23,15 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
 _FOLDER = getattr(os, "O_DIRECTORY", 0)
+# Passing through a folder takes less than the right to list it, where the system knows the difference.
+_PASS = getattr(os, "O_PATH", os.O_RDONLY)
+# What a file system says that has no such thing as making a folder durable.
+_NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.ENOTTY, errno.ENOSYS, errno.EBADF}
+
+
+def shown(name: str) -> str:
+    """A name of the system's as text: bytes that are not UTF-8 are written as such, for JSON has none."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _changed(path: Path, error: OSError | None = None) -> BadInput:
@@ -63,28 +72,43 @@ class HeldPath:
             BadInput: it is missing, not a folder, or a component became a symlink since the check.
         """
         if self.path == self.root:
-            return self._open_folder(self.path)
+            return self._open_folder(self.path, to_list=True)
         with self.folder() as folder:
             try:
                 return folder.open(folder.name, os.O_RDONLY | _FOLDER)
             except OSError as error:
                 raise _not_opened(self.path, error) from error
 
-    def _open_folder(self, parent: Path) -> int:
-        flags = os.O_RDONLY | _FOLDER | _NO_FOLLOW | os.O_CLOEXEC
+    def _open_folder(self, parent: Path, to_list: bool = False) -> int:
+        flags = _FOLDER | _NO_FOLLOW | os.O_CLOEXEC
         descriptor = -1
         try:
             if not parent.is_relative_to(self.root):
-                return os.open(parent, flags)
-            descriptor = os.open(self.root, flags)
-            for part in parent.relative_to(self.root).parts:
-                below = os.open(part, flags, dir_fd=descriptor)
-                os.close(descriptor)
+                return _open_last(parent, flags, None, to_list)
+            parts = parent.relative_to(self.root).parts
+            names: tuple[str | Path, ...] = (self.root, *parts)
+            for place, part in enumerate(names):
+                above = None if place == 0 else descriptor
+                if place < len(parts):
+                    below = os.open(part, flags | _PASS, dir_fd=above)
+                else:
+                    below = _open_last(part, flags, above, to_list)
+                _close(descriptor)
                 descriptor = below
         except OSError as error:
             _close(descriptor)
             raise _not_opened(parent, error) from error
         return descriptor
+
+
+def _open_last(name: str | Path, flags: int, above: int | None, to_list: bool) -> int:
+    try:
+        return os.open(name, flags | os.O_RDONLY, dir_fd=above)
+    except PermissionError:
+        if to_list or not _PASS:
+            raise
+        # A folder that may be passed through but not listed; only making it durable takes more.
+        return os.open(name, flags | _PASS, dir_fd=above)
 
 
 def _not_opened(folder: Path, error: OSError) -> BadInput:
@@ -139,9 +163,19 @@ class Folder:
         os.unlink(self._at(name), dir_fd=self.descriptor)
 
     def sync(self) -> None:
-        """Make renames in this folder durable."""
-        if self.descriptor is not None:
+        """Make renames in this folder durable, where its file system can."""
+        if self.descriptor is None:
+            return
+        try:
             os.fsync(self.descriptor)
+        except OSError as error:
+            if error.errno not in _NO_SYNC:
+                raise
+
+    def may_write(self, name: str) -> bool:
+        """Whether this process may write into `name`, which replacing it would not ask."""
+        effective = os.access in os.supports_effective_ids
+        return os.access(self._at(name), os.W_OK, dir_fd=self.descriptor, effective_ids=effective)
 
     def open_file(self) -> tuple[int, os.stat_result]:
         """Open the path's own file for reading; the caller closes the descriptor.
@@ -150,7 +184,11 @@ class Folder:
             BadInput: it does not exist, is not a regular file, or may not be read.
         """
         full = self.path / self.name
+        # Opening alone does things to others: it wakes whoever waits at a FIFO, and starts a watchdog.
         try:
+            known = self.stat(self.name)
+            if known is not None and not stat.S_ISREG(known.st_mode) and not stat.S_ISLNK(known.st_mode):
+                raise BadInput(f"{full} is not a regular file")
             descriptor = self.open(self.name, os.O_RDONLY)
         except FileNotFoundError as error:
             raise BadInput(f"{full} does not exist", ErrorCode.NOT_FOUND) from error

@@ -213,7 +213,8 @@ class Router:
             value = await tool.run(ToolCall(arguments, report=report))
         else:
             seconds = min(deadline_s, self._longest)
-            value = await self._within(tool, command, arguments, seconds, report)
+            call = ToolCall(arguments, report=report, room=max_result_bytes)
+            value = await self._within(tool, command, call, seconds)
         value, blobs = await self._bound(value, max_result_bytes)
         answer = {
             "status": ResultStatus.SUCCESS,
@@ -281,6 +282,7 @@ class Router:
             await self.hosted.close()
         await self._workshop.children.close()
         await self._workshop.desktop.close()
+        self._workshop.undo.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     @property
@@ -313,9 +315,7 @@ class Router:
             f"This device has no tool {command.tool_name[:120]!r}. It has: {offered}", ErrorCode.UNKNOWN_TOOL
         )
 
-    async def _within(
-        self, tool: Tool, command: Command, arguments: dict[str, Any], seconds: float, report: Report
-    ) -> Any:
+    async def _within(self, tool: Tool, command: Command, call: ToolCall, seconds: float) -> Any:
         task = asyncio.current_task()
         assert task is not None, "Router.run is awaited inside a task"
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -323,10 +323,9 @@ class Router:
         try:
             async with asyncio.timeout(max(seconds, 0.0)) as deadline:
                 async with self._one_action if tool.tool_type == "action" else contextlib.nullcontext():
-                    call = ToolCall(arguments)
                     if tool.path_arguments:
-                        call = await self._workshop.in_thread(self._guard.hold_paths, tool, arguments)
-                    call = replace(call, report=report)
+                        hold = self._guard.hold_paths
+                        call = replace(call, paths=await self._workshop.in_thread(hold, tool, call.arguments))
                     run.started = True
                     return await tool.run(call)
         except TimeoutError:

@@ -71,11 +71,15 @@ def tell_nobody(
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """Arguments that passed the guard; path arguments come resolved, by the argument's name."""
+    """Arguments that passed the guard; path arguments come resolved, by the argument's name.
+
+    `room`: how many bytes of JSON the result may take, where that is less than this device's own limit.
+    """
 
     arguments: dict[str, Any]
     paths: dict[str, HeldPath] = field(default_factory=dict)
     report: Report = tell_nobody
+    room: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

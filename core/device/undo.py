@@ -2,10 +2,13 @@
 
 Each entry is two files: `<id>.json`, what was done to which file, and `<id>.old`, the content before.
 Claiming an entry renames its JSON file, which succeeds for exactly one claimant, also across processes.
+Several device clients may use one folder; what looks left over is cleared away only where nobody else does,
+for it may be the other's work at hand.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -16,14 +19,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+import structlog
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core.device.config import Undo
+from core.device.presence import Presence
 from core.errors import BadInput, ErrorCode, Refused
 from core.files import sync_folder
 
+log = structlog.get_logger(__name__)
+
 # Also files that were not there before cost a file each.
 MOST_ENTRIES = 10_000
+# Changes that may have been at work when a process was killed; it has four threads for them.
+_AT_WORK = 8
 ID_PATTERN = "^[A-Za-z0-9_-]{16,64}$"
 _ID = re.compile(ID_PATTERN)
 
@@ -34,7 +43,8 @@ class UndoEntry(BaseModel):
     `kind` names the tool that made the change, and so the inverse.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # A later version may have more to say; what it kept is good all the same.
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     undo_id: str
     kind: Literal["write_file"] = "write_file"
@@ -59,10 +69,20 @@ class UndoStore:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise BadInput(f"The state folder {folder} cannot be used: {error}") from error
+        # In the order in which they were made, whatever the clock said then.
         self._index: dict[str, tuple[float, int]] = {}
         with self._lock:
-            self._load()
+            self._presence = Presence(folder.with_name(f"{folder.name}.users"))
+            claimed = self._give_back_all() if self._presence.is_alone else []
+            entries = self._load()
+            if self._presence.is_alone:
+                self._clear_leftovers(entries, claimed)
+            self._presence.share()
             self._make_room(0)
+
+    def close(self) -> None:
+        """Let others know that nothing is at work here any more; what is kept stays."""
+        self._presence.close()
 
     @property
     def most_bytes(self) -> int:
@@ -86,6 +106,7 @@ class UndoStore:
 
         Raises:
             Refused: the content alone is larger than the quota.
+            OSError: it cannot be kept, and nothing is left of it.
         """
         size = len(old or b"")
         self.refuse_too_large(path, size)
@@ -101,10 +122,15 @@ class UndoStore:
         )
         with self._lock:
             self._make_room(size, MOST_ENTRIES - 1)
-            if old is not None:
-                _write_private(self._old(entry.undo_id), old)
-            _write_private(self._entry(entry.undo_id), entry.model_dump_json().encode())
-            sync_folder(self._folder)
+            try:
+                if old is not None:
+                    _write_private(self._old(entry.undo_id), old)
+                _write_private(self._entry(entry.undo_id), entry.model_dump_json().encode())
+                sync_folder(self._folder)
+            except BaseException:
+                # A part of it would fill the very disk that is full, and count for no quota.
+                self.forget(entry.undo_id)
+                raise
             self._index[entry.undo_id] = (entry.made_at, size)
         return entry.undo_id
 
@@ -113,7 +139,7 @@ class UndoStore:
         with self._lock:
             self._index.pop(undo_id, None)
             for path in (self._entry(undo_id), self._claimed(undo_id), self._old(undo_id)):
-                path.unlink(missing_ok=True)
+                _remove(path)
 
     def entry(self, undo_id: str) -> UndoEntry:
         """What an entry is about, without taking it.
@@ -121,7 +147,7 @@ class UndoStore:
         Raises:
             BadInput: there is no such entry.
         """
-        if not _ID.match(undo_id):
+        if not _ID.fullmatch(undo_id):
             raise BadInput("undo_id is not an undo id")
         try:
             return UndoEntry.model_validate_json(self._entry(undo_id).read_bytes())
@@ -134,25 +160,45 @@ class UndoStore:
         Raises:
             BadInput: there is no such entry: unknown, used, expired or dropped for room.
         """
-        if not _ID.match(undo_id):
+        if not _ID.fullmatch(undo_id):
             raise BadInput("undo_id is not an undo id")
         with self._lock:
             self._make_room(0)
             try:
                 os.rename(self._entry(undo_id), self._claimed(undo_id))
-                entry = UndoEntry.model_validate_json(self._claimed(undo_id).read_bytes())
-                old = self._old(undo_id).read_bytes() if entry.existed else None
             except FileNotFoundError as error:
                 raise _gone() from error
-            except (OSError, ValidationError) as error:
-                raise BadInput(f"The kept content cannot be read: {error}", ErrorCode.NOT_FOUND) from error
+            except OSError as error:
+                raise BadInput(f"The kept content cannot be taken: {error.strerror}") from error
+            try:
+                return self._kept(undo_id)
+            except FileNotFoundError as error:
+                self.forget(undo_id)
+                raise _gone() from error
+            except BaseException:
+                # Too many open files, say: what cannot be read now can be later.
+                self.give_back(undo_id)
+                raise
+
+    def _kept(self, undo_id: str) -> tuple[UndoEntry, bytes | None]:
+        try:
+            entry = UndoEntry.model_validate_json(self._claimed(undo_id).read_bytes())
+            old = self._old(undo_id).read_bytes() if entry.existed else None
+        except FileNotFoundError:
+            raise
+        except (OSError, ValidationError) as error:
+            raise BadInput(f"The kept content cannot be read: {error}", ErrorCode.NOT_FOUND) from error
         if old is not None and hashlib.sha256(old).hexdigest() != entry.old_sha256:
             raise BadInput("The kept content does not match its digest", ErrorCode.NOT_FOUND)
         return entry, old
 
     def give_back(self, undo_id: str) -> None:
         """Make a claimed entry usable again."""
-        os.rename(self._claimed(undo_id), self._entry(undo_id))
+        try:
+            os.rename(self._claimed(undo_id), self._entry(undo_id))
+        except OSError as error:
+            # The next start does it.
+            log.warning("an undo entry cannot be given back now", undo_id=undo_id, reason=str(error))
 
     def _entry(self, undo_id: str) -> Path:
         return self._folder / f"{undo_id}.json"
@@ -163,36 +209,73 @@ class UndoStore:
     def _old(self, undo_id: str) -> Path:
         return self._folder / f"{undo_id}.old"
 
-    def _load(self) -> None:
-        """Learn what earlier processes kept, and remove parts that a crash left without their entry.
+    def _give_back_all(self) -> list[str]:
+        """Make entries again of the claims that restores cut short left; whether the file is still what the
+        write left decides the next attempt."""
+        claimed = [path.stem for path in self._folder.glob("*.claimed") if _ID.fullmatch(path.stem)]
+        for undo_id in claimed:
+            self.give_back(undo_id)
+        return claimed
 
-        A claim that is still there belongs to a restore that a crash cut short: it becomes an entry again,
-        and whether the file is still what the write left decides the next attempt.
-        """
-        for path in self._folder.glob("*.claimed"):
-            if _ID.match(path.stem):
-                path.rename(self._entry(path.stem))
-        for path in self._folder.glob("*.json"):
-            try:
-                entry = UndoEntry.model_validate_json(path.read_bytes())
-            except (OSError, ValidationError):
-                self.forget(path.stem)
-                continue
-            self._index[entry.undo_id] = (entry.made_at, entry.old_size)
+    def _load(self) -> list[UndoEntry]:
+        """Learn what earlier processes kept; oldest first."""
+        found = [entry for path in self._folder.glob("*.json") if (entry := _read(path)) is not None]
+        found.sort(key=lambda entry: entry.made_at)
+        self._index = {entry.undo_id: (entry.made_at, entry.old_size) for entry in found}
+        return found
+
+    def _clear_leftovers(self, entries: list[UndoEntry], claimed: list[str]) -> None:
+        """Remove content that a crash left without its entry, and new content that never became a file's."""
         for path in self._folder.glob("*.old"):
-            if path.stem not in self._index:
-                path.unlink(missing_ok=True)
+            if not self._entry(path.stem).exists():
+                _remove(path)
+        last = [*entries[-_AT_WORK:], *(entry for entry in entries if entry.undo_id in claimed)]
+        if last:
+            # Beside: a network disk that does not answer must not keep this device from starting.
+            threading.Thread(target=_clear_beside, args=(last,), name="undo", daemon=True).start()
 
     def _make_room(self, wanted: int, most: int = MOST_ENTRIES) -> None:
         """Drop expired entries, then the oldest, until `wanted` bytes fit and at most `most` are left."""
         expired_before = self._clock() - self._limits.days * 86_400
         total = sum(size for _, size in self._index.values()) + wanted
-        for undo_id, (made_at, size) in sorted(self._index.items(), key=lambda item: item[1][0]):
+        for undo_id, (made_at, size) in list(self._index.items()):
             fits = total <= self._limits.max_bytes and len(self._index) <= most
-            if made_at > expired_before and fits:
-                break
-            self.forget(undo_id)
-            total -= size
+            if made_at <= expired_before or not fits:
+                self.forget(undo_id)
+                total -= size
+
+
+def _read(path: Path) -> UndoEntry | None:
+    """An entry; None where it cannot be used. What a crash tore is removed, the rest may be of use later."""
+    try:
+        entry = UndoEntry.model_validate_json(path.read_bytes())
+        return entry if entry.undo_id == path.stem else None
+    except OSError as error:
+        log.warning("an undo entry cannot be read", path=str(path), reason=str(error))
+    except ValidationError as error:
+        if error.errors()[0]["type"] == "json_invalid":
+            _remove(path)
+            _remove(path.with_suffix(".old"))
+    return None
+
+
+def temporary_name(undo_id: str) -> str:
+    """What a file is called until its new content is whole; the undo id tells whose it was after a crash."""
+    return f".{undo_id}.tmp"
+
+
+def _clear_beside(entries: list[UndoEntry]) -> None:
+    for entry in entries:
+        if _ID.fullmatch(entry.undo_id):
+            _remove(Path(entry.path).parent / temporary_name(entry.undo_id))
+
+
+def _remove(path: Path) -> None:
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+    except OSError as error:
+        log.warning("what undo needs no more cannot be removed", path=str(path), reason=str(error))
 
 
 def _gone() -> BadInput:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -19,6 +20,23 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def test_without_a_file_the_roots_are_home_and_the_temporary_folder() -> None:
     assert set(load_config(None).roots) == {Path.home().resolve(), Path(tempfile.gettempdir()).resolve()}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="HOME is POSIX's")
+@pytest.mark.parametrize("home", ["", "/", "relative"])
+def test_the_whole_disk_is_no_root_because_there_is_no_home(
+    monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    monkeypatch.setenv("HOME", home)
+    assert load_config(None).roots == (Path(tempfile.gettempdir()).resolve(),)
+
+
+def test_a_full_disk_does_not_keep_the_device_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", full)
+    assert load_config(None).roots == (Path.home().resolve(),)
 
 
 def test_a_file_sets_limits_and_closes_itself(tmp_path: Path) -> None:
@@ -45,6 +63,11 @@ def test_a_file_sets_limits_and_closes_itself(tmp_path: Path) -> None:
         ("[limits]\nmax_arguments = 1", "limits.max_arguments: "),
         ("[limits]\nmax_processes = 0", "limits.max_processes: "),
         ("[limits]\nmax_output_bytes = 1e12", "limits.max_output_bytes: "),
+        ("[limits]\nmax_processes = true", "limits.max_processes: "),
+        ('[undo]\nmax_bytes = "5"', "undo.max_bytes: "),
+        ('roots = ["~no-such-user/x"]', "roots: "),
+        ('closed_paths = ["~no-such-user/x"]', "closed_paths: "),
+        ('mcp_servers = "~no-such-user/x"', "mcp_servers: "),
         ("roots = []", "roots: "),
         ('roots = ["relative"]', "not an absolute path"),
         ('roots = "/"', "roots: "),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
+import struct
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,13 @@ from pydantic import ValidationError
 
 from core.aip.messages import Command, Result
 from core.device import DeviceConfig, Router, build_router, file_changes
-from core.device.config import Limits
+from core.device.config import Limits, Undo
+from core.device.guard import Guard
 from core.device.held_paths import Folder
+from core.device.undo import UndoStore
+from core.errors import BadInput
 from tests.fakes.pace import within
+from tests.fakes.rights import folder_without_privileges
 
 _LARGE = 1 << 34
 
@@ -135,3 +142,94 @@ def test_no_device_takes_a_write_larger_than_undo_expects() -> None:
     Limits(max_argument_bytes=file_changes.MOST_WRITTEN)
     with pytest.raises(ValidationError):
         Limits(max_argument_bytes=file_changes.MOST_WRITTEN + 1)
+
+
+# POSIX.1e's list as Linux keeps it: (tag, rights, id) of the owner, user 1234, the group, the mask, the rest.
+_NOBODY_ELSE = 0xFFFFFFFF
+_ACL = struct.pack("<I", 2) + b"".join(
+    struct.pack("<HHI", *row)
+    for row in (
+        *((1, 6, _NOBODY_ELSE), (2, 6, 1234), (4, 0, _NOBODY_ELSE)),
+        *((16, 6, _NOBODY_ELSE), (32, 0, _NOBODY_ELSE)),
+    )
+)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux's extended attributes")
+async def test_access_control_lists_and_notes_outlive_new_content_and_none_is_added(
+    router: Router, root: Path
+) -> None:
+    listed, plain = root / "listed", root / "folder" / "plain"
+    plain.parent.mkdir()
+    for path in (listed, plain):
+        path.write_text("old")
+        path.chmod(0o640)
+    try:
+        os.setxattr(listed, "system.posix_acl_access", _ACL)
+        os.setxattr(listed, "user.note", b"by hand")
+        os.setxattr(plain.parent, "system.posix_acl_default", _ACL)
+    except OSError:
+        pytest.skip("this disk has no access control lists")
+    for path in (listed, plain):
+        undo = (await good(router, "write_file", file_path=str(path), content="new"))["undo"]
+        for content in ("new", "old"):
+            assert path.read_text() == content
+            # Without its list the group, which the list keeps out, would have the mask's rights.
+            had = {name: os.getxattr(path, name) for name in os.listxattr(path)}
+            kept = {"system.posix_acl_access": _ACL, "user.note": b"by hand"} if path == listed else {}
+            assert had == kept
+            assert bits(path) == ("0660" if path == listed else "0640")
+            if content == "new":
+                await good(router, "undo", undo_id=undo)
+
+
+async def test_where_the_group_cannot_be_kept_no_other_group_is_let_in(
+    router: Router, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_changes, "keep_owner", lambda *words: False)
+    for before, after in ((0o640, "0600"), (0o664, "0644")):
+        (root / "a").write_text("old")
+        (root / "a").chmod(before)
+        await good(router, "write_file", file_path=str(root / "a"), content="new", mode="append")
+        assert bits(root / "a") == after
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="rights of POSIX")
+def test_a_file_that_may_not_be_written_is_not_replaced_and_a_folder_need_not_be_listed() -> None:
+    with folder_without_privileges() as top:
+        (top / "way").mkdir()
+        file = top / "way" / "file"
+        file.write_text("old")
+        guard, undo = Guard(DeviceConfig(roots=(top,))), UndoStore(top / "undo", Undo())
+        file.chmod(0o444)
+        with pytest.raises(BadInput, match="may not be written"):
+            file_changes.write(guard.hold(str(file)), b"new", "overwrite", undo)
+        assert file.read_text() == "old"
+        file.chmod(0o644)
+        (top / "way").chmod(0o300)
+        file_changes.write(guard.hold(str(file)), b"new", "overwrite", undo)
+        assert file.read_text() == "new"
+        (top / "way").chmod(0o700)
+
+
+@pytest.mark.parametrize("said", [errno.EINVAL, errno.EIO])
+async def test_a_folder_that_cannot_be_made_durable_costs_no_undo(
+    router: Router, root: Path, monkeypatch: pytest.MonkeyPatch, said: int
+) -> None:
+    (root / "a").write_text("old")
+    honest, ours = os.fsync, os.stat(root).st_ino
+
+    def fsync(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino == ours:
+            raise OSError(said, os.strerror(said))
+        honest(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    written = await call(router, "write_file", file_path=str(root / "a"), content="new")
+    undone = await call(router, "restore_file", undo_id=written.result["undo"])
+    # Some file systems know of no such thing; where it failed, that is told, and what happened as well.
+    for answer in (written, undone):
+        told = "was changed, but may not outlive a power cut" in (answer.error or "")
+        assert told is (answer.error is not None) is (said == errno.EIO)
+    assert undone.result["existed"]
+    assert (root / "a").read_text() == "old"

@@ -87,6 +87,18 @@ async def test_a_part_never_ends_inside_a_character(router: Router, root: Path) 
     rest = await good(router, "read_file", file_path=str(root / "c"), offset=3)
     assert rest["content"] == "€"
     assert not rest["truncated"]
+    # Nothing at all would be read again and again.
+    error = await refused(router, "read_file", file_path=str(root / "c"), offset=3, max_bytes=2)
+    assert error.startswith("invalid_arguments: max_bytes (2) ends inside the first character")
+
+
+@pytest.mark.parametrize("offset", [6, 1000, 2**53 - 1])
+async def test_behind_the_end_there_is_nothing_and_the_size_is_the_files(
+    router: Router, root: Path, offset: int
+) -> None:
+    (root / "c").write_text("aé€")
+    read = await good(router, "read_file", file_path=str(root / "c"), offset=offset)
+    assert (read["content"], read["size"], read["truncated"]) == ("", 6, False)
 
 
 async def test_the_modes_create_overwrite_and_append_do_as_they_say(router: Router, root: Path) -> None:
@@ -267,6 +279,22 @@ async def test_what_is_not_a_regular_file_is_neither_read_nor_replaced(router: R
     assert stat.S_ISFIFO((root / "fifo").stat().st_mode)
 
 
+async def test_a_name_as_long_as_may_be_is_written_and_overwritten(router: Router, root: Path) -> None:
+    path = root / ("漢" * 85)
+    for content in ("one", "two"):
+        await good(router, "write_file", file_path=str(path), content=content)
+    assert path.read_text() == "two"
+
+
+async def test_a_way_to_a_name_that_is_not_text_is_refused_in_words(router: Router, root: Path) -> None:
+    (root / "link").symlink_to(os.fsdecode(b"bad\xff"))
+    (root / os.fsdecode(b"bad\xff")).mkdir()
+    for tool, more in (("read_file", {}), ("write_file", {"content": "x"})):
+        error = await refused(router, tool, file_path=str(root / "link" / "x"), **more)
+        assert error.startswith("path_not_allowed: ")
+        assert error.endswith("not UTF-8: " + str(root / "bad\\xff" / "x"))
+
+
 async def test_a_missing_file_or_folder_is_named(router: Router, root: Path) -> None:
     assert (await refused(router, "read_file", file_path=str(root / "no"))).startswith("not_found: ")
     error = await refused(router, "write_file", file_path=str(root / "no" / "x"), content="")
@@ -298,6 +326,19 @@ async def test_reading_stops_at_the_devices_limit_and_says_so(root: Path, tmp_pa
         assert result.status is ResultStatus.SUCCESS
         assert result.result["truncated"]
         assert len(result.model_dump_json()) < 2048 + 200
+        content = result.result["content"]
+        sent = content.encode() if encoding == "utf-8" else base64.b64decode(content)
+        assert result.result["sha256"] == hashlib.sha256(sent).hexdigest()
+        # What shares a frame with others has less room, and is as whole.
+        command = Command(
+            tool_name="read_file",
+            tool_type="data_collection",
+            parameters={"file_path": str(root / "long"), "encoding": encoding},
+        )
+        less = (await router.run(command, 10, 1024)).result
+        assert 0 < len(less["content"]) < len(content)
+        sent = less["content"].encode() if encoding == "utf-8" else base64.b64decode(less["content"])
+        assert less["sha256"] == hashlib.sha256(sent).hexdigest()
     await router.close()
 
 

@@ -21,6 +21,8 @@ import pytest
 from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
+from core.device.guard import Guard
+from core.errors import BadInput
 from tests.fakes.pace import within
 
 READS = {"read_file", "list_directory", "list_processes", "shell_execute_read", "get_system_info", "SYS_INFO"}
@@ -216,6 +218,30 @@ async def test_what_would_block_or_never_end_is_refused_at_once(router: Router, 
     assert stat.S_ISFIFO((root / "fifo").stat().st_mode)
 
 
+async def test_a_fifo_that_is_not_read_is_not_opened_either(router: Router, root: Path) -> None:
+    os.mkfifo(root / "fifo")
+    # Opening it would wake this one, and leaving it again would kill it.
+    waiting = threading.Thread(target=lambda: os.close(os.open(root / "fifo", os.O_WRONLY)))
+    waiting.start()
+    assert "not a regular file" in await error_of(router, "read_file", file_path=str(root / "fifo"))
+    await asyncio.to_thread(waiting.join, 0.1)
+    was_waiting = waiting.is_alive()
+    os.close(os.open(root / "fifo", os.O_RDONLY | os.O_NONBLOCK))
+    waiting.join()
+    assert was_waiting
+
+
+def test_a_closed_folder_is_closed_by_whatever_other_name_it_is_reached(root: Path) -> None:
+    (root / "state" / "undo").mkdir(parents=True)
+    # As with a bind mount, or on a disk that ignores case: two names, neither of which leads to the other.
+    (root / "other").symlink_to(root / "state")
+    guard = Guard(DeviceConfig(roots=(root,)).model_copy(update={"closed_paths": (root / "other",)}))
+    for path in (root / "state", root / "state" / "undo" / "x"):
+        with pytest.raises(BadInput, match="belongs to the device client itself"):
+            guard.hold(str(path))
+    guard.hold(str(root / "state-of-things"))
+
+
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="makes another user's link")
 async def test_another_users_link_in_a_shared_folder_is_not_followed(router: Router, root: Path) -> None:
     mine, shared = root / "mine", root / "shared"
@@ -276,12 +302,16 @@ async def test_every_limit_of_the_device_holds_for_every_console(root: Path, tmp
         assert "switched off" in await error_of(router, "undo", undo_id="x" * 20)
         huge = await error_of(router, "write_file", file_path=f"{root}/x", content="y" * 2000)
         assert huge.startswith("too_large: ")
-        late = await error_of(router, "shell_execute", command="true", timeout=6)
-        assert late.startswith("invalid_arguments: ")
+        for seconds in (6, float("nan"), float("inf")):
+            late = await error_of(router, "shell_execute", command="touch x", timeout=seconds)
+            assert late.startswith("invalid_arguments: timeout")
         for number in range(100):
             (root / f"{number:0100}").touch()
         listed = await call(router, "list_directory", path=str(root))
         assert listed.result["truncated"] is True
+        assert listed.result["total"] == 100
+        rows = listed.result["entries"]
+        assert [row["name"] for row in rows] == [f"{number:0100}" for number in range(len(rows))] != []
         assert len(listed.model_dump_json()) < 2500
         assert not (root / "x").exists()
     finally:
@@ -331,7 +361,7 @@ from core.device.guard import Guard
 from core.device.undo import UndoStore
 undo = UndoStore(Path({str(tmp_path)!r}) / "state" / "undo", Undo())
 held = Guard(DeviceConfig(roots=(Path({str(root)!r}),))).hold({str(root / "a")!r})
-file_changes._put = lambda *words: os._exit(9)
+file_changes.Folder.replace = lambda *words: os._exit(9)
 file_changes.write(held, b"new", "overwrite", undo)
 """
     here = Path(__file__).parents[2]
@@ -340,6 +370,11 @@ file_changes.write(held, b"new", "overwrite", undo)
     router = build_router(DeviceConfig(roots=(root,)), tmp_path / "state", "files")
     try:
         (entry,) = (tmp_path / "state" / "undo").glob("*.json")
+        # The new content that never got its file's name is cleared away beside the start.
+        for thread in threading.enumerate():
+            if thread.name == "undo":
+                await asyncio.to_thread(thread.join, 10)
+        assert os.listdir(root) == ["a"]
         assert "has changed since" in await error_of(router, "undo", undo_id=entry.stem)
         assert (root / "a").read_text() == "old"
     finally:

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from core.aip.messages import Command
 from core.device import DeviceConfig, build_router
-from core.device.folder_rows import moment_text
+from core.device.folder_rows import list_folder, moment_text
+from core.device.guard import Guard
+from tests.fakes.rights import folder_without_privileges
 
 _YEAR_10000 = 253_402_300_800
 _BEFORE_YEAR_1 = -62_135_596_801
@@ -62,6 +64,18 @@ async def test_one_file_from_beyond_the_calendar_does_not_hide_its_folder(
     assert [(row["size_bytes"], row["kind"]) for row in rows] == [(4, "file")] * 3
     assert rows[1]["modified_at"] == shown
     assert rows[0]["modified_at"].startswith("20")
+
+
+def test_an_entry_that_says_nothing_of_itself_does_not_hide_its_folder() -> None:
+    with folder_without_privileges() as root:
+        (root / "odd").mkdir()
+        (root / "odd" / "file").touch()
+        # Its names may be read, what they are may not; so it is with a mount whose server has gone.
+        (root / "odd").chmod(0o400)
+        found = list_folder(Guard(DeviceConfig(roots=(root,))).hold(str(root / "odd")), "*", 10)
+        (root / "odd").chmod(0o700)
+    unknown = dict.fromkeys(("size_bytes", "modified_at", "mode", "target"))
+    assert found["entries"] == [{"name": "file", "kind": "other", **unknown}]
 
 
 @given(st.integers(_BEFORE_YEAR_1 + 1, _YEAR_10000 - 1), st.integers(0, 10**9 - 1))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import stat
 from pathlib import Path
 
 import pytest
 
+from core.device import undo
 from core.device.config import Undo
-from core.device.undo import UndoStore
+from core.device.undo import UndoStore, temporary_name
 from core.errors import BadInput, Refused
 
 DAY = 86_400.0
@@ -87,3 +89,79 @@ def test_what_a_crash_left_behind_is_cleared_away(tmp_path: Path) -> None:
     store = UndoStore(folder, Undo())
     assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".old"]
     assert store.claim(kept)[1] == b"old"
+
+
+def test_what_could_not_be_kept_takes_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = UndoStore(tmp_path / "undo", Undo())
+
+    def full(folder: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(undo, "sync_folder", full)
+    with pytest.raises(OSError, match="No space"):
+        store.keep(Path("/x"), b"old", 0o644, "0" * 64)
+    assert list((tmp_path / "undo").iterdir()) == []
+
+
+def test_what_cannot_be_read_now_is_kept_for_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    undo_id = UndoStore(tmp_path / "undo", Undo()).keep(Path("/x"), b"old", 0o644, "0" * 64)
+
+    def too_many(path: Path) -> bytes:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", too_many)
+        store = UndoStore(tmp_path / "undo", Undo())
+        with pytest.raises(BadInput, match="Too many open files"):
+            store.claim(undo_id)
+    assert store.claim(undo_id)[1] == b"old"
+
+
+def test_what_a_later_version_kept_is_left_alone(tmp_path: Path) -> None:
+    undo_id = UndoStore(tmp_path / "undo", Undo()).keep(Path("/x"), b"old", 0o644, "0" * 64)
+    entry = tmp_path / "undo" / f"{undo_id}.json"
+    entry.write_text(entry.read_text().replace("write_file", "write_registry"))
+    UndoStore(tmp_path / "undo", Undo())
+    assert sorted(path.suffix for path in (tmp_path / "undo").iterdir()) == [".json", ".old"]
+
+
+def test_who_comes_second_takes_nothing_for_left_over_that_another_client_is_at(tmp_path: Path) -> None:
+    folder, file = tmp_path / "undo", tmp_path / "file"
+    first = UndoStore(folder, Undo())
+    restoring = first.keep(file, b"old", 0o644, "0" * 64)
+    first.claim(restoring)
+    at_work = {folder / f"{'w' * 24}.old", tmp_path / temporary_name(restoring)}
+    for path in at_work:
+        path.write_text("at work")
+    UndoStore(folder, Undo()).close()
+    assert all(path.exists() for path in {*at_work, folder / f"{restoring}.claimed"})
+    first.close()
+    last = UndoStore(folder, Undo())
+    assert not any(path.exists() for path in at_work - {tmp_path / temporary_name(restoring)})
+    assert last.claim(restoring)[1] == b"old"
+
+
+def test_the_oldest_make_room_also_when_the_clock_was_set_back(tmp_path: Path) -> None:
+    clock = Clock()
+    store = UndoStore(tmp_path / "undo", Undo(max_bytes=100), clock)
+    first = store.keep(Path("/x"), b"x" * 40, 0o644, "0" * 64)
+    clock.now -= DAY
+    second = store.keep(Path("/x"), b"x" * 40, 0o644, "0" * 64)
+    store.keep(Path("/x"), b"x" * 40, 0o644, "0" * 64)
+    with pytest.raises(BadInput):
+        store.claim(first)
+    store.claim(second)
+
+
+def test_a_disk_that_became_read_only_does_not_keep_the_device_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    UndoStore(tmp_path / "undo", Undo(), clock).keep(Path("/x"), b"old", 0o644, "0" * 64)
+
+    def read_only(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", read_only)
+    clock.now += 8 * DAY
+    UndoStore(tmp_path / "undo", Undo(), clock)

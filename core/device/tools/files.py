@@ -41,12 +41,10 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
 
     async def read_file(call: ToolCall) -> dict[str, Any]:
         encoding = call.arguments.get("encoding", "utf-8")
-        most = limits.max_output_bytes - _ENVELOPE_BYTES
-        # Base64 makes four bytes of three.
-        most = most // 4 * 3 if encoding == "base64" else most
-        most = min(most, int(call.arguments.get("max_bytes", most)))
-        offset = int(call.arguments.get("offset", 0))
-        return await workshop.in_thread(file_changes.read, call.paths["file_path"], encoding, offset, most)
+        room = min(limits.max_output_bytes, call.room or limits.max_output_bytes) - _ENVELOPE_BYTES
+        most, offset = int(call.arguments.get("max_bytes", room)), int(call.arguments.get("offset", 0))
+        held = call.paths["file_path"]
+        return await workshop.in_thread(file_changes.read, held, encoding, offset, most, room)
 
     async def write_file(call: ToolCall) -> dict[str, Any]:
         content = call.arguments["content"]
@@ -121,9 +119,11 @@ def _list_directory(run: Any) -> Tool:
         {
             "name": text("Name; bytes that are not UTF-8 are written as \\xNN."),
             "kind": {"enum": ["file", "folder", "link", "fifo", "socket", "device", "other"]},
-            "size_bytes": whole_number("Size; of a link, the length of its target."),
-            "modified_at": text("ISO 8601."),
-            "mode": text("Permission bits, in octal."),
+            "size_bytes": nullable(
+                whole_number("Size; of a link, the length of its target; null where the system does not say.")
+            ),
+            "modified_at": nullable(text("ISO 8601.")),
+            "mode": nullable(text("Permission bits, in octal.")),
             "target": nullable(text("Where a link leads, not followed; null for others.")),
         }
     )
