@@ -18,6 +18,13 @@ from core.service import exit_codes
 EVERYWHERE = "Every command also takes --home DIR and --json."
 
 
+def examples(*lines: str) -> str:
+    """The end of a command's help: lines that can be typed as they stand here."""
+    return (
+        "\b\n" + "\n".join(("Examples:", *(f"  quarterdeck {line}" for line in lines))) + f"\n\n{EVERYWHERE}"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Given:
     """What holds for every command."""
@@ -28,7 +35,14 @@ class Given:
 
 Work = Callable[[Session], Coroutine[Any, Any, int | None]]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-HomeOption = Annotated[str | None, typer.Option("--home", help="The home to use.", metavar="DIR")]
+HomeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--home",
+        help="The home to use; else QUARTERDECK_HOME, else the platform's user data folder.",
+        metavar="DIR",
+    ),
+]
 
 
 def in_session(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Literal
 
 from core.batch.models import Cell, CellState, Run
 from core.canonical import canonical_bytes
@@ -19,11 +19,11 @@ from core.cli.output import (
     shown_json,
     styled,
 )
-from core.cli.session import Session
+from core.cli.session import Session, must_be_here
 from core.cli.signing import Unlocking, decide, unlock
-from core.cli.terminal import ask_line, is_terminal
+from core.cli.terminal import TerminalClosed, ask_line, is_terminal
 from core.cli.values import parse_arguments
-from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
+from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, Refused, ServiceError
 from core.policy.models import Approval, ApprovalState
 from core.service import exit_codes
 from core.service.console import ApprovalChanged, CellChanged, Event, Missed, RunChanged
@@ -58,6 +58,17 @@ async def call(
         await session.console.cancel_run(run.summary.id)
         note(f"Interrupted: run {run.summary.id} was cancelled; what a device has begun may still happen.")
         raise
+    except TerminalClosed as closed:
+        # Left in the queue, it could be approved when nobody waits for it any more.
+        await session.console.cancel_run(run.summary.id)
+        raise Refused(
+            f"{closed.message} Run {run.summary.id} was cancelled; nothing was sent.",
+            ErrorCode.APPROVAL_EXPIRED,
+        ) from closed
+    except ServiceError as error:
+        if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
+            raise
+        return _service_lost(run, json_wanted)
     finally:
         if close := getattr(events, "aclose", None):
             await close()
@@ -67,8 +78,22 @@ async def _schema(session: Session, device: str, tool: str) -> dict[str, Any]:
     tools = await session.console.tools(device)
     found = [one for one in tools if tool in (one.tool_name, one.tool_key)]
     if not found:
+        if not tools:
+            await must_be_here(session, device)
         raise BadInput(f"{device} has no tool {tool!r}.", ErrorCode.UNKNOWN_TOOL)
     return found[0].input_schema
+
+
+def _service_lost(run: Run, json_wanted: bool) -> int:
+    """The service is gone in the middle: what it had sent may have happened, and the next one knows more."""
+    wanted = run.summary.id
+    error = ErrorInfo(
+        code=ErrorCode.OUTCOME_UNKNOWN,
+        message=f"The service ended while run {wanted} was going on: what was sent may have happened.",
+        next=f"quarterdeck runs show {wanted} says what is known of it; look before you run this again.",
+    )
+    print_error(error, json_wanted, run=wanted)
+    return exit_codes.OUTCOME_UNKNOWN
 
 
 async def _follow(
@@ -173,15 +198,22 @@ async def _ask_here(session: Session, approval_id: str, unlocking: Unlocking) ->
 async def _ask(session: Session, approval: Approval, unlocking: Unlocking) -> None:
     question = 'Type "approve" to allow exactly this once, "deny" with a reason to refuse: '
     while True:
-        answer = (await ask_line(question)).strip()
-        if answer == "approve":
-            key = await unlock(session, unlocking)
-            await decide(session, key, approval, "approve", "")
-            return
-        if answer == "deny" or answer.startswith("deny "):
-            key = await unlock(session, unlocking)
-            await decide(session, key, approval, "deny", answer.removeprefix("deny").strip())
-            return
+        word, _, reason = (await ask_line(question)).strip().partition(" ")
+        verdict: Literal["approve", "deny"] | None = None
+        if word == "approve" and not reason:
+            verdict = "approve"
+        elif word == "deny":
+            verdict = "deny"
+        if verdict is not None:
+            try:
+                key = await unlock(session, unlocking)
+                await decide(session, key, approval, verdict, reason.strip())
+                return
+            except TerminalClosed:
+                raise
+            except (BadInput, Refused) as error:
+                # A passphrase with a typing error in it is no answer either.
+                print_error(error.info, False)
         note("Nothing was decided.")
 
 

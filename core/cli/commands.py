@@ -15,12 +15,13 @@ from core.cli import audit as audit_commands
 from core.cli import call as call_command
 from core.cli import deciding_commands, device_commands, show
 from core.cli import policy as policy_commands
-from core.cli.base import EVERYWHERE, Given, HomeOption, JsonOption, in_session
+from core.cli.base import EVERYWHERE, Given, HomeOption, JsonOption, examples, in_session
 from core.cli.deciding_commands import OperatorOption, PassphraseFd, PassphraseFile
-from core.cli.output import ReaderGone, as_json, facts, note, print_error, say
+from core.cli.output import AnswerLost, as_json, facts, leave, note, print_error, say, styled
 from core.cli.session import Session, actor
 from core.cli.signing import Unlocking
-from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
+from core.cli.terminal import open_missing_streams
+from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
 from core.home import Home
 from core.service import exit_codes
 from core.service.console import API_VERSION
@@ -30,21 +31,26 @@ from core.service.start import ensure_service, service_status, stop_service
 # typer keeps the library below it to itself; this is the base of all errors in what was typed.
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
 
+_EXIT_CODES = (
+    "Exit codes: 0 done, 2 bad input, 3 denied, 4 not approved in time, 5 device offline, 6 tool failed, "
+    "7 outcome unknown, 8 the journal does not verify, 9 the home is owned by a service that cannot be "
+    "reached, 130 interrupted."
+)
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
     name="quarterdeck",
     help="Operator console for device agents. Without a command it opens the window.",
-    epilog=EVERYWHERE,
+    epilog=f"{EVERYWHERE}\n\n{_EXIT_CODES}",
     context_settings=_CONTEXT,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-audit_app = typer.Typer(help="The journal: find, show, verify.", no_args_is_help=True)
-service_app = typer.Typer(help="The process that owns a home.", no_args_is_help=True)
-runs_app = typer.Typer(help="Runs and their results.", no_args_is_help=True)
+audit_app = typer.Typer(help="The journal: find, show, verify.", epilog=EVERYWHERE, no_args_is_help=True)
+service_app = typer.Typer(help="The process that owns a home.", epilog=EVERYWHERE, no_args_is_help=True)
+runs_app = typer.Typer(help="Runs and their results.", epilog=EVERYWHERE, no_args_is_help=True)
 app.add_typer(deciding_commands.approvals_app, name="approvals")
 app.add_typer(deciding_commands.grants_app, name="grants")
 app.add_typer(deciding_commands.operators_app, name="operators")
@@ -53,21 +59,41 @@ app.add_typer(service_app, name="service")
 app.add_typer(runs_app, name="runs")
 app.add_typer(device_commands.app, name="devices")
 app.add_typer(policy_commands.app, name="policy")
-app.command("pair", epilog=EVERYWHERE)(device_commands.pair)
+app.command(
+    "pair",
+    epilog=examples("pair lab-1 --tag lab --production", "pair lab-2 --string -"),
+    short_help="Make a device known: one that dials in, or one that listens.",
+)(device_commands.pair)
 
+
+DeviceArgument = Annotated[str, typer.Argument(metavar="DEVICE")]
+ToolArgument = Annotated[str, typer.Argument(metavar="TOOL")]
+# What a journal can number.
+LAST = (1 << 63) - 1
 
 WaitOption = Annotated[
-    float, typer.Option(min=0, help="How many seconds to wait for an approval where this is no terminal.")
+    float,
+    typer.Option(
+        min=0, metavar="SECONDS", help="How long to wait for an approval where this is no terminal."
+    ),
 ]
 
 
 @app.callback()
 def _everywhere(context: typer.Context, home: HomeOption = None, json: JsonOption = False) -> None:
-    context.obj = Given(Home.choose(home), json)
+    chosen = Home.choose(home)
+    try:
+        str(chosen.path).encode()
+    except UnicodeEncodeError:
+        # It stands in settings, answers and the journal, which are JSON.
+        raise BadInput(f"The home {str(chosen.path)!r} has a name that is not text in UTF-8.") from None
+    context.obj = Given(chosen, json)
 
 
 @app.command(epilog=EVERYWHERE)
-def tools(context: typer.Context, device: Annotated[str | None, typer.Argument()] = None) -> None:
+def tools(
+    context: typer.Context, device: Annotated[str | None, typer.Argument(metavar="DEVICE")] = None
+) -> None:
     """List the tools of one device, or of all, with risk and effect."""
     in_session(
         context,
@@ -77,14 +103,24 @@ def tools(context: typer.Context, device: Annotated[str | None, typer.Argument()
     )
 
 
-@app.command(epilog=EVERYWHERE)
+@app.command(
+    epilog=examples(
+        "call this-computer get_system_info info_type=memory",
+        "call lab-1 shell_execute command='df -h' timeout=20 --wait 60",
+        'call lab-1 screenshot region:=\'{"x": 0, "y": 0, "width": 640, "height": 480}\'',
+        "call lab-1 write_file file_path=/tmp/a.txt content=@notes.txt",
+    )
+)
 def call(
     context: typer.Context,
-    device: str,
-    tool: str,
+    device: DeviceArgument,
+    tool: ToolArgument,
     arguments: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE...")] = None,
     wait: WaitOption = 0,
-    timeout: Annotated[float | None, typer.Option(help="Seconds that the tool may take.")] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0.001, max=86_400, metavar="SECONDS", help="How long the tool may take."),
+    ] = None,
     operator: OperatorOption = None,
     passphrase_file: PassphraseFile = None,
     passphrase_fd: PassphraseFd = None,
@@ -111,43 +147,61 @@ def call(
 
 @audit_app.command("verify", epilog=EVERYWHERE)
 def audit_verify(context: typer.Context) -> None:
-    """Recompute the whole journal, blobs included; exit code 8 when it does not verify."""
+    """Recompute the whole journal, blobs included. Exit code 8 when it does not verify."""
     raise typer.Exit(asyncio.run(audit_commands.verify(context.obj.home, context.obj.json)))
 
 
-@audit_app.command("find", epilog=EVERYWHERE)
+@audit_app.command(
+    "find",
+    epilog=examples(
+        "audit find tool:type_text status:failure since:1h",
+        "audit find 'device:lab-* dur:>2s'",
+        "audit find --limit 200 --before 983 some text",
+    ),
+)
 def audit_find(
     context: typer.Context,
     query: Annotated[list[str] | None, typer.Argument(metavar="QUERY...")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many entries at most.")] = 50,
-    before: Annotated[int | None, typer.Option(help="Only entries with a smaller number.")] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="NUMBER", help="How many entries at most.")
+    ] = 50,
+    before: Annotated[
+        int | None,
+        typer.Option(min=0, max=LAST, metavar="NUMBER", help="Only entries with a smaller number."),
+    ] = None,
 ) -> None:
-    """Find entries, newest first: tool:type_text status:failure device:lab-* dur:>2s since:1h text."""
+    """Find entries, newest first, by what they hold; without a query, all."""
     words = " ".join(query or [])
     in_session(context, lambda session: show.find(session, words, limit, before, context.obj.json))
 
 
 @audit_app.command("show", epilog=EVERYWHERE)
-def audit_show(context: typer.Context, seq: int) -> None:
+def audit_show(
+    context: typer.Context, seq: Annotated[int, typer.Argument(metavar="NUMBER", min=0, max=LAST)]
+) -> None:
     """Show one entry in full."""
     in_session(context, lambda session: show.entry(session, seq, context.obj.json))
 
 
 @runs_app.command("list", epilog=EVERYWHERE)
-def runs_list(context: typer.Context, limit: Annotated[int, typer.Option(min=1, max=200)] = 50) -> None:
+def runs_list(
+    context: typer.Context,
+    limit: Annotated[int, typer.Option(min=1, max=200, metavar="NUMBER", help="How many at most.")] = 50,
+) -> None:
     """List the latest runs."""
     in_session(context, lambda session: show.runs(session, limit, context.obj.json))
 
 
 @runs_app.command("show", epilog=EVERYWHERE)
-def runs_show(context: typer.Context, run: str) -> None:
+def runs_show(context: typer.Context, run: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
     """Show one run with its results."""
     in_session(context, lambda session: show.run(session, run, context.obj.json))
 
 
 @service_app.command("start", epilog=EVERYWHERE)
 def service_start(
-    context: typer.Context, wait: Annotated[float, typer.Option(min=1, help="Seconds to wait.")] = 15
+    context: typer.Context,
+    wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="How long to wait.")] = 15,
 ) -> None:
     """Start the service; it stays until it is stopped."""
 
@@ -172,22 +226,23 @@ def service_stop(
     cancel_work: Annotated[
         bool, typer.Option("--cancel-work", help="Cancel runs instead of waiting for them.")
     ] = False,
-    wait: Annotated[float, typer.Option(min=1, help="Seconds to wait for its end.")] = 30,
+    wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="How long to wait for its end.")] = 30,
 ) -> None:
-    """End the service in order; it waits for running work unless --cancel-work is given."""
+    """End the service in order. It waits for running work unless --cancel-work is given."""
     words = asyncio.run(stop_service(context.obj.home, cancel_work, timeout=wait))
     say(as_json({"stopped": True, "message": words}) if context.obj.json else words)
 
 
 @service_app.command("status", epilog=EVERYWHERE)
 def service_status_command(context: typer.Context) -> None:
-    """Say whether a service owns the home."""
+    """Say whether a service owns the home. Exit code 9 when one does and cannot be reached."""
     status = asyncio.run(service_status(context.obj.home))
+    code = exit_codes.HOME_OWNED if status.problem and not status.running else exit_codes.DONE
     if context.obj.json:
         say(as_json(status.model_dump(mode="json")))
-        return
+        raise typer.Exit(code)
     pairs = [
-        ("Service", "running" if status.running else "not running"),
+        ("Service", "running" if status.running else "cannot be reached" if code else "not running"),
         ("Home", status.home),
         ("Process", status.pid or ""),
         ("Version", status.version),
@@ -200,6 +255,7 @@ def service_status_command(context: typer.Context) -> None:
         ("Problem", status.problem),
     ]
     say(facts(pairs))
+    raise typer.Exit(code)
 
 
 @app.command(epilog=EVERYWHERE)
@@ -212,51 +268,93 @@ def version(context: typer.Context) -> None:
 
 
 def hoist(argv: list[str]) -> list[str]:
-    """Move --home and --json to the front, so that they may stand anywhere before a `--`."""
+    """Move --home and --json to the front, so that they may stand anywhere before a `--`.
+
+    Raises:
+        BadInput: --home names no folder: another home than the one that was meant must not be used.
+    """
     front: list[str] = []
     rest: list[str] = []
     words = iter(argv)
     for word in words:
         if word == "--":
             rest += [word, *words]
-        elif word == "--json" or word.startswith("--home="):
+        elif word == "--json":
             front.append(word)
         elif word == "--home":
-            front += [word, *[value for value in [next(words, None)] if value is not None]]
+            front += [word, _folder(next(words, ""))]
+        elif word.startswith("--home="):
+            front += ["--home", _folder(word.removeprefix("--home="))]
         else:
             rest.append(word)
     return front + rest
 
 
+def _folder(value: str) -> str:
+    if not value or value.startswith("-"):
+        raise BadInput(f"--home wants a folder{f', not {value!r}' if value else ''}.")
+    return value
+
+
+def _text(word: str) -> str:
+    """A word of the command line as it was typed, whatever the locale takes its bytes for."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        try:
+            return os.fsencode(word).decode("utf-8")
+        except UnicodeError:
+            raise BadInput(f"{word!r} is not text in UTF-8.") from None
+    return word
+
+
 def run(argv: list[str]) -> int:
     """Run one command and return its exit code. Errors are printed: what happened, then what to do."""
-    argv = hoist(argv)
+    open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a letter gets its code, not a traceback.
             stream.reconfigure(errors="backslashreplace")
     json_wanted = "--json" in argv[: argv.index("--") if "--" in argv else None]
     try:
+        return _run(argv, json_wanted)
+    except AnswerLost as lost:
+        note(f"{styled('Error', 'red', sys.stderr)}: {lost}")
+        return exit_codes.FAULT
+
+
+def _run(argv: list[str], json_wanted: bool) -> int:
+    try:
         with logging_nowhere():
-            code = app(argv, prog_name="quarterdeck", standalone_mode=False)
+            words = hoist([_text(word) for word in argv])
+            code = app(words, prog_name="quarterdeck", standalone_mode=False)
         return code if isinstance(code, int) else exit_codes.DONE
     except typer.Exit as end:
         return end.exit_code
+    except SystemExit:
+        # Raised below typer where the reader of a help text has gone.
+        leave(sys.stdout)
+        return exit_codes.DONE
     except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
         note("Interrupted.")
         return exit_codes.INTERRUPTED
     except UsageProblem as problem:
-        format_message = getattr(problem, "format_message", None)
-        words = format_message() if format_message else str(problem)
-        context = getattr(problem, "ctx", None)
-        hint = f"Try: {context.command_path} --help" if context else "Try: quarterdeck --help"
-        error = ErrorInfo(code=ErrorCode.INVALID_ARGUMENTS, message=words, next=hint)
-        print_error(error, json_wanted)
+        _print_usage(problem, json_wanted)
         return exit_codes.BAD_INPUT
     except QuarterdeckError as error:
         print_error(error.info, json_wanted)
         return exit_codes.exit_code_of(error.code)
-    except ReaderGone:
-        # The interpreter's last flush must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exit_codes.DONE
+
+
+def _print_usage(problem: Exception, json_wanted: bool) -> None:
+    """What was wrong with the words; whoever gave a group no command is shown which there are."""
+    context = getattr(problem, "ctx", None)
+    format_message = getattr(problem, "format_message", None)
+    message = format_message() if format_message else str(problem)
+    if type(problem).__name__ == "NoArgsIsHelpError":
+        if not json_wanted:
+            note(message)
+            return
+        message = "Missing command."
+    hint = f"Try: {context.command_path} --help" if context else "Try: quarterdeck --help"
+    print_error(ErrorInfo(code=ErrorCode.INVALID_ARGUMENTS, message=message, next=hint), json_wanted)

@@ -9,24 +9,32 @@ import typer
 
 from core.cli import deciding as work
 from core.cli import show
-from core.cli.base import EVERYWHERE, in_session
+from core.cli.base import EVERYWHERE, examples, in_session
 from core.cli.session import Session
 from core.cli.signing import Unlocking
 from core.cli.terminal import ask_line, is_terminal
 from core.errors import BadInput
 
-approvals_app = typer.Typer(help="What waits for an operator's answer.", no_args_is_help=True)
-grants_app = typer.Typer(help="Remembered approvals: what runs without asking.", no_args_is_help=True)
-operators_app = typer.Typer(help="Who may approve.", no_args_is_help=True)
+approvals_app = typer.Typer(
+    help="What waits for an operator's answer.", epilog=EVERYWHERE, no_args_is_help=True
+)
+grants_app = typer.Typer(
+    help="Remembered approvals: what runs without asking.", epilog=EVERYWHERE, no_args_is_help=True
+)
+operators_app = typer.Typer(help="Who may approve.", epilog=EVERYWHERE, no_args_is_help=True)
 
-OperatorOption = Annotated[str | None, typer.Option("--operator", help="Which operator signs.")]
+OperatorOption = Annotated[
+    str | None, typer.Option("--operator", metavar="NAME", help="Which operator signs.")
+]
 PassphraseFile = Annotated[
-    Path | None, typer.Option("--passphrase-file", help="A file whose first line unlocks the key.")
+    Path | None,
+    typer.Option("--passphrase-file", metavar="FILE", help="A file whose first line unlocks the key."),
 ]
 PassphraseFd = Annotated[
-    int | None, typer.Option("--passphrase-fd", help="An open file descriptor, likewise.", min=0)
+    int | None,
+    typer.Option("--passphrase-fd", metavar="NUMBER", help="An open file descriptor, likewise.", min=0),
 ]
-ReasonOption = Annotated[str, typer.Option(help="Why, for the journal and the asker.")]
+ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the journal and the asker.")]
 RequestArgument = Annotated[str, typer.Argument(metavar="ID")]
 
 
@@ -42,7 +50,14 @@ def approvals_show(context: typer.Context, approval: RequestArgument) -> None:
     in_session(context, lambda session: work.show(session, approval, context.obj.json))
 
 
-@approvals_app.command("approve", epilog=EVERYWHERE)
+@approvals_app.command(
+    "approve",
+    epilog=examples(
+        "approvals approve ID",
+        "approvals approve ID --for-run --reason 'as agreed'",
+        "approvals approve ID --grant uses=5 --grant until=8h",
+    ),
+)
 def approvals_approve(
     context: typer.Context,
     approval: RequestArgument,
@@ -62,7 +77,7 @@ def approvals_approve(
     passphrase_file: PassphraseFile = None,
     passphrase_fd: PassphraseFd = None,
 ) -> None:
-    """Approve one request, once unless more is granted, with an operator's signature."""
+    """Approve one request with an operator's signature. Once, unless more is granted."""
     unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
     in_session(
         context,
@@ -88,7 +103,7 @@ def approvals_deny(
     passphrase_file: PassphraseFile = None,
     passphrase_fd: PassphraseFd = None,
 ) -> None:
-    """Deny one request, with an operator's signature; the asker receives the reason."""
+    """Deny one request with an operator's signature. The asker receives the reason."""
     unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
     in_session(
         context,
@@ -101,7 +116,7 @@ def grants_list(
     context: typer.Context,
     everything: Annotated[bool, typer.Option("--all", help="Those that are over too.")] = False,
 ) -> None:
-    """List grants with their whole scope, how often they were used, and when last."""
+    """List grants: their scope, how often and when used."""
     in_session(context, lambda session: work.grants(session, everything, context.obj.json))
 
 
@@ -122,7 +137,10 @@ def operators_add(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
     new_passphrase_file: Annotated[
-        Path | None, typer.Option("--new-passphrase-file", help="The new key's passphrase: its first line.")
+        Path | None,
+        typer.Option(
+            "--new-passphrase-file", metavar="FILE", help="The new key's passphrase: its first line."
+        ),
     ] = None,
     no_passphrase: Annotated[
         bool, typer.Option("--no-passphrase", help="A key that anybody with this file can use; marked so.")
@@ -131,7 +149,7 @@ def operators_add(
     passphrase_file: PassphraseFile = None,
     passphrase_fd: PassphraseFd = None,
 ) -> None:
-    """Make a key for another operator; --operator, who is one already, signs for them."""
+    """Make a key for another operator. --operator, who is one already, signs for them."""
     unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
 
     async def add(session: Session) -> None:

@@ -10,21 +10,28 @@ import typer
 from core.cli import devices as work
 from core.cli import show
 from core.cli.base import EVERYWHERE, in_session
+from core.cli.terminal import is_terminal
 from core.errors import BadInput
 from core.fleet.models import DeviceSettings
 
 app = typer.Typer(help="The devices and their health.", invoke_without_command=True)
 
+# More than the longest pairing string; what never ends is not read to its end.
+LONGEST_LINE = 1 << 16
+
 NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
 TagOption = Annotated[
-    list[str] | None, typer.Option("--tag", help="A tag; give it once for each. An empty one clears them.")
+    list[str] | None,
+    typer.Option("--tag", metavar="TAG", help="A tag; give it once for each. An empty one clears them."),
 ]
 ProductionOption = Annotated[
     bool | None, typer.Option("--production/--no-production", help="Mark it as production, or not.")
 ]
 AgentOption = Annotated[
     str | None,
-    typer.Option("--agent", help="Which agent of a stock UFO client to address; else it is found."),
+    typer.Option(
+        "--agent", metavar="NAME", help="Which agent of a stock UFO client to address; else it is found."
+    ),
 ]
 
 
@@ -44,7 +51,9 @@ def pair(
     string: Annotated[
         str | None,
         typer.Option(
-            "--string", help="For a device that listens: the line it printed; - reads it from stdin."
+            "--string",
+            metavar="LINE",
+            help="For a device that listens: the line it printed; - reads it from standard input.",
         ),
     ] = None,
 ) -> None:
@@ -53,13 +62,23 @@ def pair(
     Pairing a name again makes what its device had before worthless.
     """
     settings = _settings(tag, production, agent)
-    line = sys.stdin.readline() if string == "-" else string
+    line = _pasted() if string == "-" else string
     in_session(context, lambda session: work.pair(session, name, settings, line, context.obj.json))
+
+
+def _pasted() -> str:
+    """The line of a device, from standard input: asked for where somebody sits there."""
+    if is_terminal():
+        sys.stderr.write("The line that the device printed: ")
+        sys.stderr.flush()
+    binary = getattr(sys.stdin, "buffer", None)
+    line = binary.readline(LONGEST_LINE) if binary else sys.stdin.readline(LONGEST_LINE).encode()
+    return bytes(line).decode("utf-8", "replace")
 
 
 @app.command("show", epilog=EVERYWHERE)
 def devices_show(context: typer.Context, name: NameArgument) -> None:
-    """Show one device: its health over time, and what was refused in its name."""
+    """Show one device: its health over time, refused attempts."""
     in_session(context, lambda session: work.details(session, name, context.obj.json))
 
 
@@ -71,7 +90,7 @@ def devices_set(
     production: ProductionOption = None,
     agent: AgentOption = None,
 ) -> None:
-    """Change a device's tags, its production mark, or the agent that it is addressed as."""
+    """Change a device's tags, production mark or agent."""
     settings = _settings(tag, production, agent)
     if settings == DeviceSettings():
         raise BadInput("Nothing is to be set: give --tag, --production, --no-production or --agent.")
@@ -80,13 +99,13 @@ def devices_set(
 
 @app.command("revoke", epilog=EVERYWHERE)
 def devices_revoke(context: typer.Context, name: NameArgument) -> None:
-    """Make a device's token worthless and end its link; it stays on the list."""
+    """Make a device's token worthless and end its link. It stays on the list."""
     in_session(context, lambda session: work.revoke(session, name, context.obj.json))
 
 
 @app.command("forget", epilog=EVERYWHERE)
 def devices_forget(context: typer.Context, name: NameArgument) -> None:
-    """Revoke a device and take it off the list; what it did stays in the journal."""
+    """Revoke a device and take it off the list. What it did stays in the journal."""
     in_session(context, lambda session: work.forget(session, name, context.obj.json))
 
 
@@ -98,7 +117,7 @@ def devices_reconnect(context: typer.Context, name: NameArgument) -> None:
 
 @app.command("doctor", epilog=EVERYWHERE)
 def devices_doctor(context: typer.Context, name: NameArgument) -> None:
-    """Look for why a device cannot be reached; exit code 5 when something is wrong."""
+    """Look for why a device cannot be reached. Exit code 5 when something is wrong."""
     in_session(context, lambda session: work.doctor(session, name, context.obj.json))
 
 
@@ -112,7 +131,7 @@ def devices_refused(context: typer.Context) -> None:
 def devices_listen(
     context: typer.Context, address: Annotated[str | None, typer.Argument(metavar="HOST:PORT")] = None
 ) -> None:
-    """Say where devices dial in, or listen somewhere else from now on."""
+    """Say where devices dial in. With HOST:PORT, listen there from now on."""
     in_session(context, lambda session: work.listen(session, address, context.obj.json))
 
 

@@ -31,8 +31,10 @@ async def pair(
                     ]
                 )
             )
-            say("\nRun this on the device. It is shown once; whoever has it passes for the device:\n")
-            say(pairing.command)
+            # Pasted, it stands in no list of processes and no shell's history, as it would after `--pair`.
+            say("\nRun quarterdeck-device --pair - on the device and paste this line there.")
+            say("It is shown once; whoever has it passes for the device:\n")
+            say(pairing.string)
             say("\nThen start quarterdeck-device there.")
             say("\nA stock UFO client takes this address as its server instead:\n")
             say(pairing.stock_url)

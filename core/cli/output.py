@@ -7,7 +7,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from core.dispatch.models import CommandResult
 from core.errors import ErrorInfo
@@ -18,25 +18,39 @@ GAP = "  "
 _LONGEST_TOOL = 64
 
 
-class ReaderGone(Exception):
-    """Whoever read standard output has had enough of it; no fault of anybody."""
+class AnswerLost(Exception):
+    """The answer could not be written where it was wanted: on a full disk, say."""
 
 
 def say(text: str = "") -> None:
-    """One or more lines on standard output.
+    """One or more lines on standard output; once its reader has had enough (`| head`), for nobody.
 
     Raises:
-        ReaderGone: nobody reads it any more.
+        AnswerLost: it cannot be written.
     """
     try:
         print(text, flush=True)
-    except BrokenPipeError as error:
-        raise ReaderGone from error
+    except BrokenPipeError:
+        # No fault of anybody: the exit code goes on telling how the command itself went.
+        leave(sys.stdout)
+    except OSError as error:
+        leave(sys.stdout)
+        raise AnswerLost(f"The answer could not be written: {error.strerror}.") from error
 
 
 def note(text: str) -> None:
-    """A remark on standard error: not part of the answer."""
-    print(text, file=sys.stderr, flush=True)
+    """A remark on standard error: not part of the answer, and nothing fails because nobody reads it."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        leave(sys.stderr)
+
+
+def leave(stream: TextIO) -> None:
+    """Let a stream that cannot be written end nowhere; the interpreter's last flush must not fail again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def one_line(text: object) -> str:

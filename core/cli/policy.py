@@ -9,7 +9,7 @@ import typer
 
 from core.cli.base import EVERYWHERE, in_session
 from core.cli.output import as_json, facts, lines, note, one_line, print_error, say, styled, table, tool_cell
-from core.cli.session import Session
+from core.cli.session import Session, must_be_here
 from core.cli.values import parse_arguments
 from core.errors import BadInput, ErrorCode, ErrorInfo
 from core.policy.checking import PolicyCheck, Trial, check_text
@@ -18,7 +18,9 @@ from core.policy.policy import Explanation
 from core.service import exit_codes
 
 app = typer.Typer(
-    help="policy.toml: check it, explain one call, try it on the journal.", no_args_is_help=True
+    help="policy.toml: check it, explain one call, try it on the journal.",
+    epilog=EVERYWHERE,
+    no_args_is_help=True,
 )
 
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "is denied"}
@@ -29,7 +31,7 @@ def check(
     context: typer.Context,
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="Else the home's policy.toml.")] = None,
 ) -> None:
-    """Read a policy and run its examples; exit code 2 when something is wrong. Nothing is changed."""
+    """Read a policy and run its examples. Exit code 2 when something is wrong; nothing is changed."""
     path = file or context.obj.home.policy
     found = check_text(_text(path, missing_ok=file is None))
     if context.obj.json:
@@ -42,8 +44,8 @@ def check(
 @app.command("explain", epilog=EVERYWHERE)
 def explain(
     context: typer.Context,
-    device: str,
-    tool: str,
+    device: Annotated[str, typer.Argument(metavar="DEVICE")],
+    tool: Annotated[str, typer.Argument(metavar="TOOL")],
     arguments: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE...")] = None,
     actor: Annotated[
         str, typer.Option("--as", metavar="ACTOR", help="Who asks, such as agent:night; else you.")
@@ -55,6 +57,8 @@ def explain(
         tools = await session.console.tools(device)
         known = next((one for one in tools if tool in (one.tool_name, one.tool_key)), None)
         if known is None:
+            if not tools:
+                await must_be_here(session, device)
             raise BadInput(f"{device} has no tool {tool!r}.", ErrorCode.UNKNOWN_TOOL)
         sent = parse_arguments(arguments or [], known.input_schema)
         found = await session.console.explanation(device, known.tool_name, sent, actor)
@@ -67,9 +71,11 @@ def explain(
 def try_file(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE")],
-    limit: Annotated[int, typer.Option(min=0, max=2_000, help="How many changed commands to list.")] = 50,
+    limit: Annotated[
+        int, typer.Option(min=0, max=2_000, metavar="NUMBER", help="How many changed commands to list.")
+    ] = 50,
 ) -> None:
-    """Run a policy that is not in force over the journal: what it would have said of every command."""
+    """Say what a policy would have said of every command in the journal. It is not put in force."""
     text = _text(file)
     found = check_text(text)
     if not found.ok:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from core.cli.output import note, one_line
-from core.errors import ErrorCode, QuarterdeckError, ServiceError
+from core.errors import DeviceError, ErrorCode, QuarterdeckError, ServiceError
 from core.fleet.models import Health
 from core.home import Home
 from core.policy.operator_keys import login_name
@@ -92,6 +92,18 @@ async def _host(ends: contextlib.AsyncExitStack, home: Home) -> Console:
         ends.callback(log.pop_all().close)
     ends.push_async_callback(service.close)
     return service.console(actor())
+
+
+async def must_be_here(session: Session, device: str) -> None:
+    """What a device that is away can do is not known until it has been here.
+
+    Raises:
+        DeviceError: it is away; says why.
+    """
+    for one in (await session.console.state()).devices:
+        if one.name == device and one.health not in _HERE:
+            why = f": {one.reason}" if one.reason else ""
+            raise DeviceError(f"{device} is {one.health.value}{why}.")
 
 
 async def _until_devices_are_here(console: Console, wanted: str | None) -> None:

@@ -21,7 +21,7 @@ from core.cli.output import (
     table,
     tool_cell,
 )
-from core.cli.session import Session
+from core.cli.session import Session, must_be_here
 from core.errors import DeviceError
 from core.fleet.models import Tool
 
@@ -63,7 +63,9 @@ async def tools(session: Session, device: str | None, json_wanted: bool) -> None
     found: list[Tool] = []
     for name in names:
         try:
-            found += await session.console.tools(name)
+            found += (here := await session.console.tools(name))
+            if device and not here:
+                await must_be_here(session, name)
         except DeviceError as error:
             # Asked for by name it is an error; among all, the others are still worth showing.
             if device:

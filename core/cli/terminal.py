@@ -11,6 +11,22 @@ from collections.abc import Iterator
 from core.errors import BadInput, ErrorCode, Refused
 
 
+class TerminalClosed(Refused):
+    """The terminal was closed, or its end of input typed, instead of an answer."""
+
+    default_code = ErrorCode.CANCELLED
+
+
+def open_missing_streams() -> None:
+    """Give a program that was started without standard input, output or error (`<&-`) an empty one.
+
+    It gets the lowest free number, which is the missing one's: no file of the home may get that.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+
+
 def is_terminal() -> bool:
     """Whether somebody can be asked: the answer is read from standard input, the question is on stderr."""
     return sys.stdin.isatty() and sys.stderr.isatty()
@@ -22,7 +38,7 @@ async def ask_line(question: str, secret: bool = False) -> str:
     What was typed before the question stood there is thrown away: a stray key must not answer it.
 
     Raises:
-        Refused: the terminal was closed instead.
+        TerminalClosed: instead of an answer.
     """
     descriptor = sys.stdin.fileno()
     with _quiet(descriptor) if secret else contextlib.nullcontext():
@@ -33,7 +49,7 @@ async def ask_line(question: str, secret: bool = False) -> str:
     if secret:
         sys.stderr.write("\n")
     if line is None:
-        raise Refused("The terminal was closed before the question was answered.", ErrorCode.CANCELLED)
+        raise TerminalClosed("The terminal was closed before the question was answered.")
     return line
 
 
@@ -45,7 +61,11 @@ async def _read_line(descriptor: int) -> str | None:
 
     def readable() -> None:
         # A terminal in its usual mode gives whole lines.
-        data = os.read(descriptor, 65536)
+        try:
+            data = os.read(descriptor, 65536)
+        except OSError:
+            # It was hung up.
+            data = b""
         got.extend(data)
         if (not data or b"\n" in data) and not answer.done():
             answer.set_result(bytes(got))

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from core.errors import BadInput
+from core.errors import BadInput, ErrorCode
 
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "integer": (int,),
@@ -21,6 +21,8 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "null": (type(None),),
 }
 _LONGEST_REF = 20
+# Far above what a device takes as an argument; what never ends is not read to its end.
+LARGEST_FILE = 64 << 20
 
 
 def parse_arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
@@ -60,10 +62,16 @@ def _no_constant(name: str) -> Any:
 
 def _file(key: str, name: str) -> str:
     try:
-        return Path(name).expanduser().read_text(encoding="utf-8")
+        with Path(name).expanduser().open("rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise BadInput(f"{key}: {name} has more than {LARGEST_FILE:,} bytes.", ErrorCode.TOO_LARGE)
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadInput(f"{key}: {name} is not UTF-8 text.") from error
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise BadInput(f"{key}: {name} cannot be read: {error.strerror}.") from error
+    except (RuntimeError, ValueError) as error:
         raise BadInput(f"{key}: {name} cannot be read: {error}") from error
 
 

@@ -74,7 +74,9 @@ class TestHosting:
     def test_a_home_that_somebody_else_holds_is_left_alone(self, home):
         with HomeLock(home):
             done = run(home, "devices", "--json")
-        assert done.code == 9
+            status = run(home, "service", "status")
+        assert (done.code, status.code) == (9, 9)
+        assert "cannot be reached" in status.out
         assert done.json["error"]["code"] == "home_busy"
         assert str(os.getpid()) in done.json["error"]["message"]
 

@@ -25,10 +25,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 async def test_a_device_is_paired_used_and_let_go_from_the_command_line(served, tmp_path):
     done = run(served, "pair", "lab-1", "--tag", "lab", "--tag", "db", "--production")
     assert done.code == 0
-    [command] = [line for line in done.out.splitlines() if line.startswith("quarterdeck-device --pair ")]
-    assert decode_pairing(command.split()[-1]).name == "lab-1"
+    [line] = [line for line in done.out.splitlines() if line.startswith("qd1.")]
+    assert decode_pairing(line).name == "lab-1"
+    # Whoever follows it word by word leaves no token in a list of processes or in a shell's history.
+    assert "Run quarterdeck-device --pair - on the device and paste this line there." in done.out
+    assert "--pair qd1." not in done.out
     assert "/ws?token=" in done.out
-    async with paired(tmp_path / "d", command.split()[-1]):
+    async with paired(tmp_path / "d", line):
         [device] = until(
             lambda: [
                 one for one in run(served, "devices", "--json").json["devices"] if one["name"] == "lab-1"

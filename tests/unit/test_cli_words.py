@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.aip.messages import ResultStatus
-from core.cli.commands import hoist
+from core.cli import values
+from core.cli.commands import hoist, run
 from core.cli.output import result_text, shown_json, table, width
 from core.cli.policy import trial_text
 from core.cli.values import parse_arguments
@@ -112,6 +114,13 @@ def test_a_file_gives_its_text_as_it_is(tmp_path):
         parse_arguments([f"text=@{path}"], SCHEMA)
 
 
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="only Unix has it")
+def test_a_file_without_an_end_is_not_read_to_its_end(monkeypatch):
+    monkeypatch.setattr(values, "LARGEST_FILE", 1000)
+    with pytest.raises(BadInput, match="more than 1,000 bytes"):
+        parse_arguments(["text=@/dev/zero"], SCHEMA)
+
+
 @given(
     st.recursive(
         st.text() | st.integers() | st.none(),
@@ -155,14 +164,49 @@ def test_what_a_device_answers_cannot_move_the_cursor():
     ("argv", "hoisted"),
     [
         (["call", "d", "t", "--json", "--home", "H"], ["--json", "--home", "H", "call", "d", "t"]),
-        (["--home=H", "devices"], ["--home=H", "devices"]),
+        (["--home=H", "devices"], ["--home", "H", "devices"]),
         (["call", "d", "t", "--", "--json"], ["call", "d", "t", "--", "--json"]),
         (["call", "d", "t", "x=--json"], ["call", "d", "t", "x=--json"]),
-        (["devices", "--home"], ["--home", "devices"]),
     ],
 )
 def test_home_and_json_may_stand_anywhere(argv, hoisted):
     assert hoist(argv) == hoisted
+
+
+@pytest.mark.parametrize("words", [["--home"], ["--home", ""], ["--home="], ["--home", "--json"]])
+def test_a_home_without_a_name_is_never_another_home(words, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("QUARTERDECK_HOME", str(tmp_path / "other"))
+    assert run(["service", "status", *words]) == 2
+    assert "--home wants a folder" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["devices", "show", "lab\udcff"], "is not text in UTF-8"),
+        (["call", "d", "t", "--timeout", "0"], "--timeout"),
+        (["call", "d", "t", "--timeout", "nan"], "--timeout"),
+        (["audit", "show", str(1 << 63)], "NUMBER"),
+        (["audit", "find", "--before", str(1 << 63)], "--before"),
+    ],
+)
+def test_what_no_command_can_do_anything_with_is_bad_input(words, says, tmp_path, capsys):
+    assert run(["--home", str(tmp_path / "none"), *words]) == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_word_is_read_as_utf_8_whatever_the_locale_makes_of_it(tmp_path, capsys):
+    run(["--home", str(tmp_path), "Ger\udcc3\udca4t"])
+    assert "No such command 'Ger\u00e4t'" in capsys.readouterr().err
+
+
+def test_a_group_without_a_command_shows_its_commands_and_no_error(capsys):
+    assert run(["approvals"]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("Usage: quarterdeck approvals")
+    assert run(["approvals", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["message"] == "Missing command."
 
 
 @pytest.mark.parametrize(

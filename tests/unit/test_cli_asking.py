@@ -1,0 +1,174 @@
+"""A call that waits for its answer at a terminal, or whose service or device is not there for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cli.call import call
+from core.cli.session import Session
+from core.cli.signing import Unlocking
+from core.cli.terminal import ask_line
+from core.errors import BadInput, DeviceError, ErrorCode, Refused, ServiceError
+from core.fleet.models import Device, Health
+from core.home import Home
+from core.policy.operator_keys import create_operator_key
+from core.service import exit_codes
+from core.service.console import ConsoleState
+from tests.fakes.memory_console import MemoryConsole, MemoryHost
+from tests.fakes.memory_devices import TIME
+
+PASSPHRASE = "correct horse battery"
+
+
+class Seat:
+    """A terminal, with somebody at it who reads before they type."""
+
+    def __init__(self, master: int) -> None:
+        self.master = master
+        self.seen = ""
+
+    async def sees(self, text: str, times: int = 1) -> None:
+        loop = asyncio.get_running_loop()
+        news = asyncio.Event()
+        loop.add_reader(self.master, news.set)
+        try:
+            async with asyncio.timeout(10):
+                while self.seen.count(text) < times:
+                    await news.wait()
+                    news.clear()
+                    self.seen += os.read(self.master, 65536).decode("utf-8", "replace")
+        finally:
+            loop.remove_reader(self.master)
+
+    def types(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+
+@contextmanager
+def seated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seat]:
+    """The test's own standard input and error on a terminal."""
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "w", encoding="utf-8") as end, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", end)
+        patch.setattr(sys, "stderr", end)
+        yield Seat(master)
+    os.close(master)
+
+
+@pytest.fixture
+def host() -> MemoryHost:
+    return MemoryHost()
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home").create()
+    create_operator_key(home, "anna", PASSPHRASE)
+    return home
+
+
+async def made(console: MemoryConsole, home: Home, tool: str, hosted: bool = True, wait: float = 0) -> int:
+    session = Session(home, console, hosted)
+    unlocking = Unlocking(operator="anna")
+    return await call(
+        session, "this-computer", tool, [], timeout=None, wait=wait, json_wanted=True, unlocking=unlocking
+    )
+
+
+async def test_a_passphrase_with_a_typing_error_decides_nothing_and_is_asked_for_again(
+    host: MemoryHost, key: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        with seated(monkeypatch) as seat:
+            calling = tasks.create_task(made(host.console("cli:anna"), key, "change"))
+            for number, passphrase in enumerate(("korrect horse battery", PASSPHRASE), 1):
+                await seat.sees('Type "approve"', number)
+                seat.types("approve\n")
+                await seat.sees("Passphrase of anna", number)
+                seat.types(f"{passphrase}\n")
+            assert await calling == exit_codes.DONE
+    assert host.asked["decide"] == 1
+    assert "Nothing was decided." in seat.seen
+
+
+async def test_a_terminal_that_is_closed_at_the_question_leaves_no_request_behind(
+    host: MemoryHost, key: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def until_refused() -> Refused:
+        with pytest.raises(Refused) as refused:
+            await made(host.console("cli:anna"), key, "change", hosted=False)
+        return refused.value
+
+    async with asyncio.TaskGroup() as tasks:
+        with seated(monkeypatch) as seat:
+            calling = tasks.create_task(until_refused())
+            await seat.sees('Type "approve"')
+            seat.types("\x04")
+            refused = await calling
+    assert exit_codes.exit_code_of(refused.code) == exit_codes.NOT_APPROVED
+    assert "Run r1 was cancelled" in refused.message
+    assert host.asked["cancel_run"] == 1
+
+
+async def test_a_terminal_that_hangs_up_ends_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone:
+        def fileno(self) -> int:
+            return reading
+
+    reading, writing = os.pipe()
+    monkeypatch.setattr(sys, "stdin", Gone())
+    real = os.read
+    monkeypatch.setattr(os, "read", lambda n, size: hung_up() if n == reading else real(n, size))
+
+    def hung_up() -> bytes:
+        raise OSError(5, "Input/output error")
+
+    os.write(writing, b"x")
+    async with asyncio.timeout(10):
+        with pytest.raises(Refused):
+            await ask_line("? ")
+    os.close(reading)
+    os.close(writing)
+
+
+class ServiceDies(MemoryConsole):
+    async def run(self, run: str) -> Any:
+        raise ServiceError("The connection to the service was lost.")
+
+
+class DeviceAway(MemoryConsole):
+    async def state(self) -> ConsoleState:
+        away = Device(name="this-computer", health=Health.OFFLINE, since=TIME, reason="it went home")
+        return (await super().state()).model_copy(update={"devices": [away]})
+
+    async def tools(self, device: str) -> list[Any]:
+        return []
+
+
+async def test_a_service_that_dies_in_the_middle_leaves_an_unknown_outcome_and_says_of_which_run(
+    host: MemoryHost, key: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = await made(ServiceDies(host, "cli:anna"), key, "change", hosted=False, wait=60)
+    assert code == exit_codes.OUTCOME_UNKNOWN
+    told = json.loads(capsys.readouterr().out)
+    assert (told["run"], told["error"]["code"]) == ("r1", "outcome_unknown")
+    assert "quarterdeck runs show r1" in told["error"]["next"]
+
+
+async def test_a_device_that_is_away_is_offline_and_lacks_no_tool(host: MemoryHost, key: Home) -> None:
+    with pytest.raises(DeviceError, match="is offline: it went home"):
+        await made(DeviceAway(host, "cli:anna"), key, "change")
+    host.tools.clear()
+    with pytest.raises(BadInput) as lacking:
+        await made(host.console("cli:anna"), key, "change")
+    assert lacking.value.code is ErrorCode.UNKNOWN_TOOL

@@ -1,0 +1,92 @@
+"""A program whose input or output is closed, full or read by nobody goes its way and tells by its code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from core import cli
+from core.cli.commands import run
+from core.cli.terminal import is_terminal, open_missing_streams
+from core.service import exit_codes
+
+Into = Callable[[str, int], None]
+
+
+@pytest.fixture
+def into(monkeypatch: pytest.MonkeyPatch) -> Iterator[Into]:
+    """Let one of the standard streams write to a descriptor."""
+    opened = []
+
+    def one(name: str, descriptor: int) -> None:
+        opened.append(os.fdopen(descriptor, "w", encoding="utf-8"))
+        monkeypatch.setattr(sys, name, opened[-1])
+
+    yield one
+    monkeypatch.undo()
+    for stream in opened:
+        stream.close()
+
+
+def unread() -> int:
+    reading, writing = os.pipe()
+    os.close(reading)
+    return writing
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["version"], exit_codes.DONE),
+        (["version", "--help"], exit_codes.DONE),
+        (["nonsense", "--json"], exit_codes.BAD_INPUT),
+    ],
+)
+def test_who_has_read_enough_changes_nothing_of_how_it_went(into: Into, words: list[str], code: int) -> None:
+    into("stdout", unread())
+    assert run(words) == code
+
+
+def test_remarks_that_nobody_reads_change_nothing_either(into: Into) -> None:
+    into("stderr", unread())
+    assert run(["nonsense"]) == exit_codes.BAD_INPUT
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
+def test_an_answer_that_does_not_fit_on_the_disk_is_missed(
+    into: Into, capsys: pytest.CaptureFixture[str]
+) -> None:
+    into("stdout", os.open("/dev/full", os.O_WRONLY))
+    assert run(["version"]) == exit_codes.FAULT
+    assert "could not be written: No space left on device." in capsys.readouterr().err
+
+
+def test_streams_that_are_missing_are_empty_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As after `<&- >&- 2>&-`: Python has None there, and print would take standard output for error.
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    assert run(["version"]) == exit_codes.DONE
+    assert run(["nonsense"]) == exit_codes.BAD_INPUT
+    assert not is_terminal()
+    assert sys.stdin.read() == ""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        stream.close()
+
+
+def test_streams_that_are_there_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = (sys.stdin, sys.stdout, sys.stderr)
+    open_missing_streams()
+    assert (sys.stdin, sys.stdout, sys.stderr) == there
+
+
+def test_ctrl_c_before_the_commands_are_loaded_is_as_quiet_as_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow:
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "core.cli.commands", Slow())
+    assert cli.main(["version"]) == exit_codes.INTERRUPTED
