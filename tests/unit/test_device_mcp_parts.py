@@ -269,6 +269,7 @@ def test_an_empty_text_is_not_the_absence_of_content():
         {"type": "text", "text": ""}
     ]
     assert result_of({"content": []}, MEBIBYTE)["content"] == []
+    assert result_of({"content": None, "structuredContent": 0}, MEBIBYTE) == {"content": [], "structured": 0}
 
 
 def test_a_kind_of_content_that_nobody_knows_yet_is_kept():

@@ -15,6 +15,7 @@ from pydantic_core import to_json
 
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.listing import Definition
+from core.device.mcp.pictures import has_pictures, settle_pictures
 from core.device.mcp.process import ANSWER_TOO_LARGE
 from core.device.mcp.results import error_words, result_of
 from core.device.mcp.session import Session, is_unanswered
@@ -46,6 +47,7 @@ async def call(
         answer = await session.ask(
             "tools/call", {"name": name, "arguments": given.arguments}, _progress(given.report, server)
         )
+        return await _taken(answer, server, definition, most)
     except MCPError as error:
         raise _failed(error, server, name, action) from error
     except ValidationError as error:
@@ -56,33 +58,45 @@ async def call(
     except asyncio.CancelledError:
         if not action:
             raise
-        # The server was told to stop, and does not say whether it did.
+        # The server was told to stop, and does not say whether it did; or it had answered already.
         task = asyncio.current_task()
         if task is not None:
             task.uncancel()
         raise DeviceError(
-            f"{name} was told to stop before it answered; it may have happened, or may go on",
+            f"{name} was told to stop before its answer was taken; it may have happened, or may go on",
             ErrorCode.OUTCOME_UNKNOWN,
         ) from None
+
+
+async def _taken(
+    answer: dict[str, Any], server: ServerConfig, definition: Definition, most: int
+) -> dict[str, Any]:
     if answer.get("resultType", "complete") != "complete":
         raise DeviceError(
-            f"{name} asks for input in the middle of a call, which this device does not give",
+            f"{definition.name} asks for input in the middle of a call, which this device does not give",
             ErrorCode.TOOL_FAILED,
         )
     if answer.get("isError") is True:
-        raise _told_failure(answer, server, most)
+        raise await _told_failure(answer, server, most)
     # First, for a number that is none would have the schema blamed.
-    result = result_of(answer, most)
+    result = await _result(answer, most)
     if definition.output is not None:
         # The server chose both the schema and what is held against it, so this may take a while.
         await asyncio.to_thread(definition.check_result, answer)
     return result
 
 
-def _told_failure(answer: dict[str, Any], server: ServerConfig, most: int) -> DeviceError:
+async def _result(answer: dict[str, Any], most: int) -> dict[str, Any]:
+    result = result_of(answer, most)
+    if has_pictures(result):
+        await asyncio.to_thread(settle_pictures, result)
+    return result
+
+
+async def _told_failure(answer: dict[str, Any], server: ServerConfig, most: int) -> DeviceError:
     said = server.hide(error_words(answer))
     try:
-        shown = result_of(answer, most)
+        shown = await _result(answer, most)
     except QuarterdeckError as error:
         return DeviceError(f"{said} (not shown: {server.hide(error.message)})", ErrorCode.TOOL_FAILED)
     return FailedWithResult(said, ErrorCode.TOOL_FAILED, shown)

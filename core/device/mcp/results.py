@@ -15,8 +15,8 @@ arrive as null, is none; each block has the `type` that the server gave it:
 | `resource_link` | `uri`, `name`, and `title`, `description`, `media_type`, `size` as given |
 | any other | what the server sent |
 
-A console shows PNG, JPEG and WebP. Bytes that are said to be any other kind of image travel as
-`application/octet-stream`, with the server's word for them in `image_type`.
+A console shows PNG, JPEG and WebP. Bytes that are said to be any other kind of image, or are none of these
+(`pictures` looks), travel as `application/octet-stream`, with the server's word for them in `image_type`.
 
 `annotations` and `meta` are there when the server gave them. What has no room left is replaced by
 `{"type": …, "omitted": its size in bytes}`.
@@ -48,7 +48,9 @@ def result_of(answer: dict[str, Any], most: int) -> dict[str, Any]:
         DeviceError: it is no such answer or has a number that JSON cannot say (code `bad_result`), or its
             structured part alone is too large.
     """
-    content = answer.get("content", [])
+    content = answer.get("content")
+    # Some send a null where they have nothing.
+    content = [] if content is None else content
     if not isinstance(content, list) or not all(_is_block(block) for block in content):
         raise DeviceError("The server's answer is not a tool's result", ErrorCode.BAD_RESULT)
     result: dict[str, Any] = {"content": []}
