@@ -87,6 +87,8 @@ KERNEL = {
     "clone": f"{PYTHON} -c 'import ctypes; exit(ctypes.CDLL(None).syscall(56, 0x10000011, 0, 0, 0, 0))'",
     "clone3": f"{PYTHON} -c 'import ctypes; exit(ctypes.CDLL(None).syscall(435, bytes(88), 88))'",
     "lock": "flock -n file true",
+    "lease": f"{PYTHON} -c 'import fcntl, os; fcntl.fcntl(os.open(\"file\", 0), 1024, 0)'",
+    "first_process": "renice 19 1",
     "su": "su nobody -s /bin/sh -c true < /dev/null",
     "sudo": "sudo -n true",
     "remove_limits": "ulimit -u 100000",
@@ -212,6 +214,35 @@ async def test_a_hungry_command_is_stopped_before_the_machine_suffers(router: Ro
     assert "MemoryError" in result.result["stderr"]
     # Many that stay below that limit are the first to go when memory runs out.
     assert (await run(router, "cat /proc/self/oom_score_adj")).result["stdout"] == "1000\n"
+
+
+# Beyond the 64 MiB that they get, but no process takes them as memory of its own.
+HUNGRY = {
+    "shared": "x = mmap.mmap(-1, 96 << 20); [x.write(bytes(1 << 20)) for _ in range(96)]; time.sleep(9)",
+    "children": "os.fork(); os.fork(); x = b'x' * (25 << 20); time.sleep(9)",
+    # As many as could hold all of it, whether they do or not.
+    "sockets": "x = [socket.socketpair() for _ in range(90)]; time.sleep(9)",
+}
+
+
+async def test_what_processes_take_together_is_bounded_and_what_they_share_counts_once(
+    tree: Path, tmp_path: Path
+) -> None:
+    limits = Limits(read_shell_memory_bytes=64 << 20)
+    small = build_router(DeviceConfig(roots=(tree,), limits=limits), tmp_path / "state", "small")
+
+    async def hungry(code: str) -> tuple[str, str]:
+        line = f'{PYTHON} -I -S -c "import mmap, os, socket, time; {code}"; echo survived'
+        answer = (await run(small, line)).result
+        return answer["stdout"], answer["stderr"]
+
+    try:
+        ended = await asyncio.gather(*map(hungry, HUNGRY.values()))
+        shared = await hungry("x = b'x' * (25 << 20); os.fork(); os.fork(); time.sleep(0.2)")
+    finally:
+        await small.close()
+    assert ended == [("", "The command took more than 64 MiB of memory, and was ended\n")] * 3
+    assert shared == ("survived\n", "")
 
 
 async def test_endless_output_is_bounded(tree: Path, tmp_path: Path) -> None:

@@ -56,11 +56,17 @@ def answer(program: bytes, architecture: int, number: int, *arguments: int) -> i
 @pytest.mark.parametrize(
     ("machine", "architecture", "numbers"),
     [
-        ("x86_64", X86_64, {"socket": 41, "chmod": 90, "read": 0, "clone": 56, "pair": 53, "ioctl": 16}),
+        (
+            "x86_64",
+            X86_64,
+            {"socket": 41, "chmod": 90, "read": 0, "clone": 56, "pair": 53, "ioctl": 16, "fcntl": 72}
+            | {"shmget": 29, "io_setup": 206, "prlimit": 302, "setpriority": 141, "ioprio_set": 251},
+        ),
         (
             "aarch64",
             AARCH64,
-            {"socket": 198, "chmod": 52, "read": 63, "clone": 220, "pair": 199, "ioctl": 29},
+            {"socket": 198, "chmod": 52, "read": 63, "clone": 220, "pair": 199, "ioctl": 29, "fcntl": 25}
+            | {"shmget": 194, "io_setup": 0, "prlimit": 261, "setpriority": 140, "ioprio_set": 30},
         ),
     ],
 )
@@ -86,6 +92,19 @@ def test_the_filter_allows_reading_and_denies_the_rest(
     assert says("pair", 1, 2) == FAIL | errno.EPERM
     assert says("ioctl", 0, 0x5401) == ALLOW
     assert says("ioctl", 0, 0x5412) == FAIL | errno.EPERM
+    assert says("ioctl", 0, 0x541C) == FAIL | errno.EPERM
+    # To ask for a family that the kernel does not have makes it load a module.
+    assert says("pair", 30, 1) == FAIL | errno.EPERM
+    # A lease keeps others waiting; a lock for reading is what a database is read under.
+    assert [says("fcntl", 0, what) for what in (0, 6, 1030)] == [ALLOW] * 3
+    assert [says("fcntl", 0, what) for what in (1024, 1036, 1038, 1040)] == [FAIL | errno.EPERM] * 4
+    assert says("shmget") == FAIL | errno.EPERM
+    assert says("io_setup") == FAIL | errno.ENOSYS
+    assert (says("prlimit", 0), says("prlimit", 1)) == (ALLOW, FAIL | errno.EPERM)
+    assert (says("setpriority", 0, 0), says("ioprio_set", 1, 0)) == (ALLOW, ALLOW)
+    for which, who in ((0, 1), (1, 0), (2, 0)):
+        assert says("setpriority", which, who) == FAIL | errno.EPERM
+        assert says("ioprio_set", which + 1, who) == FAIL | errno.EPERM
     assert answer(program, architecture, 435) == FAIL | errno.ENOSYS
     assert answer(program, architecture, 425) == FAIL | errno.EPERM
     # 32-bit calls have other numbers, and none of them is let through.

@@ -1,4 +1,5 @@
-"""The first process inside the sandbox: puts up the last wall, runs the command, and ends with it.
+"""The first process inside the sandbox: puts up the last wall, runs the command, watches over the memory that
+it takes, and ends with it.
 
 It runs inside as a script, with nothing but the standard library. Being process 1 of its namespace, its end
 is the end of everything that the command left running. Arguments: the limits, then the command. It imports
@@ -10,6 +11,7 @@ import os
 import resource
 import struct
 import sys
+import time
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION = 1
@@ -23,11 +25,20 @@ _KINDS = {1: 13, 2: 14, 3: 15, 4: 15}
 _NEWEST_KINDS = 16
 _WRITABLE = ("/dev/null", "/dev/zero", "/dev/full")
 _LIBC = ctypes.CDLL(None, use_errno=True)
-# Small enough that whoever watches over the sandbox always gets the processor.
+# So that whoever watches over the command, inside and outside, always gets the processor.
 _NICE = 5
 # SIGPIPE and SIGXFSZ; the module `signal` alone would take as long as the rest.
 _IGNORED_BY_PYTHON = (13, 25)
 _DEFAULT = None
+_SIG_BLOCK, _SIGKILL = 0, 9
+# A `sigset_t` with nothing but SIGCHLD, and a `timespec`.
+_CHILD_ENDED = (1 << 16).to_bytes(128, "little")
+_LOOK_EVERY_NS = 50_000_000
+_PAUSE = struct.pack("=qq", 0, _LOOK_EVERY_NS)
+_ROUGHLY = frozenset({b"RssAnon", b"RssShmem", b"VmSwap", b"VmPTE"})
+_EXACTLY = frozenset({b"Pss_Anon", b"Pss_Shmem", b"SwapPss"})
+# What a socket may hold that nobody reads, at most, unless an administrator raised it.
+_SOCKET_BYTES = 2 * 212_992
 
 
 def landlock_version() -> int:
@@ -90,11 +101,64 @@ def bound(limits: dict[str, int]) -> None:
         resource.setrlimit(kind, (lowest, lowest))
 
 
+def memory_used(enough: int) -> int:
+    """Bytes that every process here has taken together; not more exact than to say whether it is `enough`."""
+    pids = [name for name in os.listdir("/proc") if name.isdigit()]
+    sockets = _sockets() * _SOCKET_BYTES
+    used = sockets + sum(_sizes(f"/proc/{pid}/status", _ROUGHLY) or 0 for pid in pids)
+    if used < enough:
+        return used
+    # What they share counted for each of them. Who shares what takes far longer to find out, and a process
+    # can refuse to tell.
+    used = sockets
+    for pid in pids:
+        exact = _sizes(f"/proc/{pid}/smaps_rollup", _EXACTLY)
+        used += (_sizes(f"/proc/{pid}/status", _ROUGHLY) or 0) if exact is None else exact
+    return used
+
+
+def _sizes(path: str, names: frozenset[bytes]) -> int | None:
+    """The sum of these fields of a file below /proc, in bytes; None where it cannot be read."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            rows = [line.partition(b":") for line in file.read(1 << 16).splitlines()]
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    return sum(int(rest.split()[0]) * 1024 for name, _, rest in rows if name in names)
+
+
+def _sockets() -> int:
+    """How many sockets there are in this network namespace, which nobody else is in."""
+    try:
+        with open("/proc/net/sockstat", "rb", buffering=0) as file:
+            return int(file.read(1 << 12).split()[2])
+    except FileNotFoundError:
+        return 0
+
+
+def watch(child: int, most_memory: int) -> int:
+    """Wait for the command's end; returns its exit code, 128 + N after signal N, also where we end it."""
+    _LIBC.sigprocmask(_SIG_BLOCK, _CHILD_ENDED, None)
+    look_at = time.monotonic_ns() + _LOOK_EVERY_NS
+    while True:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+        if pid == 0:
+            _LIBC.sigtimedwait(_CHILD_ENDED, None, _PAUSE)
+        if time.monotonic_ns() >= look_at:
+            if memory_used(most_memory) > most_memory:
+                said = f"The command took more than {most_memory >> 20} MiB of memory, and was ended\n"
+                os.write(2, said.encode())
+                return 128 + _SIGKILL
+            look_at = time.monotonic_ns() + _LOOK_EVERY_NS
+
+
 def main() -> int:
     """Run the command that the arguments name; returns its exit code, 128 + N after signal N."""
     os.closerange(3, 4096)
     limits, command = read_limits(sys.argv[1]), sys.argv[2:]
-    os.nice(_NICE)
     # Should memory run out, this is what the kernel ends, and nothing that was there before.
     with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("1000")
@@ -103,6 +167,7 @@ def main() -> int:
     child = os.fork()
     if child == 0:
         try:
+            os.nice(_NICE)
             bound(limits)
             for number in _IGNORED_BY_PYTHON:
                 _LIBC.signal(number, _DEFAULT)
@@ -111,13 +176,9 @@ def main() -> int:
             os.write(2, f"{command[0]}: {error}\n".encode())
         finally:
             os._exit(127)
-    for descriptor in (0, 1, 2):
+    for descriptor in (0, 1):
         os.close(descriptor)
-    while True:
-        pid, status = os.wait()
-        if pid == child:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
+    return watch(child, limits["DATA"])
 
 
 if __name__ == "__main__":
