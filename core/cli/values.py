@@ -7,6 +7,7 @@ text of a file (a text that begins with @ is written `key:='"@…"'`).
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +52,33 @@ def parse_arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
 
 def _json(key: str, text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return _read(text)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{key}: this is not JSON: {error}") from error
 
 
-def _no_constant(name: str) -> Any:
+def _read(text: str) -> Any:
+    """The value of a JSON text; refused is what would silently become another one on its way."""
+    return json.loads(text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_each_once)
+
+
+def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        # Infinity has no JSON form and would arrive as null.
+        raise ValueError(f"{digits:.40} is larger than a number can be")
+    return value
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is given twice")
+    return found
 
 
 def _file(key: str, name: str) -> str:
@@ -127,7 +148,7 @@ def _typed(key: str, text: str, part: dict[str, Any]) -> Any:
     if not types or types == {"string"}:
         return text
     try:
-        value = json.loads(text, parse_constant=_no_constant)
+        value = _read(text)
     except (ValueError, RecursionError):
         value = text
     if not isinstance(value, str):
