@@ -21,7 +21,8 @@ from pydantic import ValidationError
 
 from core.aip.extras import Recalled, Terms
 from core.aip.messages import Command, Result, ResultStatus
-from core.device.ledger import EXPIRY_S, KEPT_ANYWAY, Ledger, Line
+from core.device.ledger import Ledger
+from core.device.ledger_lines import EXPIRY_S, KEPT_ANYWAY, Line
 from core.device.router import failure
 from core.device.values import BinaryResult, Blobs, marked
 from core.errors import DeviceError, ErrorCode

@@ -12,47 +12,36 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
-import math
 import os
 import sys
-import time
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
 
 import structlog
 
+from core.device.ledger_lines import (
+    Line,
+    encode,
+    lines_of,
+    merged,
+    news,
+    read_lines,
+    that_count,
+    without_result,
+)
 from core.errors import BadInput, DeviceError, ErrorCode
 from core.machine import machine_mark
 
+__all__ = ["Ledger", "Line"]
+
 log = structlog.get_logger(__name__)
 
-State = Literal["started", "done", "gone"]
-# A call's deadline is a day at most; a console that asks later than this has given up itself.
-EXPIRY_S = 48 * 3600.0
-# So many are remembered however old: a clock that was wrong and is put right makes young ones look old.
-KEPT_ANYWAY = 4096
 _SLOTS = 16
 _MOST_BYTES = 8 * 1024 * 1024
-_LARGEST_RESULT = 16 * 1024
-_LARGEST_LINE = 64 * 1024
 _BINARY = getattr(os, "O_BINARY", 0)
 # What passes without anybody changing the state folder.
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
 _HELD = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK})
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """What is known of one call: `result` is AIP's Result where it was small enough to keep."""
-
-    call_id: str
-    state: State
-    what: str
-    at: float
-    result: dict[str, Any] | None = None
 
 
 class Ledger:
@@ -89,7 +78,7 @@ class Ledger:
                 )
             lines = self._take_over(self._slot, self._lock)
             self._open_file()
-            lines = _that_count([*lines, *self._others()])
+            lines = that_count([*lines, *self._others()])
             self.rewrite(lines)
             _write_mark(self._lock, machine_mark())
         except (OSError, DeviceError) as error:
@@ -117,12 +106,12 @@ class Ledger:
         """
         paths = self._siblings()
         for _ in range(_SLOTS):
-            found = [line for path in paths for line in _of(path, call_ids)]
+            found = [line for path in paths for line in lines_of(path, call_ids)]
             before, paths = paths, self._siblings()
             # Else one of them was being taken over, and its lines may have been on their way.
             if before == paths:
                 break
-        return {line.call_id: line for line in _merged(found)}
+        return {line.call_id: line for line in merged(found)}
 
     def _siblings(self) -> list[Path]:
         own = self._slot
@@ -140,7 +129,7 @@ class Ledger:
         """
         if self._file is None:
             raise DeviceError("This device's record of actions is closed", ErrorCode.CANCELLED)
-        data = b"".join(_encode(line) for line in lines)
+        data = b"".join(encode(line) for line in lines)
         if self._torn:
             data = b"\n" + data
         try:
@@ -178,11 +167,11 @@ class Ledger:
             OSError: the file is as it was.
         """
         assert self._slot is not None
-        newest_first = [_encode(line) for line in lines][::-1]
+        newest_first = [encode(line) for line in lines][::-1]
         kept: list[bytes] = []
         size = 0
         for row in newest_first:
-            kept.append(row if size <= _MOST_BYTES // 2 else _encode(_without_result(row)))
+            kept.append(row if size <= _MOST_BYTES // 2 else encode(without_result(row)))
             size += len(kept[-1])
         path = self._path(self._slot)
         fresh = path.with_suffix(".new")
@@ -241,6 +230,7 @@ class Ledger:
 
     def _others(self) -> list[Line]:
         """The lines of files whose owner has ended; they are in ours before those files go."""
+        assert self._slot is not None
         found: list[Line] = []
         for slot in range(_SLOTS):
             if slot == self._slot or not self._path(slot).exists():
@@ -249,7 +239,8 @@ class Ledger:
             if held is None:
                 continue
             try:
-                lines = self._take_over(slot, held)
+                # Of a file the newest line counts, so what is known better here must stay the newest.
+                lines = news(self._take_over(slot, held), read_lines(self._path(self._slot))[0])
                 if lines:
                     self.write(*lines)
                     found += lines
@@ -262,7 +253,7 @@ class Ledger:
     def _take_over(self, slot: int, held: int) -> list[Line]:
         """The lines of a client that has ended; notes whether some may be missing."""
         path = self._path(slot)
-        lines, broken = _read(path)
+        lines, broken = read_lines(path)
         if broken:
             log.warning("lines of the record of actions cannot be read", file=str(path), lines=broken)
         if _read_mark(held) not in {"", machine_mark()}:
@@ -272,90 +263,6 @@ class Ledger:
             broken += 1
         self.doubtful = self.doubtful or broken > 0
         return lines
-
-
-def _read(path: Path) -> tuple[list[Line], int]:
-    """The newest line of each call in a file, and how many lines cannot be read."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return [], 0
-    newest: dict[str, Line] = {}
-    broken = 0
-    for row in data.split(b"\n"):
-        if not row:
-            continue
-        line = _decode(row)
-        if line is None:
-            broken += 1
-        else:
-            newest.pop(line.call_id, None)
-            newest[line.call_id] = line
-    return list(newest.values()), broken
-
-
-def _of(path: Path, call_ids: Collection[str]) -> list[Line]:
-    """What a file says of some calls, of which it mostly has none."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        # It is gone, or another user's: then its client has never shared our calls.
-        return []
-    if not any(json.dumps(call_id).encode() in data for call_id in call_ids):
-        return []
-    return [line for line in _read(path)[0] if line.call_id in call_ids]
-
-
-def _merged(lines: Iterable[Line]) -> list[Line]:
-    """One line for each call, oldest first. That a call began counts, also where another client buried it."""
-    merged: dict[str, Line] = {}
-    for line in sorted(lines, key=lambda line: line.at):
-        known = merged.get(line.call_id)
-        if known is None or (known.state == "gone" and line.state != "gone"):
-            merged[line.call_id] = line
-    return sorted(merged.values(), key=lambda line: line.at)
-
-
-def _that_count(lines: Iterable[Line]) -> list[Line]:
-    """The lines that are still needed, oldest first; results that have expired are left out."""
-    since = time.time() - EXPIRY_S
-    merged = _merged(lines)
-    young = [line for line in merged[:-KEPT_ANYWAY] if line.at >= since] + merged[-KEPT_ANYWAY:]
-    return [
-        line if line.at >= since else Line(line.call_id, line.state, line.what, line.at) for line in young
-    ]
-
-
-def _encode(line: Line) -> bytes:
-    row: dict[str, Any] = {"c": line.call_id, "s": line.state, "w": line.what, "t": round(line.at, 3)}
-    if line.result is not None:
-        with_result = json.dumps({**row, "r": line.result}).encode()
-        if len(with_result) <= _LARGEST_RESULT:
-            return with_result + b"\n"
-    return json.dumps(row).encode() + b"\n"
-
-
-def _without_result(data: bytes) -> Line:
-    line = _decode(data)
-    assert line is not None, "it was encoded a moment ago"
-    return Line(line.call_id, line.state, line.what, line.at)
-
-
-def _decode(row: bytes) -> Line | None:
-    if len(row) > _LARGEST_LINE:
-        return None
-    try:
-        found = json.loads(row)
-        call_id, state, what, at = found["c"], found["s"], found["w"], found["t"]
-        at = float(at) if isinstance(at, int | float) else math.nan
-    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
-        return None
-    result = found.get("r")
-    if state not in {"started", "done", "gone"} or not math.isfinite(at):
-        return None
-    if not isinstance(call_id, str) or not isinstance(what, str) or not isinstance(result, dict | None):
-        return None
-    return Line(call_id, state, what, at, result)
 
 
 def _write_all(end: int, data: bytes) -> None:

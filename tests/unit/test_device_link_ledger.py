@@ -15,7 +15,8 @@ from hypothesis import strategies as some
 from core.aip.extras import Terms
 from core.aip.messages import Command, Result, ResultStatus
 from core.device.delivery import Call, Deliveries
-from core.device.ledger import EXPIRY_S, Ledger, Line
+from core.device.ledger import Ledger, Line
+from core.device.ledger_lines import EXPIRY_S
 from core.errors import BadInput, DeviceError
 from tests.fakes.small_disk import fill, small_disk_at
 
@@ -178,8 +179,9 @@ def test_two_clients_keep_their_own_files_and_the_survivor_takes_over(tmp_path: 
     second.close()
 
 
+@pytest.mark.parametrize("survivor", ["first", "second"])
 def test_clients_with_one_folder_never_run_one_call_twice_nor_deny_what_the_other_began(
-    tmp_path: Path,
+    tmp_path: Path, survivor: str
 ) -> None:
     first, second = Deliveries(Ledger(tmp_path)), Deliveries(Ledger(tmp_path))
     running = first.accept(command("runs"), None, action=True)
@@ -196,12 +198,18 @@ def test_clients_with_one_folder_never_run_one_call_twice_nor_deny_what_the_othe
     assert state(second, "waits") == ("never_seen", "")
     with pytest.raises(DeviceError, match="never came"):
         first.begin(waiting)
+    # What one was refused does not hide what the other did, when that takes it over, nor later.
+    stays = second
+    if survivor == "first":
+        second.close()
+        first.adopt()
+        stays = first
     first.close()
-    second = reborn(tmp_path, second)
+    stays = reborn(tmp_path, stays)
     for ended in ("ended", "runs"):
-        assert state(second, ended) == ("done", "")
-    assert state(second, "waits") == ("never_seen", "")
-    second.close()
+        assert state(stays, ended) == ("done", "")
+    assert state(stays, "waits") == ("never_seen", "")
+    stays.close()
 
 
 @pytest.mark.parametrize("fault", ["a flipped bit", "a power cut"])
