@@ -253,14 +253,21 @@ async def test_a_slow_server_holds_up_nobody(tmp_path: Path):
 async def test_a_server_that_is_never_ready_is_given_up_on_with_its_last_words_and_no_secret(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
-    servers = rogue("dead", env={"TOKEN": TOKEN}, dead=True) | {"missing": {"command": "/no/such/program"}}
+    servers = rogue("dead", env={"TOKEN": TOKEN}, dead=True) | {
+        "missing": {"command": "/no/such/program"},
+        "line": {"command": "npx -y a-server"},
+        "nowhere": {"command": sys.executable, "cwd": "/no/such/folder"},
+    }
     async with hosted(tmp_path, servers, wait=False) as built:
-        await built.until(lambda: {built.state("dead"), built.state("missing")} == {State.FAILED})
+        await built.until(lambda: {built.state(name) for name in servers} == {State.FAILED})
         rows = {row.tool: row for row in built.router.unavailable}
         assert "cannot go on: ***" in rows["dead"].reason
         assert "No such file" in rows["missing"].reason
         assert rows["dead"].how_to_fix
         assert rows["missing"].how_to_fix
+        assert "in args" in rows["line"].how_to_fix
+        assert "cwd is no folder: /no/such/folder" in rows["nowhere"].reason
+        assert "cwd" in rows["nowhere"].how_to_fix
         assert TOKEN not in repr(built.host.states()) + repr(rows)
     said = capfd.readouterr()
     assert TOKEN not in said.out + said.err

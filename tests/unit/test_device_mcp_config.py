@@ -79,6 +79,8 @@ def test_a_variable_that_is_not_set_is_that_servers_problem_and_not_the_devices(
         ({"command": "x", "disabled": "no"}, "mcp.json.one.disabled"),
         ({"command": "x", "url": "https://x"}, "mcp.json.one"),
         ({}, "mcp.json.one"),
+        ({"httpUrl": "https://x"}, "it has: httpUrl"),
+        ({"command": "x", "enabled": "no"}, "mcp.json.one.enabled"),
         ("npx", "mcp.json.one"),
     ],
 )
@@ -96,6 +98,54 @@ def test_no_server_takes_the_name_of_our_own_tools_or_none_at_all(name: str):
         parse_servers({name: {"command": "x"}}, "mcp.json", {})
 
 
+@pytest.mark.parametrize(
+    "said", [{"command": "x", "enabled": False}, {"url": "https://x", "disabled": True, "enabled": True}]
+)
+def test_a_server_that_is_switched_off_in_any_hosts_words_is_not_started(said: dict[str, Any]):
+    assert parse_servers({"one": said}, "mcp.json", {}) == []
+
+
+@pytest.mark.parametrize("kind", ["http", "Streamable-HTTP", "streamableHttp", "streamable_http"])
+@pytest.mark.parametrize("key", ["type", "transport", "transportType"])
+def test_the_transport_may_be_said_as_other_hosts_do(key: str, kind: str):
+    assert not one({"url": "https://x/mcp", key: kind}).problem
+    assert "'sse'" in one({"url": "https://x/sse", key: "sse"}).problem
+
+
+def test_a_file_with_comments_and_last_commas_as_editors_have_it_is_read(tmp_path: Path):
+    path = tmp_path / "mcp.json"
+    path.write_text(
+        """{
+  // the servers, [as, VS Code, ] has them
+  "servers": {
+    "a": {"command": "x", "args": ["https://x//y", "/* no */ \\\\", "a,]",],}, /* two
+    lines */
+  },
+}"""
+    )
+    [server] = read_servers(path, {})
+    assert server.args == ("https://x//y", "/* no */ \\", "a,]")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"mcpServers": {"a": {"command": "x"},\n "a": {"command": "y"}}}', "'a' stands twice"),
+        ('{"mcpServers": {"a": {"command": "C:\\Users\\x"}}}', "backslash is written twice"),
+        ('{"mcpServers": {\n// one\n"a": {"command": x}}}', "line 3 column 18"),
+        ('{"mcpServers": {"a": {"command": "x}}}', "line 1"),
+    ],
+)
+def test_a_file_that_is_no_json_is_refused_with_the_place_and_what_to_do(
+    tmp_path: Path, text: str, said: str
+):
+    path = tmp_path / "mcp.json"
+    path.write_text(text)
+    with pytest.raises(BadInput) as caught:
+        read_servers(path, {})
+    assert said in caught.value.message
+
+
 def test_unknown_keys_are_passed_over():
     assert not one({"command": "x", "alwaysAllow": ["a"], "timeout": 3}).problem
 
@@ -108,12 +158,20 @@ def test_unknown_keys_are_passed_over():
         {"url": "ftp://x"},
         {"url": "not an address"},
         {"command": "x", "args": ["a\0b"]},
+        {"url": "http://[::1"},
+        {"url": "https://x", "headers": {"Authorization": "Bearer token\n"}},
+        {"url": "https://x", "headers": {"A token": "x"}},
+        {"command": "x", "envFile": "${workspaceFolder}/.env"},
+        {"command": "x", "envFile": ".env"},
+        {"command": "x", "env": {"KEY": "${input:key}"}},
+        {"command": "x", "args": ["${workspaceFolder}"]},
     ],
 )
 def test_what_cannot_be_served_is_named_as_a_problem(entry: Any):
     server = one(entry)
     assert server.problem
     assert server.how_to_fix
+    assert isinstance(server.shown, str)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"mcpServers": []}', '{"mcpServers": {"a": 1}}', "{"])

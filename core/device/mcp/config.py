@@ -8,24 +8,26 @@
 device.toml names such a file (`mcp_servers = "mcp.json"`, relative to itself), or holds the same as tables
 (`[mcp_servers.files]`). No file tool of this device may touch that file: who writes it, runs programs.
 `${NAME}`, `${env:NAME}` and `${NAME:-otherwise}` stand for environment variables. A server gets a short list
-of harmless variables (PATH, HOME, …) and what `env` says, nothing else. Keys of other hosts that mean nothing
-here are passed over with a warning; a wrong type is an error.
+of harmless variables (PATH, HOME, …) and what `env` says, nothing else. `servers` may stand for `mcpServers`,
+as in VS Code, and `"enabled": false` for `"disabled": true`. Comments and a last comma are passed over, and
+so, with a warning, are keys of other hosts that mean nothing here; a wrong type is an error. What a server
+cannot do without and this does not have (a file of variables, VS Code's inputs) is that server's problem.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from core.device.mcp.relaxed_json import read_relaxed
 from core.errors import BadInput
 
 log = structlog.get_logger(__name__)
@@ -35,7 +37,11 @@ _MOST_BYTES = 1024 * 1024
 _MOST_NAME = 64
 _SHORTEST_SECRET = 4
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_HTTP_TYPES = frozenset({"http", "streamable-http", "streamableHttp", "streamable_http"})
+# What VS Code asks the person at its window for, or knows of it.
+_OF_AN_EDITOR = re.compile(r"\$\{(?:input|command|config):[^}]*\}")
+_HTTP_TYPES = frozenset({"http", "streamablehttp"})
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 # A console trusts what it knows of the tools in our own namespace; no server may speak in its name.
 _RESERVED = frozenset({"builtin", "quarterdeck"})
 
@@ -66,7 +72,7 @@ class ServerConfig:
         """Where it is, without anything secret."""
         if self.kind == "stdio":
             return self.hide(self.command)
-        parts = urlsplit(self.url)
+        parts = _split(self.url)
         return self.hide(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
 
     def hide(self, text: str) -> str:
@@ -87,6 +93,8 @@ class _Entry(BaseModel):
     url: str | None = Field(default=None, min_length=1)
     headers: dict[str, str] = {}
     disabled: bool = False
+    enabled: bool = True
+    env_file: str | None = Field(default=None, alias="envFile")
 
 
 def read_servers(
@@ -103,10 +111,10 @@ def read_servers(
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise BadInput(f"{path} is larger than {_MOST_BYTES} bytes")
-        data = json.loads(path.read_text("utf-8-sig"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        data = read_relaxed(path.read_text("utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"{path} cannot be used: {error}") from error
-    servers = data.get("mcpServers") if isinstance(data, dict) else None
+    servers = data.get("mcpServers", data.get("servers")) if isinstance(data, dict) else None
     if not isinstance(servers, dict):
         raise BadInput(f'{path}: "mcpServers" must be an object of servers')
     return parse_servers(servers, f"{path}: mcpServers", environment)
@@ -131,7 +139,7 @@ def parse_servers(
         if name.strip().casefold() in _RESERVED:
             raise BadInput(f"{where}: this name is taken by the device client itself")
         entry = _checked(said, where)
-        if not entry.disabled:
+        if entry.enabled and not entry.disabled:
             found.append(_filled(name, entry, known))
     return found
 
@@ -139,6 +147,9 @@ def parse_servers(
 def _checked(said: Any, where: str) -> _Entry:
     if not isinstance(said, dict):
         raise BadInput(f"{where} must be an object")
+    for other in ("transport", "transportType"):
+        if "type" not in said and isinstance(said.get(other), str):
+            said = {**said, "type": said[other]}
     try:
         entry = _Entry.model_validate(said)
     except ValidationError as error:
@@ -146,8 +157,9 @@ def _checked(said: Any, where: str) -> _Entry:
         place = ".".join(str(part) for part in fault["loc"])
         raise BadInput(f"{where}.{place}: {fault['msg']}") from error
     if (entry.command is None) == (entry.url is None):
-        raise BadInput(f"{where} needs either a command (stdio) or a url (http)")
-    unknown = sorted(set(said) - set(_Entry.model_fields))
+        keys = ", ".join(sorted(said)[:10])
+        raise BadInput(f"{where} needs either a command (stdio) or a url (http); it has: {keys or 'nothing'}")
+    unknown = sorted(set(said) - {one.alias or name for name, one in _Entry.model_fields.items()})
     if unknown:
         log.warning("keys of an MCP server passed over", place=where, keys=unknown[:20])
     return entry
@@ -162,19 +174,8 @@ def _filled(name: str, entry: _Entry, known: Mapping[str, str]) -> ServerConfig:
     headers = {key: fill(value) for key, value in entry.headers.items()}
     cwd = None if entry.cwd is None else os.path.expanduser(fill(entry.cwd))
     secrets = {*fill.used, *env.values(), *_words(headers.values()), *_secrets_of(url)}
-    problem, how_to_fix = "", ""
-    if fill.missing:
-        problem = f"The environment has no {', '.join(sorted(fill.missing))}"
-        how_to_fix = "Set it where the device client is started, or take it out of the server's entry"
-    elif kind == "http" and entry.type is not None and entry.type not in _HTTP_TYPES:
-        problem = f"Its transport {entry.type!r} is not supported"
-        how_to_fix = 'Use the server\'s streamable HTTP address with type "http"'
-    elif kind == "stdio" and entry.type not in {None, "stdio"}:
-        problem = f"Its type is {entry.type!r}, yet it has a command"
-        how_to_fix = 'Use type "stdio", or give a url'
-    elif kind == "http" and (urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname):
-        problem, how_to_fix = "Its url is no http address", "Give an http:// or https:// address"
-    elif any("\0" in text for text in (command, url, cwd or "", *args, *env.values(), *headers.values())):
+    problem, how_to_fix = _problem_of(entry, kind, url, headers, fill)
+    if not problem and any("\0" in text for text in (command, url, cwd or "", *args, *env.values())):
         problem, how_to_fix = "A NUL character is in its entry", "Take it out"
     return ServerConfig(
         name=name,
@@ -191,6 +192,44 @@ def _filled(name: str, entry: _Entry, known: Mapping[str, str]) -> ServerConfig:
     )
 
 
+def _problem_of(
+    entry: _Entry, kind: Kind, url: str, headers: Mapping[str, str], fill: _Filler
+) -> tuple[str, str]:
+    """Why an entry cannot be tried and what to do; two empty texts where it can."""
+    kind_said = None if entry.type is None else re.sub(r"[-_]", "", entry.type).lower()
+    if fill.foreign:
+        return (
+            f"Its entry has {', '.join(sorted(fill.foreign))}, which only an editor can fill in",
+            "Write ${NAME} there, and set that variable where the device client is started",
+        )
+    if fill.missing:
+        return (
+            f"The environment has no {', '.join(sorted(fill.missing))}",
+            "Set it where the device client is started, or take it out of the server's entry",
+        )
+    if entry.env_file is not None:
+        return (
+            "Its variables are in a file (envFile), which is not read here",
+            "Write them under env in its place, secret ones as ${NAME} of the device client's environment",
+        )
+    if kind == "http" and kind_said is not None and kind_said not in _HTTP_TYPES:
+        return (
+            f"Its transport {entry.type!r} is not supported",
+            'Use the server\'s streamable HTTP address with type "http"',
+        )
+    if kind == "stdio" and kind_said not in {None, "stdio"}:
+        return f"Its type is {entry.type!r}, yet it has a command", 'Use type "stdio", or give a url'
+    if kind == "http" and (_split(url).scheme not in {"http", "https"} or not _split(url).hostname):
+        return "Its url is no http address", "Give an http:// or https:// address"
+    for name, value in headers.items():
+        if not _HEADER.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            return (
+                f"Its header {name[:60]!r} has signs that HTTP does not allow there",
+                "Look for a line end in it",
+            )
+    return "", ""
+
+
 class _Filler:
     """Puts variables in, and remembers which values it used and which names were missing."""
 
@@ -198,8 +237,10 @@ class _Filler:
         self._known = known
         self.used: set[str] = set()
         self.missing: set[str] = set()
+        self.foreign: set[str] = set()
 
     def __call__(self, text: str) -> str:
+        self.foreign.update(found[:60] for found in _OF_AN_EDITOR.findall(text))
         return _VARIABLE.sub(self._value, text)
 
     def _value(self, match: re.Match[str]) -> str:
@@ -212,6 +253,14 @@ class _Filler:
         if match[1] not in {"HOME", "USER", "PATH"}:
             self.used.add(value)
         return value
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of an address; all empty where it is none."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return SplitResult("", "", "", "", "")
 
 
 def _words(values: Any) -> set[str]:

@@ -83,8 +83,7 @@ async def _started(server: ServerConfig) -> tuple[asyncio.subprocess.Process, _L
     environment = {**get_default_environment(), **server.env}
     lifeline = _Lifeline()
     try:
-        if sys.platform == "linux":
-            _check(server, environment)
+        _check(server, environment)
         process = await _spawned(server, environment, lifeline)
     except BaseException:
         lifeline.cut()
@@ -117,8 +116,12 @@ def _check(server: ServerConfig, environment: dict[str, str]) -> None:
     """Find out before the guard does whether there is such a program.
 
     Raises:
-        OSError: there is none, or it cannot be run.
+        OSError: there is none, or it cannot be run, or not there.
     """
+    if server.cwd is not None and not os.path.isdir(server.cwd):
+        raise NotADirectoryError(errno.ENOTDIR, "its cwd is no folder", server.cwd)
+    if sys.platform != "linux":
+        return
     if os.sep in server.command:
         path = os.path.join(server.cwd or "", server.command)
         if not os.path.exists(path):
@@ -134,10 +137,14 @@ async def _spawned(
 ) -> asyncio.subprocess.Process:
     guarded = lifeline.reading >= 0
     guard = [sys.executable, "-I", "-S", _GUARD, str(lifeline.reading)] if guarded else []
+    program = server.command
+    if sys.platform == "win32":
+        # Such as npx.cmd, which Windows finds by its whole name only.
+        program = shutil.which(program, path=environment.get("PATH")) or program
     starting = asyncio.get_running_loop().create_task(
         asyncio.create_subprocess_exec(
             *guard,
-            server.command,
+            program,
             *server.args,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
