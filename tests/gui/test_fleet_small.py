@@ -6,7 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from PySide6.QtCore import QPoint, QRect, Qt
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QGuiApplication
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QPushButton, QScrollArea, QWidget
 
 from app.components.rows import Cell
@@ -17,6 +18,7 @@ from app.screens.base import OpenDevice
 from app.screens.fleet.pairing import LISTENS, PairingSheet
 from app.screens.fleet.rows import DEVICE_COLUMNS, device_row
 from app.screens.fleet.screen import FleetScreen
+from core.fleet.models import Check, CheckState
 from tests.fakes.fleet_data import make_devices
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
@@ -75,6 +77,47 @@ def test_the_overview_of_a_device_scrolls_where_it_has_no_room(theme: Theme, tmp
         )
 
     play(theme, tmp_path, story(), scenario, SMALLEST)
+
+
+def test_words_without_a_space_are_broken_and_push_no_button_out_of_sight(
+    theme: Theme, tmp_path: Path
+) -> None:
+    word = "one_long-word.without/a:space" * 6
+    console = story()
+    changed = [
+        tool.model_copy(update={"tool_name": f"{word}{place}", "description": word, "changed": place == 1})
+        for place, tool in enumerate(console.tools_of[NAME])
+    ]
+    console.tools_of[NAME] = changed
+    console.change_device(NAME, system=word, client=word, agent=word, changed_tools=[changed[1].tool_key])
+    console.checks = [Check(name="dns", state=CheckState.FAILED, found=word, next=word)]
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("fleet", OpenDevice(NAME, "tools", changed[1].tool_key))
+        fleet = desk.window.current
+        assert isinstance(fleet, FleetScreen)
+        panel = fleet.panel
+        panel.link_tab.doctor.run()
+        await seen(lambda: panel.tools_tab.chosen() is not None and panel.link_tab.doctor.rows())
+        for wide in (False, True):
+            if wide:
+                fleet.listing.opened.emit(NAME)
+            for tab, area in (
+                ("overview", panel.overview.area),
+                ("tools", panel.tools_tab.details),
+                ("link", panel.link_tab),
+            ):
+                panel.show_tab(tab)
+                await seen(lambda area=area: not beyond_the_edge(area))
+        value = panel.overview.facts.value("System")
+        assert isinstance(value, QLabel)
+        assert value.accessibleName() == f"System: {word}"
+        value.setSelection(0, len(value.text()))
+        value.setFocus()
+        QTest.keyClick(value, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+        assert QGuiApplication.clipboard().text() == word
+
+    play(theme, tmp_path, console, scenario, SMALLEST)
 
 
 def test_the_page_of_a_device_shows_names_contract_and_call_in_the_smallest_window(

@@ -13,6 +13,7 @@ from app.components.badges import Chip
 from app.components.facts import short_digest
 from app.components.label import Label, plain_tip
 from app.look.theme import theme_of
+from app.screens.fleet.long_words import breakable
 from core.fleet.models import Contract, Fact, Source, Tool
 from core.text import escape_hidden
 
@@ -130,13 +131,13 @@ class _FactRow:
         self.value.setWordWrap(long)
         self._row.setStretch(0, int(long))
         self._row.setStretch(3, int(not long))
-        self.value.setText(line.value)
+        self.value.setText(breakable(line.value))
         self.source.set_words(SOURCES[line.source])
         # Whatever the device or our own tables say, this is what a person decided.
         self.source.set_tone("accent" if line.source is Source.OPERATOR else "text3")
         self.was.setText(f"was {line.was}" if line.was else "")
         self.was.setVisible(bool(line.was))
-        self.why.setText(line.why)
+        self.why.setText(breakable(line.why))
         was = f", was {line.was}" if line.was else ""
         self.line.setAccessibleName(f"{line.name}: {line.value}{was}, {SOURCES[line.source]}. {line.why}")
 

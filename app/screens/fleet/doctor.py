@@ -15,6 +15,7 @@ from app.components.progress import Progress
 from app.components.section import SectionHead
 from app.link import ConsoleLink
 from app.look.states import StateLook
+from app.screens.fleet.long_words import breakable, copies_whole
 from app.shell.words import milliseconds
 from core.errors import QuarterdeckError
 from core.fleet.models import Check, CheckState
@@ -54,7 +55,8 @@ class CheckRow(QWidget):
         column.addLayout(head)
         for words, tone in ((check.found, "text2"), (check.next, "text")):
             if words:
-                label = Label(words, tone=tone, wrap=True, selectable=True)
+                label = Label(breakable(words), tone=tone, wrap=True, selectable=True)
+                copies_whole(label)
                 label.setContentsMargins(92, 0, 0, 0)
                 column.addWidget(label)
         spoken = f"{title.text()}: {check.state.value}. {check.found} {check.next}"
@@ -146,7 +148,7 @@ class Doctor(QWidget):
         if self.progress.cancel.hasFocus():
             self.start.setFocus(Qt.FocusReason.OtherFocusReason)
         self.progress.hide()
-        self.summary.setText(words)
+        self.summary.setText(breakable(words))
 
     def _clear(self) -> None:
         while (item := self._rows.takeAt(0)) is not None:

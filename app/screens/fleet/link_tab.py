@@ -16,6 +16,7 @@ from app.screens.base import Navigator
 from app.screens.fleet.device_sheets import start_edit, start_forget, start_revoke
 from app.screens.fleet.device_words import clock_words, direction_words, feature_words
 from app.screens.fleet.doctor import Doctor
+from app.screens.fleet.long_words import breakable, show_facts
 from app.shell.words import clock, count_words
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, DeviceDetails, Health, Refusal
@@ -152,7 +153,7 @@ class LinkTab(QScrollArea):
         if device.agent:
             facts.append(Fact("Agent", device.agent, mono=True))
         facts.append(Fact("Clock", clock_words(device.clock_offset_ms)))
-        self.facts.show_facts(facts)
+        show_facts(self.facts, facts)
         rows = refusal_rows(details.refusals if details is not None else [])
         self.refused.show_rows(rows)
         self.refused.setVisible(bool(rows))
@@ -165,7 +166,7 @@ class LinkTab(QScrollArea):
         self._say(why)
 
     def _say(self, problem: str) -> None:
-        self.problem.setText(problem)
+        self.problem.setText(breakable(problem))
         self.problem.setVisible(bool(problem))
 
     # Wishes

@@ -14,6 +14,7 @@ from app.link import ConsoleLink
 from app.screens.base import Navigator
 from app.screens.fleet.device_words import clock_words, direction_words, feature_words
 from app.screens.fleet.health_spans import device_series, health_spans
+from app.screens.fleet.long_words import breakable, show_facts
 from app.screens.fleet.review import start_review
 from app.screens.fleet.rows import TOOL_COLUMNS, tool_rows, tool_title
 from app.shell.words import clock, milliseconds
@@ -92,7 +93,7 @@ class OverviewTab(QWidget):
 
     def show_device(self, device: Device, tools: list[Tool] | None) -> None:
         """Show facts at once, and the tools when they are known."""
-        self.facts.show_facts(device_facts(device, self._fingerprint))
+        show_facts(self.facts, device_facts(device, self._fingerprint))
         self.plot.show_series(device_series(device))
         self._device = device
         self._tools = tools or []
@@ -109,11 +110,11 @@ class OverviewTab(QWidget):
         first = clock(details.history[0].at, seconds=False) if details is not None and spans else ""
         self.plot.show_health(spans, first, "now")
         if self._device is not None and details is not None:
-            self.facts.show_facts(device_facts(self._device, self._fingerprint))
+            show_facts(self.facts, device_facts(self._device, self._fingerprint))
 
     def say_no_tools(self, why: str) -> None:
         """The tools cannot be read."""
-        self.message.setText(why)
+        self.message.setText(breakable(why))
         self.message.show()
 
     def chosen(self) -> Tool | None:
@@ -127,7 +128,7 @@ class OverviewTab(QWidget):
         if not changed:
             return
         tool = next((one for one in self._tools if one.tool_key == changed[0]), None)
-        name = tool_title(tool) if tool else changed[0].rpartition("::")[2] or changed[0]
+        name = breakable(tool_title(tool) if tool else changed[0].rpartition("::")[2] or changed[0])
         fact = f"{name} {(tool.change if tool else '') or OTHERWISE}."
         if len(changed) > 1:
             fact = f"{name} and {len(changed) - 1} more are not what was trusted."

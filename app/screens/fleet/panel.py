@@ -17,6 +17,7 @@ from app.screens.base import Navigator, OpenQuery, OpenReplay, OpenTool
 from app.screens.fleet.device_name import DeviceName
 from app.screens.fleet.device_tabs import TABS, DeviceTabs
 from app.screens.fleet.link_tab import LinkTab
+from app.screens.fleet.long_words import breakable
 from app.screens.fleet.page_layout import PageLayout
 from app.screens.fleet.picture_wish import picture_problem, shoot
 from app.screens.fleet.pictures import PictureStore, Thumbnail
@@ -272,7 +273,7 @@ class DevicePanel(QWidget):
         if problem and not self.isVisible() and self._device is not None:
             # The panel is closed: what went wrong needs another place.
             self._nav.fail(f"{self._device.name}: {problem}", "")
-        self._problem.setText(problem)
+        self._problem.setText(breakable(problem))
         self._problem.setVisible(bool(problem))
 
     # Tools

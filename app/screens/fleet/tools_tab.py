@@ -14,6 +14,7 @@ from app.components.tables import DataTable
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenTool
 from app.screens.fleet.contract import ContractFacts, DefinitionBox
+from app.screens.fleet.long_words import breakable, copies_whole
 from app.screens.fleet.review import start_review
 from app.screens.fleet.rows import (
     TOOL_COLUMNS,
@@ -108,7 +109,7 @@ class ToolsTab(QWidget):
 
     def say_no_tools(self, why: str) -> None:
         """The tools cannot be read."""
-        self.message.setText(why)
+        self.message.setText(breakable(why))
         self.message.show()
 
     def choose(self, tool_key: str) -> None:
@@ -148,20 +149,21 @@ class ToolDetails(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Details of the tool")
         self._key = ""
-        self._name = Label("", "mono", selectable=True)
+        self._name = Label("", "mono", wrap=True, selectable=True)
         self._risk = RiskBadge("low")
         self.call = Button("Call…", icon="run")
         self.call.clicked.connect(lambda: self.called.emit(self._key))
         self.notice = Notice("warn", "It is not what was trusted.", _BLOCKED, "Review")
         self.notice.acted.connect(self.review_asked)
         self._description = Label("", tone="text2", wrap=True, selectable=True)
+        for label in (self._name, self._description):
+            copies_whole(label)
         self._facts = ContractFacts()
         self._schema = DefinitionBox("Schema of the arguments")
         head = QHBoxLayout()
-        head.addWidget(self._name)
-        head.addWidget(self._risk)
-        head.addStretch(1)
-        head.addWidget(self.call)
+        head.addWidget(self._name, 1)
+        for beside in (self._risk, self.call):
+            head.addWidget(beside, 0, Qt.AlignmentFlag.AlignTop)
         self._inner = QWidget()
         self._inner.setProperty("clear", "true")
         column = QVBoxLayout(self._inner)
@@ -182,12 +184,13 @@ class ToolDetails(QScrollArea):
         if tool is None:
             return
         self._key = tool.tool_key
-        self._name.setText(tool_title(tool))
+        self._name.setText(breakable(tool_title(tool)))
+        self._name.setAccessibleName(tool_title(tool))
         self._risk.set_risk(tool.contract.risk.value.value)
         self.call.set_off("Review what changed of it first." if tool.changed else "")
         self.notice.say("warn", f"It {tool.change or OTHERWISE}.", _BLOCKED, "Review")
         self.notice.setVisible(tool.changed)
         # The device wrote this: plain text, quoted as the device's words.
-        self._description.setText(tool.description or "The device gives no description.")
+        self._description.setText(breakable(tool.description) or "The device gives no description.")
         self._facts.show_contract(tool)
         self._schema.show_json(tool.input_schema)
