@@ -14,6 +14,7 @@ import mss
 import mss.exception
 
 from core.device.desktop.model import Box, Desktop, Hidden, stale
+from core.device.desktop.one_thread import OneThread, bounded
 from core.device.desktop.screens import monitors_now
 from core.device.desktop.use import window_as_dict
 from core.device.observations import Observation
@@ -45,6 +46,8 @@ _EFFORT: dict[str, dict[str, int]] = {
 _ENVELOPE_BYTES = 1024
 # How long pictures are taken again because what must be hidden in them changed meanwhile.
 _RETAKE_S = 2.0
+# A display that hangs hangs the calls into its library as well.
+_GRAB_S, _LOOK_S = 10.0, 2.0
 _RECTANGLE = {
     "x": whole_number("Left edge, from the monitor's left.", minimum=0),
     "y": whole_number("Top edge, from the monitor's top.", minimum=0),
@@ -129,9 +132,14 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
             format=call.arguments.get("format", "png"),
             max_width=call.arguments.get("max_width"),
         )
-        area = await workshop.in_thread(_area, wish, await _window_box(workshop.desktop, wish.region))
-        layers = tuple(await workshop.desktop.layers())
-        picture, taken_at, hidden = await _take(workshop, area)
+        window = await _window_box(workshop.desktop, wish.region)
+        eyes = OneThread("screen", "The screen")
+        try:
+            area = await eyes.run(_area, wish, window, seconds=_GRAB_S)
+            layers = tuple(await workshop.desktop.layers())
+            picture, taken_at, hidden = await _take(workshop.desktop, eyes, area)
+        finally:
+            eyes.abandon()
         encoded, size, masked = await workshop.in_thread(_encode, picture, area, hidden.boxes, wish)
         if len(encoded) > most:
             raise DeviceError(
@@ -158,15 +166,15 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
     return [_tool(screenshot)], []
 
 
-async def _take(workshop: Workshop, area: _Area) -> tuple[Image.Image, datetime, Hidden]:
+async def _take(desktop: Desktop, eyes: OneThread, area: _Area) -> tuple[Image.Image, datetime, Hidden]:
     """A picture, when it was taken, and what in it must be hidden."""
     until = time.monotonic() + _RETAKE_S
-    before = await workshop.desktop.hidden()
+    before = await desktop.hidden()
     while True:
-        picture = await workshop.in_thread(_grab, area)
+        picture = await eyes.run(_grab, area, seconds=_GRAB_S)
         taken_at = datetime.now(UTC)
         # A field may appear or move while the picture is taken, so they are looked for once more.
-        after = await workshop.desktop.hidden()
+        after = await desktop.hidden()
         if set(before.boxes) == set(after.boxes):
             return picture, taken_at, after
         if time.monotonic() > until:
@@ -200,8 +208,10 @@ def _why_not(desktop: Desktop) -> Unavailable | None:
     if sys.platform == "linux" and (lack := desktop.lack("windows")):
         return Unavailable("screenshot", lack.reason, lack.how_to_fix)
     try:
-        if monitors_now():
+        if bounded("screen", monitors_now, _LOOK_S):
             return None
+    except TimeoutError:
+        return Unavailable("screenshot", "The display does not answer", "Start the graphical session again")
     except DeviceError as error:
         return Unavailable(
             "screenshot",

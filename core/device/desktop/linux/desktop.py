@@ -53,7 +53,7 @@ class LinuxDesktop(Desktop):
         self._bus = AccessibilityBus()
         # Two connections, so that looking does not wait until a long text is typed.
         self._eyes = XLink("desktop eyes")
-        self._hands = XLink("desktop hands")
+        self._hands = XLink("desktop hands", acts=True)
         self._secrecy = Secrecy()
 
     def lack(self, need: Need) -> Lack | None:

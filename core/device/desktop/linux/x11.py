@@ -12,7 +12,7 @@ from Xlib import display as xdisplay
 from Xlib import error as xerror
 
 from core.device.desktop.model import Lack
-from core.device.desktop.one_thread import OneThread
+from core.device.desktop.one_thread import OneThread, bounded
 from core.errors import DeviceError, ErrorCode
 
 Answer = TypeVar("Answer")
@@ -83,16 +83,12 @@ def display_lack(*, xtest: bool) -> Lack | None:
             "Start the device client inside a graphical session, or under xvfb-run",
         )
     try:
-        display = open_display()
+        has_xtest = bounded("display", _has_xtest, _CONNECT_S)
     except _LOST as error:
         return Lack(
-            f"The display cannot be opened: {error}",
+            f"The display cannot be opened: {str(error) or 'it does not answer'}",
             "Check DISPLAY and its access rights; the device client looks again every half minute",
         )
-    try:
-        has_xtest = display.query_extension("XTEST") is not None
-    finally:
-        display.close()
     if xtest and not has_xtest:
         return Lack(
             "The display has no XTEST extension, so no pointer or key can be moved",
@@ -101,25 +97,45 @@ def display_lack(*, xtest: bool) -> Lack | None:
     return None
 
 
-class XLink:
-    """Runs work with a display in its own thread, one piece after another."""
+def _has_xtest() -> bool:
+    display = open_display()
+    try:
+        return display.query_extension("XTEST") is not None
+    finally:
+        display.close()
 
-    def __init__(self, name: str) -> None:
+
+class XLink:
+    """Runs work with a display in its own thread, one piece after another.
+
+    `acts` says that the work does something there, which a display that hangs may do later.
+    """
+
+    def __init__(self, name: str, *, acts: bool = False) -> None:
+        self._acts = acts
         self._thread = OneThread(name, "The display")
         self._display: Any = None
+        # One more with each thread that was given up, so that it leaves the next one's connection alone.
+        self._turn = 0
 
-    async def run(self, work: Callable[..., Answer], *arguments: Any, seconds: float = ANSWER_S) -> Answer:
-        """Run `work(display, *arguments)`.
+    async def run(self, work: Callable[..., Answer], *arguments: Any, seconds: float | None = None) -> Answer:
+        """Run `work(display, *arguments)`, which must end within `seconds`, or `ANSWER_S`.
 
         Raises:
             DeviceError: the connection is lost or cannot be made, or the server hangs.
         """
         try:
-            return await self._thread.run(self._with_display, work, arguments, seconds=seconds)
+            bound = ANSWER_S if seconds is None else seconds
+            return await self._thread.run(self._with_display, self._turn, work, arguments, seconds=bound)
         except DeviceError as error:
             if error.code is ErrorCode.TIMEOUT:
-                # The old thread may wait on the old connection for ever.
+                # The old thread may wait on the old connection for ever, or else closes it.
                 self._display = None
+                self._turn += 1
+                if self._acts:
+                    raise DeviceError(
+                        f"{error.message}; what it was asked for may still happen", ErrorCode.OUTCOME_UNKNOWN
+                    ) from error
             raise
 
     async def close(self) -> None:
@@ -129,29 +145,41 @@ class XLink:
                 await self._thread.run(self._hang_up, seconds=ANSWER_S)
             self._thread.abandon()
 
-    def _with_display(self, work: Callable[..., Answer], arguments: tuple[Any, ...]) -> Answer:
+    def _with_display(self, turn: int, work: Callable[..., Answer], arguments: tuple[Any, ...]) -> Answer:
+        display = self._display if turn == self._turn else None
         try:
-            if self._display is None:
-                self._display = open_display()
-                self._display.set_error_handler(_ignore)
-            return work(self._display, *arguments)
+            if display is None:
+                display = open_display()
+                display.set_error_handler(_ignore)
+            if turn == self._turn:
+                self._display = display
+            return work(display, *arguments)
         except _LOST as error:
-            self._hang_up()
+            if turn == self._turn:
+                self._hang_up()
             raise DeviceError(
                 f"The display was lost or cannot be opened: {error}. Check DISPLAY, then try again",
                 ErrorCode.TOOL_FAILED,
             ) from error
         except xerror.XError as error:
             raise DeviceError(f"The display refused: {error}", ErrorCode.TOOL_FAILED) from error
+        finally:
+            if turn != self._turn:
+                _close(display)
 
     def _hang_up(self) -> None:
-        if self._display is not None:
-            with contextlib.suppress(*_LOST):
-                self._display.close()
-            # A display whose server is gone skips closing its socket.
-            with contextlib.suppress(OSError, AttributeError):
-                self._display.display.socket.close()
-            self._display = None
+        _close(self._display)
+        self._display = None
+
+
+def _close(display: Any) -> None:
+    if display is None:
+        return
+    with contextlib.suppress(*_LOST):
+        display.close()
+    # A display whose server is gone skips closing its socket.
+    with contextlib.suppress(OSError, AttributeError):
+        display.display.socket.close()
 
 
 def _ignore(error: Any, request: Any) -> None:

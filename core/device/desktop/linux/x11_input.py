@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from Xlib import XK, X
+from Xlib import X
 from Xlib.ext import xtest
 
 from core.device.desktop.keys import Chord
 from core.device.desktop.linux.keysyms import (
-    ALTGR,
-    MODIFIERS,
     NO_SYMBOL,
     keysym_of_character,
     keysym_of_name,
@@ -33,7 +31,12 @@ _LOCK_BIT = 1 << X.LockMapIndex
 
 
 def click(display: Any, x: int, y: int, button: Button, count: int) -> None:
-    """Move the pointer to a pixel and press a button."""
+    """Move the pointer to a pixel and press a button.
+
+    Raises:
+        DeviceError: a modifier is held, so that the click would be another.
+    """
+    let_go(display)
     xtest.fake_input(display, X.MotionNotify, x=x, y=y)
     for _ in range(count):
         try:
@@ -44,7 +47,12 @@ def click(display: Any, x: int, y: int, button: Button, count: int) -> None:
 
 
 def scroll(display: Any, direction: Direction, amount: int, at: tuple[int, int] | None) -> None:
-    """Turn the wheel, at a pixel or where the pointer is."""
+    """Turn the wheel, at a pixel or where the pointer is.
+
+    Raises:
+        DeviceError: a modifier is held, so that it would zoom, for one.
+    """
+    let_go(display)
     if at is not None:
         xtest.fake_input(display, X.MotionNotify, x=at[0], y=at[1])
     for _ in range(amount):
@@ -54,7 +62,12 @@ def scroll(display: Any, direction: Direction, amount: int, at: tuple[int, int] 
 
 
 def press(display: Any, chord: Chord) -> None:
-    """Press a key with its modifiers."""
+    """Press a key with its modifiers.
+
+    Raises:
+        DeviceError: a modifier is held that is not meant.
+    """
+    let_go(display)
     keyboard = Keyboard(display)
     held = [keyboard.modifier(modifier) for modifier in chord.modifiers]
     with keyboard.room(chord.key if len(chord.key) == 1 else "") as keys:
@@ -68,7 +81,12 @@ def press(display: Any, chord: Chord) -> None:
 
 
 def type_text(display: Any, text: str, stop: threading.Event) -> int:
-    """Type characters one by one; how many were typed before `stop` was set."""
+    """Type characters one by one; how many were typed before `stop` was set.
+
+    Raises:
+        DeviceError: a modifier is held, so that the characters would be commands.
+    """
+    let_go(display)
     keyboard = Keyboard(display)
     typed = 0
     with keyboard.without_caps_lock():
@@ -82,6 +100,43 @@ def type_text(display: Any, text: str, stop: threading.Event) -> int:
                     typed += 1
                     stop.wait(_BETWEEN_KEYS_S)
     return typed
+
+
+def let_go(display: Any) -> None:
+    """Release modifiers that a program left pressed when it ended.
+
+    Raises:
+        DeviceError: one is still held: by a hand on the keyboard, or locked.
+    """
+    held = _held(display)
+    if not held:
+        return
+    down = display.query_keymap()
+    for code in held:
+        if down[code >> 3] >> (code & 7) & 1:
+            xtest.fake_input(display, X.KeyRelease, code)
+    display.sync()
+    if _held(display):
+        raise DeviceError(
+            "A modifier key such as ctrl is held on this device's keyboard. Let go of it, then try again",
+            ErrorCode.TOOL_FAILED,
+        )
+
+
+def _held(display: Any) -> list[int]:
+    """The keys of the modifiers that are on, but for the locks, which change no letter into a command."""
+    mask = int(display.screen().root.query_pointer().mask)
+    on = [keys for index, keys in enumerate(display.get_modifier_mapping()) if mask >> index & 1]
+    if not on:
+        return []
+    keyboard = Keyboard(display)
+    locks = {keysym_of_name(name) for name in ("capslock", "numlock", "scrolllock")}
+    return [
+        code
+        for keys in on
+        for code in keys
+        if code and not any(locks & set(keyboard.keysyms(one)) for one in keys if one)
+    ]
 
 
 class Keyboard:
@@ -105,22 +160,29 @@ class Keyboard:
             self._first + offset for offset, keysyms in enumerate(self._mapping) if not any(keysyms)
         ]
 
+    def keysyms(self, code: int) -> list[int]:
+        """What a key stands for, on each level."""
+        return [int(one) for one in self._mapping[code - self._first]]
+
     def modifier(self, name: str) -> int:
         """The key of a modifier."""
-        if name == "altgr":
-            found = self._display.keysym_to_keycode(ALTGR)
-        else:
-            found = self._display.keysym_to_keycode(XK.string_to_keysym(MODIFIERS[name]))  # type: ignore[index]
-        if not found:
+        if not (found := self._code(keysym_of_name(name))):
             raise BadInput(f"This keyboard layout has no {name} key")
-        return int(found)
+        return found
 
     def named(self, name: str) -> int:
         """The key with a name."""
-        code = int(self._display.keysym_to_keycode(keysym_of_name(name)))
-        if not code:
+        if not (found := self._code(keysym_of_name(name))):
             raise BadInput(f"This keyboard layout has no key {name}")
-        return code
+        return found
+
+    def _code(self, keysym: int) -> int | None:
+        # The library's own table is as old as its connection, and layouts change.
+        for level in range(len(self._mapping[0])):
+            for offset, keysyms in enumerate(self._mapping):
+                if keysyms[level] == keysym:
+                    return int(self._first + offset)
+        return None
 
     def strike(self, code: int, held: list[int]) -> None:
         """Press and release one key with others held down."""
@@ -184,7 +246,7 @@ class Keyboard:
     @contextmanager
     def without_caps_lock(self) -> Iterator[None]:
         """Caps Lock off, and on again afterwards if it was."""
-        lock = int(self._display.keysym_to_keycode(keysym_of_name("capslock"))) if self._caps else 0
+        lock = self._code(keysym_of_name("capslock")) if self._caps else None
         if lock:
             self.strike(lock, [])
         try:
