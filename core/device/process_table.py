@@ -49,6 +49,11 @@ def masked(arguments: Iterable[str]) -> list[str]:
     return shown
 
 
+def readable(text: str) -> str:
+    """The same as Unicode: a process may be called anything, and its arguments are bytes."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def rows(
     name: str | None, user: str | None, min_cpu_percent: float, min_memory_bytes: int
 ) -> list[dict[str, Any]]:
@@ -57,7 +62,7 @@ def rows(
     first: dict[psutil.Process, float] = {}
     for process in psutil.process_iter():
         try:
-            if wanted and wanted not in process.name().casefold():
+            if wanted and wanted not in readable(process.name()).casefold():
                 continue
             times = process.cpu_times()
         except psutil.Error:
@@ -82,17 +87,17 @@ def _row(process: psutil.Process, before: float, seconds: float) -> dict[str, An
     with process.oneshot():
         times = process.cpu_times()
         try:
-            line = " ".join(masked(process.cmdline()))
+            line = " ".join(masked(map(readable, process.cmdline())))
         except psutil.AccessDenied:
             line = ""
         try:
-            user: str | None = process.username()
+            user: str | None = readable(process.username())
         except (psutil.AccessDenied, KeyError):
             user = None
         return {
             "pid": process.pid,
             "parent_pid": process.ppid(),
-            "name": process.name(),
+            "name": readable(process.name()),
             "user": user,
             "status": process.status(),
             "cpu_percent": round(max(0.0, times.user + times.system - before) / seconds * 100, 1),

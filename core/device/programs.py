@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from core.device import process_table
 from core.errors import BadInput, ErrorCode, Refused
 
 _FILES = ("%f", "%F", "%u", "%U")
@@ -156,11 +157,13 @@ def _is_called(process: psutil.Process, wanted: str) -> bool:
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
-        names = {process.name(), os.path.basename(process.exe())}
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.Error:
         names = {process.name()}
+        with contextlib.suppress(psutil.AccessDenied):
+            names.add(os.path.basename(process.exe()))
+    except psutil.Error:
+        return False
+    # As `list_processes` shows them.
+    names = {process_table.readable(name) for name in names}
     names |= {name.removesuffix(".exe") for name in names}
     return wanted in {name.casefold() for name in names}
 
@@ -174,7 +177,9 @@ def _is_own(process: psutil.Process) -> bool:
 
 
 def _is_kernels(process: psutil.Process) -> bool:
-    return sys.platform == "linux" and 2 in {process.pid, process.ppid()}
+    with contextlib.suppress(psutil.Error):
+        return sys.platform == "linux" and 2 in {process.pid, process.ppid()}
+    return False
 
 
 def close(processes: list[psutil.Process], seconds: float, force: bool) -> tuple[list[int], list[int]]:

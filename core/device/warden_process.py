@@ -35,6 +35,7 @@ _MOST_TOLD = 20
 _KILL_FOR_S = 5.0
 # Longer than a keeper needs when it cannot kill.
 _KEEPERS_END_S = 6.0
+_REMOVE_FOR_S = 1.0
 # Looks at the keeper's own children between two at the whole table, which takes far longer.
 _QUICK_LOOKS = 200
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -218,8 +219,19 @@ def _keep(handed: list[int]) -> NoReturn:
         # Nothing begins for a device client that has gone in the meantime.
         if not _is_closed(line) and keeper.start(handed[2:]) and not keeper.order.detached:
             keeper.watch(wake)
+        if keeper.order.group:
+            _remove(os.path.dirname(keeper.order.group))
     finally:
         os._exit(0)
+
+
+def _remove(group: str) -> None:
+    """Remove a control group, for the device client may be gone. Who has just ended counts for a moment."""
+    until = time.monotonic() + _REMOVE_FOR_S
+    while os.path.isdir(group) and time.monotonic() < until:
+        with contextlib.suppress(OSError):
+            os.rmdir(group)
+        time.sleep(0.005)
 
 
 def _is_closed(line: socket.socket) -> bool:

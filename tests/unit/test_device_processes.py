@@ -156,6 +156,27 @@ async def test_a_program_is_closed_by_its_id_or_its_name(router: Router, program
     assert (again.error or "").startswith("not_found: ")
 
 
+@pytest.fixture
+def no_text(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A program whose name is no Unicode."""
+    path = tmp_path / f"caf\udce9-{os.getpid()}"
+    path.symlink_to("/bin/sleep")
+    with subprocess.Popen([path, "300"]) as process:
+        yield process
+        process.kill()
+
+
+async def test_a_process_with_a_name_that_is_no_text_is_listed_and_closed_like_any_other(
+    router: Router, no_text: subprocess.Popen[bytes]
+) -> None:
+    listed = await call(router, "list_processes", name="caf?-")
+    (row,) = listed.result["processes"]
+    assert (row["pid"], row["name"]) == (no_text.pid, f"caf?-{os.getpid()}")
+    assert f"/{row['name']} 300" in row["command_line"]
+    closed = await call(router, "close_application", process_name=row["name"])
+    assert closed.result == {"closed": [no_text.pid]}
+
+
 async def test_only_force_kills_what_does_not_want_to_end(router: Router, stubborn: psutil.Process) -> None:
     asked = await call(router, "close_application", pid=stubborn.pid, wait=0.3)
     assert asked.status is ResultStatus.FAILURE

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import pytest
 
 from core.aip.messages import Result
 from core.device import DeviceConfig, Router, build_router, warden_process
+from core.device.sandbox import process_limit
 from core.device.warden_process import Warden
 from core.tasks import TaskGroupOwner
 from tests.fakes.ended import all_ended, still_running
@@ -174,6 +176,16 @@ asyncio.run(main())
     device.kill()
     device.wait()
     assert still_running(children, within=8) == []
+    until = time.monotonic() + 8
+    while left := _groups_of(device.pid):
+        assert time.monotonic() < until, left
+        time.sleep(0.01)
+
+
+def _groups_of(pid: int) -> list[Path]:
+    """The control groups that bound a device's read-only shells."""
+    parent = process_limit.parent() if process_limit.is_needed() else None
+    return [] if parent is None else list(parent.glob(f"quarterdeck-{pid}-*"))
 
 
 def test_a_warden_that_gets_no_process_says_so_and_goes_on(
