@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
 from core.aip.messages import ResultStatus
+from core.device.mcp.state import State
 from core.errors import ErrorCode
 from tests.fakes.ended import all_ended
-from tests.fakes.mcp_hosted import TOKEN, code, hosted
+from tests.fakes.mcp_hosted import QUICK, TOKEN, code, hosted
 from tests.fakes.mcp_server import rogue
 from tests.fakes.pace import within
 
@@ -93,6 +95,17 @@ async def test_a_server_that_talks_without_end_leaves_the_loop_free(tmp_path: Pa
                 while (began := loop.time()) < until:
                     await asyncio.sleep(0.005)
                     one.seconds = max(one.seconds, loop.time() - began)
+
+
+async def test_what_stands_before_a_servers_first_message_is_passed_over_or_named(tmp_path: Path):
+    starting = "\ufeff\nnpm notice\n[1]\n\x1b[32mListening\x1b[0m\n\ufeff"
+    async with hosted(tmp_path, rogue(tools=["say"], begin=starting)) as built:
+        assert built.names("rogue") == {"say"}
+    timing = replace(QUICK, start_s=0.5, give_up_after=1)
+    async with hosted(tmp_path, rogue(begin="Loading the model… "), timing) as built:
+        [state] = built.host.states()
+        assert state.state is State.FAILED
+        assert "standard output what is no message of MCP: Loading the model… {" in state.reason
 
 
 @pytest.mark.parametrize("result", ['"\\ud800"', "[" * 5000 + "]" * 5000, "{"], ids=["half", "deep", "cut"])

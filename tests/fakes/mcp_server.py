@@ -20,7 +20,8 @@ ANY_ARGUMENTS = {"type": "object"}
 
 
 def rogue(name: str = "rogue", env: dict[str, str] | None = None, **options: Any) -> dict[str, Any]:
-    """An entry of `mcpServers` for a rogue. Options: `tools` (names to list), `count`, `fifo`, `dead`."""
+    """An entry of `mcpServers` for a rogue. Options: `tools` (names to list), `count`, `fifo`, `dead`,
+    `begin` (what it writes first)."""
     args = ["-P", SCRIPT, "rogue", json.dumps(options)]
     return {name: {"command": sys.executable, "args": args, "env": env or {}}}
 
@@ -41,7 +42,8 @@ class Rogue:
 
     def run(self) -> None:
         if self.options.get("dead"):
-            sys.exit(f"cannot go on: {os.environ.get('TOKEN', '')}")
+            sys.exit(f"cannot go on: {os.environ.get('TOKEN', '')}\nsee the log")
+        os.write(1, self.options.get("begin", "").encode())
         if fifo := self.options.get("fifo"):
             Path(fifo).read_text()
         while line := sys.stdin.readline():

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from core.text import shorten_middle
+
 _KEPT_END = 4096
 _MOST_SEARCHED = 100_000
+_LAST_LINES = 4
+_MOST_LAST = 300
 # An answer's id stands at its beginning or, as some servers write it, at its end.
 _ID_FIRST = re.compile(rb'^\s*\{(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,)?\s*"id"\s*:\s*(\d{1,15})\s*,')
 _ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
@@ -97,19 +102,35 @@ class ServerLog:
         self._since = clock()
         self._written = 0
         self._dropped = 0
-        self._last = ""
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._odd = ""
 
     @property
     def last(self) -> str:
-        """The last line of standard error, as it would be logged."""
-        return self._shown(self._last)
+        """The last lines of standard error, as they would be logged: the last alone often says nothing."""
+        return shorten_middle(" / ".join(self._shown(line) for line in self._last), _MOST_LAST)
+
+    @property
+    def odd(self) -> str:
+        """The first line of standard output that was no message, as it would be logged."""
+        return self._shown(self._odd)
+
+    def forget(self) -> None:
+        """Have `last` and `odd` speak of what comes from here on."""
+        self._last.clear()
+        self._odd = ""
+
+    def say_odd(self, text: str) -> None:
+        """Log a line of standard output that is no message."""
+        self._odd = self._odd or text
+        self.say("stdout", f"not a message: {text}")
 
     def say(self, where: str, text: str) -> None:
         """Log one line that came from `where`, or count it when there were too many."""
         if not text.strip():
             return
         if where == "stderr":
-            self._last = text
+            self._last.append(text)
         now = self._clock()
         if now - self._since >= self._each_s:
             if self._dropped:

@@ -8,6 +8,7 @@ the server and its children end with the device client, however that ends.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import errno
 import os
@@ -229,6 +230,8 @@ class _Pipes:
             words = f"an answer of {line.size} bytes; this device takes at most {self._most_line}"
             self._said.say("stdout", words)
             return _failed_answer(line.request_id, ANSWER_TOO_LARGE, f"The server sent {words}")
+        # Programs made with .NET begin their output with a mark of its encoding.
+        line = line.removeprefix(codecs.BOM_UTF8)
         if not line.strip():
             return None
         try:
@@ -238,7 +241,7 @@ class _Pipes:
                 return SessionMessage(await asyncio.to_thread(_parse, line))
             return SessionMessage(_parse(line))
         except ValueError:
-            self._said.say("stdout", f"not a message: {line[:2000].decode('utf-8', 'replace')}")
+            self._said.say_odd(line[:2000].decode("utf-8", "replace"))
             # Whoever waits for it is told now: no other answer will come.
             return _failed_answer(request_of(line), types.PARSE_ERROR, "The server's answer is not JSON")
 

@@ -19,7 +19,7 @@ from core.device.mcp.calls import NotRun, call
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.lines import ServerLog
 from core.device.mcp.listing import Definition, Listing, fetch, read_listing
-from core.device.mcp.session import Session, open_session
+from core.device.mcp.session import Session, is_unanswered, open_session
 from core.device.mcp.state import ServerState, State, Timing
 from core.device.mcp.web import SHUT_OUT
 from core.device.tool import ToolCall
@@ -137,6 +137,7 @@ class HostedServer:
 
         Returns why it ended, what a person can do, and whether trying again is no use.
         """
+        self._said.forget()
         try:
             async with open_session(
                 self.config,
@@ -165,6 +166,8 @@ class HostedServer:
             raise DeviceError(f"It was not ready within {self._timing.start_s:g} s") from None
         self._session = session
         self._ready.set()
+        # What it said on its way here explains no end that comes later.
+        self._said.forget()
         self._become(State.READY, "")
         log.info("MCP server ready", server=self.config.name, tools=len(self.listing.tools))
         not_before = 0.0
@@ -351,8 +354,15 @@ class HostedServer:
             words = f"It cannot be started: {error.strerror}: {error.filename or self.config.command}"
         else:
             words = str(error) or type(error).__name__
-        if self._said.last and self.config.kind == "stdio":
-            words = f"{words} (its last words: {self._said.last})"
+        if self.config.kind == "stdio":
+            if isinstance(error, MCPError) and is_unanswered(error):
+                words = "It ended"
+            if self._said.odd:
+                words += (
+                    f"; it writes to its standard output what is no message of MCP: {self._said.odd[:120]}"
+                )
+            if self._said.last:
+                words += f" (its last words: {self._said.last})"
         return self.config.hide(words)[:_MOST_REASON]
 
     def _write_log(self, where: str, text: str) -> None:
