@@ -10,12 +10,14 @@ from PySide6.QtGui import QContextMenuEvent, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu
 
+from app.components.buttons import Button
 from app.components.table_paint import cell_width
 from app.look.theme import Theme
 from app.look.tokens import FRAME
 from app.main import Desk
 from app.screens.base import OpenBatch, OpenQuery, Target
 from app.screens.fleet.device_menu import device_menu
+from app.screens.fleet.pairing import PairingSheet
 from app.screens.fleet.rows import DEVICE_COLUMNS, NAME
 from app.screens.fleet.screen import FleetScreen
 from app.screens.fleet.targets import run_targets
@@ -95,21 +97,61 @@ def test_load_and_round_trip_stand_beside_the_panel_and_last_heard_is_whole(
     play(theme, tmp_path, story(), scenario)
 
 
-def test_columns_that_had_no_room_in_the_last_window_are_back_in_a_wider_one(
+def test_a_window_is_found_as_it_was_left_but_for_columns_that_had_no_room_in_it(
     theme: Theme, tmp_path: Path
 ) -> None:
     hidden: list[int] = []
 
-    async def scenario(desk: Desk) -> None:
+    async def leave(desk: Desk) -> None:
         fleet = fleet_of(desk)
         head = fleet.table.horizontalHeader()
         hidden.append(sum(head.isSectionHidden(n) for n in range(head.count())))
-        fleet.save_layout()
+        fleet.panel.show_tab("recent")
+        fleet.turn_panel()
+        fleet.show_as(True)
+        fleet.turn_panel()
+        for group in ("Lab", "Production"):
+            fleet.wall.toggle_group(group)
 
-    for size in ((1024, 640), (1900, 900)):
-        play(theme, tmp_path, story(), scenario, size)
+    async def come_back(desk: Desk) -> None:
+        desk.window.open("fleet")
+        fleet = desk.window.current
+        assert isinstance(fleet, FleetScreen)
+        assert fleet.listing.is_wall
+        assert fleet.wall.closed_groups == {"Lab", "Production"}
+        assert [fleet.panel.isVisible(), fleet.panel.tab] == [True, "recent"]
+        fleet.show_as(False)
+        assert not fleet.panel.isVisible()
+        head = fleet.table.horizontalHeader()
+        hidden.append(sum(head.isSectionHidden(n) for n in range(head.count())))
+
+    play(theme, tmp_path, story(), leave, (1024, 640))
+    play(theme, tmp_path, story(), come_back, (1900, 900))
     assert hidden[0] > 2
     assert hidden[1] == 0
+
+
+@pytest.mark.parametrize("some", [True, False], ids=["filtered", "none"])
+def test_an_empty_list_says_why_and_what_to_do_next(theme: Theme, tmp_path: Path, some: bool) -> None:
+    console = FakeConsole(make_devices() if some else [], story().operators)
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        if some:
+            assert not fleet.nothing.isVisible()
+            fleet.enter(OpenQuery("tag:nobody"))
+        await seen(fleet.nothing.isVisible)
+        why = "All 24 devices are hidden by it." if some else "No device is known yet."
+        assert why in fleet.nothing.words()
+        (button,) = fleet.nothing.findChildren(Button)
+        assert button.text() == ("Clear the filter" if some else "Pair a device…")
+        button.click()
+        if some:
+            await seen(lambda: not fleet.nothing.isVisible() and fleet.listing.shown_count() == 24)
+        else:
+            await seen(lambda: [one for one in desk.window.findChildren(PairingSheet) if one.isVisible()])
+
+    play(theme, tmp_path, console, scenario)
 
 
 def test_home_and_end_go_to_the_first_and_the_last_device(theme: Theme, tmp_path: Path) -> None:

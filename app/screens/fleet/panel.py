@@ -85,6 +85,11 @@ class DevicePanel(QWidget):
         return self._page.wide
 
     @property
+    def tab(self) -> str:
+        """Which of `TABS` is in front."""
+        return self._tabs.current
+
+    @property
     def device_name(self) -> str:
         """The device on show; empty for none."""
         return self._device.name if self._device is not None else ""

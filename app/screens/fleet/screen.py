@@ -23,6 +23,7 @@ from app.screens.fleet.head import FleetHead
 from app.screens.fleet.keys import fleet_keys
 from app.screens.fleet.listing import Listing
 from app.screens.fleet.live import LiveWall
+from app.screens.fleet.nothing import NoDevices
 from app.screens.fleet.panel import DevicePanel
 from app.screens.fleet.picture_wish import ManyPictures
 from app.screens.fleet.wishes import FleetWishes
@@ -30,6 +31,7 @@ from app.state import AppState
 from core.fleet.models import Device
 
 COLUMNS_KEY = "fleet/table-v5"
+_PANEL_KEYS = {False: "panel_beside_table", True: "panel_beside_wall"}
 
 
 class FleetScreen(FleetWishes):
@@ -54,9 +56,7 @@ class FleetScreen(FleetWishes):
         self.table, self.wall = self.listing.table, self.listing.wall
         self.live = LiveWall(self.wall, self.wall, self)
         self.listing.live_of = self.live.standing
-        self.nothing = Label("No device matches this filter.", tone="text2")
-        self.nothing.setContentsMargins(16, 16, 16, 16)
-        self.nothing.hide()
+        self.nothing = NoDevices(self.listing)
 
     def bind(self, state: AppState, link: ConsoleLink, nav: Navigator) -> None:
         """Build what needs the door."""
@@ -77,6 +77,7 @@ class FleetScreen(FleetWishes):
         group = str(self.remembered("group", "tag"))
         self.listing.set_group(group if group in GROUPINGS else "tag")
         self.wall.set_tile_size(kept_size(self.remembered("tile_size")))
+        self._restore_open_parts()
         self.show_as(str(self.remembered("view", "table")) == "wall")
         self._show_devices()
         self._choose_page()
@@ -102,6 +103,8 @@ class FleetScreen(FleetWishes):
         self.head.size_chosen.connect(self._size_chosen)
         self.head.live_chosen.connect(self.live.turn)
         self.live.changed.connect(self._live_changed)
+        self.nothing.acted.connect(lambda key: self.pair() if key == "pair" else self._clear_filter())
+        self.panel.tabs.currentChanged.connect(lambda _: self.keep("tab", self.panel.tab))
         self.run_button.clicked.connect(self.run_on_shown)
         self.head.pair_button.clicked.connect(self.pair)
 
@@ -111,7 +114,6 @@ class FleetScreen(FleetWishes):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.problem)
-        column.addWidget(self.nothing)
         column.addWidget(self.listing, 1)
         work = QWidget()
         row = QHBoxLayout(work)
@@ -187,7 +189,7 @@ class FleetScreen(FleetWishes):
         if self.filter_field.close_list() or self._close_page():
             return True
         if self.filter_field.text():
-            self.filter_field.clear()
+            self._clear_filter()
             return True
         if self.listing.marks:
             self.listing.set_marks(frozenset())
@@ -203,9 +205,20 @@ class FleetScreen(FleetWishes):
         self.filter_field.setFixedWidth(208 if narrow else 320)
 
     def save_layout(self) -> None:
-        """Keep the columns."""
+        """Keep the columns, and which groups are closed."""
         super().save_layout()
+        self.keep("closed_groups", "\n".join(sorted(self.wall.closed_groups)))
         self.listing.keep(self.nav.layout_store, COLUMNS_KEY)
+
+    def _restore_open_parts(self) -> None:
+        """What was open or closed when the window was left, is again."""
+        for wall in (False, True):
+            kept = self.remembered(_PANEL_KEYS[wall], self._panel_shown[wall])
+            self._panel_shown[wall] = str(kept).lower() == "true"
+        for group in str(self.remembered("closed_groups", "")).split("\n"):
+            if group:
+                self.wall.toggle_group(group)
+        self.panel.show_tab(str(self.remembered("tab", "")))
 
     # Table or wall
 
@@ -267,7 +280,7 @@ class FleetScreen(FleetWishes):
 
     def _shown_now(self) -> None:
         shown = self.listing.shown_count()
-        self.nothing.setVisible(self.state.loaded and not shown)
+        self.nothing.show_for(self.state.loaded, shown, len(self.state.devices))
         if shown and not self.listing.current_key():
             kept = self._wanted or str(self.remembered("device", ""))
             if not self.listing.choose(kept):
@@ -298,6 +311,10 @@ class FleetScreen(FleetWishes):
         # Table or wall: whichever is in front then.
         self.listing.view.setFocus()
 
+    def _clear_filter(self) -> None:
+        self.filter_field.clear()
+        self.filter_field.apply()
+
     def focus_filter(self) -> None:
         """Write a filter."""
         self.filter_field.setFocus()
@@ -325,8 +342,11 @@ class FleetScreen(FleetWishes):
 
     # Wishes
 
-    def _show_panel(self, shown: bool) -> None:
+    def _show_panel(self, shown: bool, lasting: bool = False) -> None:
+        """Show or close it; `lasting` when the operator asked for just that."""
         self._panel_shown[self.listing.is_wall] = shown
+        if lasting:
+            self.keep(_PANEL_KEYS[self.listing.is_wall], shown)
         self._place_panel()
 
     def _place_panel(self) -> None:
@@ -341,7 +361,7 @@ class FleetScreen(FleetWishes):
     def turn_panel(self) -> None:
         """Show the panel, or close it; a page goes back to the list."""
         if not self._close_page():
-            self._show_panel(not self.panel.isVisible())
+            self._show_panel(not self.panel.isVisible(), lasting=True)
 
     def _open_page(self, name: str = "") -> None:
         """Lay the device out over the whole pane; the list comes back with Esc."""
@@ -374,5 +394,5 @@ class FleetScreen(FleetWishes):
             self._close_panel()
 
     def _close_panel(self) -> None:
-        self._show_panel(False)
+        self._show_panel(False, lasting=True)
         self.listing.view.setFocus()
