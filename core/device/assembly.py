@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 from pathlib import Path
 
 from core.device.approval import ApprovalCheck
@@ -28,6 +27,7 @@ from core.device.tools import (
     undoing,
 )
 from core.device.undo import UndoStore
+from core.device.worker_threads import WorkerThreads
 
 _THREADS = 4
 
@@ -59,7 +59,7 @@ def _with_hosted(router: Router, config: DeviceConfig) -> Router:
 
 
 def _own_tools(config: DeviceConfig, state_dir: Path, name: str) -> Router:
-    threads = concurrent.futures.ThreadPoolExecutor(_THREADS, thread_name_prefix=f"device {name}")
+    threads = WorkerThreads(_THREADS, f"device {name}")
     guard = Guard(config)
     workshop = Workshop(
         device=name,

@@ -6,7 +6,7 @@ import fnmatch
 import heapq
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from typing import Any
@@ -30,8 +30,12 @@ _CYCLE_YEARS = 400
 _CYCLE_NS = 146_097 * 86_400 * 10**9
 
 
-def list_folder(held: HeldPath, glob: str, most: int) -> dict[str, Any]:
+def list_folder(
+    held: HeldPath, glob: str, most: int, is_wanted: Callable[[], bool] = lambda: True
+) -> dict[str, Any]:
     """The first `most` entries by name whose names match `glob`; nothing is followed.
+
+    A folder may have millions of entries, or no end: it is left when `is_wanted` says no.
 
     Raises:
         BadInput: it does not exist, is not a folder, or may not be read.
@@ -43,6 +47,8 @@ def list_folder(held: HeldPath, glob: str, most: int) -> dict[str, Any]:
             nonlocal total
             with os.scandir(folder) as entries:
                 for entry in entries:
+                    if not is_wanted():
+                        return
                     if fnmatch.fnmatchcase(entry.name, glob):
                         total += 1
                         yield entry.name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import functools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -61,7 +62,7 @@ class Router:
     def __init__(
         self,
         workshop: Workshop,
-        threads: concurrent.futures.ThreadPoolExecutor,
+        threads: concurrent.futures.Executor,
         approvals: ApprovalCheck | None = None,
     ) -> None:
         """`approvals`: this device's own look at what operators have signed; None asks for nothing."""
@@ -282,8 +283,10 @@ class Router:
             await self.hosted.close()
         await self._workshop.children.close()
         await self._workshop.desktop.close()
+        # What writes a file just now may come to its end; for a disk that does not answer nobody waits.
+        end_threads = functools.partial(self._threads.shutdown, wait=True, cancel_futures=True)
+        await asyncio.to_thread(end_threads)
         self._workshop.undo.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     @property
     def _longest(self) -> float:
@@ -344,7 +347,8 @@ def _too_late(tool: Tool, seconds: float, started: bool) -> DeviceError:
         return DeviceError(
             f"{tool.name} did not end within {seconds:g} s, and may still do so", ErrorCode.OUTCOME_UNKNOWN
         )
-    return DeviceError(f"{tool.name} did not end within {seconds:g} s and was stopped", ErrorCode.TIMEOUT)
+    end = "was stopped" if tool.stops_with_task else "is not waited for any more"
+    return DeviceError(f"{tool.name} did not end within {seconds:g} s and {end}", ErrorCode.TIMEOUT)
 
 
 def failure(error: QuarterdeckError, call_id: str | None, result: Any = None) -> Result:

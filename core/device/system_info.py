@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import platform
 import socket
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from core.device.held_paths import shown
 
 _IS_LINUX = platform.system() == "Linux"
 _DMI = Path("/sys/class/dmi/id")
@@ -46,8 +47,8 @@ def _linux_memory() -> dict[str, Any]:
             if name == b"SwapFree":
                 break
     total, free = kib[b"MemTotal"] * 1024, kib[b"MemFree"] * 1024
-    # Kernels before 3.14, and some containers, do not say what is available.
-    available = kib.get(b"MemAvailable", kib[b"MemFree"] + kib.get(b"Cached", 0)) * 1024
+    # Kernels before 3.14, and some containers, do not say what is available; others say more than there is.
+    available = min(kib.get(b"MemAvailable", kib[b"MemFree"] + kib.get(b"Cached", 0)) * 1024, total)
     swap_total = kib.get(b"SwapTotal", 0) * 1024
     return {
         "total_bytes": total,
@@ -76,8 +77,8 @@ def disk() -> dict[str, Any]:
             continue
         rows.append(
             {
-                "device": device,
-                "mount_point": mount_point,
+                "device": shown(device),
+                "mount_point": shown(mount_point),
                 "type": kind,
                 "total_bytes": usage.total,
                 "used_bytes": usage.used,
@@ -125,7 +126,7 @@ def network() -> dict[str, Any]:
 
 def hardware() -> dict[str, Any]:
     """The machine itself; what it does not tell is null."""
-    battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
+    battery = _battery()
     return {
         "manufacturer": _dmi("sys_vendor"),
         "product": _dmi("product_name"),
@@ -210,6 +211,16 @@ def _family(family: int) -> str:
     return "ipv6" if family == socket.AF_INET6 else "link"
 
 
+def _battery() -> Any:
+    if not hasattr(psutil, "sensors_battery"):
+        return None
+    try:
+        return psutil.sensors_battery()
+    except (OSError, ValueError, RuntimeError, NotImplementedError):
+        # Drivers differ in what they leave out; the rest of the machine is known all the same.
+        return None
+
+
 def _dmi(name: str) -> str | None:
     try:
         return (_DMI / name).read_text("utf-8", "replace").strip() or None
@@ -220,13 +231,14 @@ def _dmi(name: str) -> str | None:
 @lru_cache(maxsize=1)
 def _distribution() -> str:
     try:
-        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.version())
-    except OSError:
+        return platform.freedesktop_os_release().get("PRETTY_NAME") or platform.version()
+    except (OSError, UnicodeDecodeError):
         return platform.version()
 
 
 def _user() -> str | None:
+    """Whose rights this process has. The environment may name whoever logged in before `sudo`, or anybody."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):
+        return psutil.Process().username()
+    except (psutil.Error, KeyError, OSError):
         return None

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from core.aip.messages import Command, Result
-from core.device import batches, ledger, undo
+from core.device import batches, folder_rows, ledger, undo
 from core.device.assembly import build_router
 from core.device.batches import STOCK, BatchRunner
 from core.device.check import facts, report
@@ -22,6 +26,7 @@ from core.device.frames import Step
 from core.device.ledger import Ledger, Line
 from core.device.trust import TrustStore
 from core.device.undo import UndoStore
+from core.device.worker_threads import WorkerThreads
 from core.errors import BadInput
 
 
@@ -108,6 +113,39 @@ async def test_programs_that_go_on_by_themselves_count_against_the_number_allowe
             with contextlib.suppress(psutil.NoSuchProcess):
                 psutil.Process(pid).kill()
         await router.close()
+
+
+def test_work_that_never_ends_keeps_neither_other_work_nor_the_process_waiting() -> None:
+    never = threading.Event()
+    threads = WorkerThreads(2, "never", stuck_after_s=0.02)
+    hung = [threads.submit(never.wait) for _ in range(5)]
+    try:
+        assert threads.submit(lambda: "served").result(5) == "served"
+        assert all(one.daemon for one in threading.enumerate() if one.name == "never")
+        threads.shutdown(wait=True, cancel_futures=True)
+    finally:
+        never.set()
+    assert all(one.result(5) for one in hung)
+
+
+async def test_who_waits_no_longer_for_a_folder_leaves_no_thread_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = threading.Event()
+
+    @contextlib.contextmanager
+    def endless(folder: int) -> Iterator[Iterator[SimpleNamespace]]:
+        yield (SimpleNamespace(name="x") for _ in range(10**8))
+        left.set()
+
+    router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "limits")
+    monkeypatch.setattr(folder_rows, "os", SimpleNamespace(**{**vars(os), "scandir": endless}))
+    parameters = {"path": str(tmp_path), "glob": "no*"}
+    listing = Command(tool_name="list_directory", tool_type="data_collection", parameters=parameters)
+    answer = await router.run(listing, 0.05)
+    assert "did not end within 0.05 s and is not waited for any more" in (answer.error or "")
+    assert await asyncio.to_thread(left.wait, 5)
+    await router.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")

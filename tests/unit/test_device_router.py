@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
+import psutil
 import pytest
 
 from core.aip.error_text import read_error_text
 from core.aip.extras import Terms, unpack_blob
 from core.aip.messages import Command, Result, ResultStatus
-from core.device import DeviceConfig, Router, build_router
+from core.device import DeviceConfig, Router, build_router, system_info
 from core.device.batches import SKIPPED, BatchRunner
 from core.device.config import Limits, PinnedOperator
 from core.device.frames import Step, read_frame
@@ -105,6 +110,37 @@ async def test_system_info_has_numbers_and_sys_info_has_texts(router: Router) ->
     assert texts["total"].endswith(("MB", "GB"))
     disks = (await router.run(look("get_system_info", info_type="disk"), 10)).result["filesystems"]
     assert disks[0]["mount_point"] == "/"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_a_machine_that_says_odd_things_is_described_all_the_same(
+    router: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_battery() -> None:
+        raise FileNotFoundError("/sys/class/power_supply/BAT0/energy_now")
+
+    def latin() -> dict[str, str]:
+        raise UnicodeDecodeError("utf-8", b"\xe9", 0, 1, "invalid start byte")
+
+    root = psutil.disk_usage("/")
+    stick = SimpleNamespace(device="/dev/sda1", mountpoint=os.fsdecode(b"/media/caf\xe9"), fstype="vfat")
+    monkeypatch.setattr(psutil, "sensors_battery", no_battery, raising=False)
+    monkeypatch.setattr(psutil, "disk_partitions", lambda **words: [stick])
+    monkeypatch.setattr(psutil, "disk_usage", lambda path: root)
+    monkeypatch.setattr(platform, "freedesktop_os_release", latin)
+    monkeypatch.setenv("LOGNAME", "somebody-else")
+    system_info._distribution.cache_clear()
+
+    async def of(kind: str) -> Any:
+        answer = await router.run(look("get_system_info", info_type=kind), 10)
+        assert answer.error is None
+        return answer.result
+
+    assert (await of("disk"))["filesystems"][1]["mount_point"] == "/media/caf\\xe9"
+    assert (await of("hardware"))["battery_percent"] is None
+    about = await of("os")
+    assert (about["user"], about["version"]) == (psutil.Process().username(), platform.version())
+    system_info._distribution.cache_clear()
 
 
 async def test_what_is_not_offered_says_why_and_what_to_do(router: Router) -> None:

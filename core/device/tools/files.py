@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import threading
 from typing import Any
 
 from core.device import file_changes
@@ -64,7 +65,13 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
 
     async def list_directory(call: ToolCall) -> dict[str, Any]:
         glob, most = call.arguments.get("glob", "*"), int(call.arguments.get("max_rows", DEFAULT_ROWS))
-        return await workshop.in_thread(list_folder, call.paths["path"], glob, most)
+        over = threading.Event()
+        try:
+            return await workshop.in_thread(
+                list_folder, call.paths["path"], glob, most, lambda: not over.is_set()
+            )
+        finally:
+            over.set()
 
     return [
         _read_file(read_file),
