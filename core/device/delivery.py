@@ -41,7 +41,10 @@ _MOST_CALLS = 50_000
 
 @dataclass(slots=True)
 class Call:
-    """One call and what is known of it. `what` names the command, so that an id cannot mean another one."""
+    """One call and what is known of it. `what` names the command, so that an id cannot mean another one.
+
+    `other` is what a client that has ended noted of it, which was taken over while it waited here.
+    """
 
     call_id: str
     what: str
@@ -51,6 +54,7 @@ class Call:
     result: Result | None = None
     size: int = 0
     withdrawn: bool = False
+    other: Line | None = None
     ended: asyncio.Future[None] | None = field(default=None, repr=False)
 
 
@@ -100,26 +104,18 @@ class Deliveries:
         """Note that a call runs from now on; for an action, on disk before this returns.
 
         Raises:
-            DeviceError: it cannot be noted, so it must not run.
+            DeviceError: it cannot be noted, so it must not run; or another client with our state folder had
+                it.
         """
+        if call.other is not None:
+            # Its line is in our file by now, and stays the newest one there.
+            raise _had_by(call.other)
         if call.action and self._ledger is not None:
             self._ledger.write(Line(call.call_id, "started", call.what, call.at))
             if (other := self._ledger.elsewhere([call.call_id]).get(call.call_id)) is not None:
-                self._leave_to(other, call)
+                self._note(Line(call.call_id, "gone", call.what, call.at))
+                raise _had_by(other)
         call.state = "running"
-
-    def _leave_to(self, other: Line, call: Call) -> None:
-        """Do not run what another client with our state folder has begun, or said that it never came."""
-        self._note(Line(call.call_id, "gone", call.what, call.at))
-        if other.state == "gone":
-            raise DeviceError(
-                "The console asked another client of this device about this call, and was told that it never "
-                "came",
-                ErrorCode.CANCELLED,
-            )
-        raise DeviceError(
-            "Another client of this device had this call; it was not run again", ErrorCode.OUTCOME_UNKNOWN
-        )
 
     def finish(self, call: Call, result: Result, size: int) -> None:
         """Keep a call's result, of about `size` bytes, and wake whoever waits for it."""
@@ -255,6 +251,8 @@ class Deliveries:
         for line in lines:
             known = self._calls.get(line.call_id)
             if known is not None and not (known.state == "gone" and line.state != "gone"):
+                if known.state == "waiting":
+                    known.other = line
                 continue
             state: State = "gone" if line.state == "gone" else "done"
             call = Call(line.call_id, line.what, state, line.at, action=state == "done")
@@ -319,6 +317,18 @@ def what_of(command: Command, terms: Terms | None) -> str:
     arguments = hashlib.sha256(given).hexdigest()[:16]
     permitted = f" {terms.digest[:80]}" if terms and terms.digest else ""
     return f"{command.tool_type}::{command.tool_name[:200]} {arguments}{permitted}"
+
+
+def _had_by(other: Line) -> DeviceError:
+    """Why a call is not run that another client has begun, or said that it never came."""
+    if other.state == "gone":
+        return DeviceError(
+            "The console asked another client of this device about this call, and was told it never came",
+            ErrorCode.CANCELLED,
+        )
+    return DeviceError(
+        "Another client of this device had this call; it was not run again", ErrorCode.OUTCOME_UNKNOWN
+    )
 
 
 def _told(line: Line) -> dict[str, Any]:

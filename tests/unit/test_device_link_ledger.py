@@ -179,6 +179,25 @@ def test_two_clients_keep_their_own_files_and_the_survivor_takes_over(tmp_path: 
     second.close()
 
 
+@pytest.mark.parametrize("noted", ["begun", "buried"])
+def test_a_call_that_waits_does_not_run_when_what_another_client_noted_of_it_is_taken_over(
+    tmp_path: Path, noted: str
+) -> None:
+    first, second = Deliveries(Ledger(tmp_path)), Deliveries(Ledger(tmp_path))
+    if noted == "begun":
+        ran(first, "c1")
+    else:
+        assert state(first, "c1") == ("never_seen", "")
+    again = second.accept(command("c1"), None, action=True)
+    first.close()
+    second.adopt()
+    with pytest.raises(DeviceError, match="nother client"):
+        second.begin(again)
+    second = reborn(tmp_path, second)
+    assert state(second, "c1") == (("done" if noted == "begun" else "never_seen"), "")
+    second.close()
+
+
 @pytest.mark.parametrize("survivor", ["first", "second"])
 def test_clients_with_one_folder_never_run_one_call_twice_nor_deny_what_the_other_began(
     tmp_path: Path, survivor: str
