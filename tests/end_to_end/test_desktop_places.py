@@ -45,6 +45,7 @@ from tests.fakes.accessible_program import (
 from tests.fakes.accessible_session import accessible_session
 
 TEXT = ("Accessible", "Component", "Action", "Text", "EditableText")
+FILLER, SCROLL_PANE = 20, 49
 SHOWING, EDITABLE = 1 << 25, 1 << 7
 # Left, top, width and height of the program's window, and the title that it shares with its frame.
 WINDOW, TITLE = (40, 30, 200, 100), "Log in"
@@ -163,6 +164,41 @@ async def test_a_program_that_hangs_on_a_password_has_its_window_hidden(
     program.mute.add(("/p", "GetExtents"))
     hidden = await desktop.hidden()
     assert hidden.boxes == [Box(*WINDOW)]
+
+
+async def test_a_web_page_is_read_and_its_passwords_are_hidden(
+    program: Program,
+    desktop: LinuxDesktop,
+    things: dict[str, Thing],
+    screen: Screen,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bus, "CALL_S", 0.3)
+    # What WebKit does: the page goes by a name of its own, is in no list of children, says of its scroll pane
+    # that it is not showing, and does not answer to GetActions.
+    things["/p"] = Thing(
+        "",
+        FILLER,
+        states=0,
+        lies={
+            "ChildCount": ("i", [1]),
+            "GetChildren": ("a(so)", [[]]),
+            "GetChildAtIndex": ("(so)", [["org.example.Page", "/s"]]),
+        },
+    )
+    page = {
+        "/s": Thing("", SCROLL_PANE, ["/w"], states=STATES & ~SHOWING),
+        "/w": Thing("Word", PASSWORD, extents=(50, 70, 70, 20), interfaces=TEXT, text="hunter2"),
+    }
+    screen.show()
+    async with accessible_program(page, joins=False) as web:
+        await web.take_name("org.example.Page")
+        page["/s"].lies = {"Parent": ("(so)", [[program.name, "/p"]])}
+        web.mute.add(("/w", "GetActions"))
+        assert (await desktop.hidden()).boxes == [Box(50, 70, 70, 20)]
+        found = await named(desktop, "Word")
+        assert (found.value, found.box) == (None, Box(50, 70, 70, 20))
+        assert await desktop.in_the_way(found, 60, 80) is None
 
 
 async def test_without_the_registry_nothing_counts_as_searched(

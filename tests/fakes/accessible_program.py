@@ -51,6 +51,15 @@ class Program:
         self.has_cache = True
         self.done: list[tuple[str, int]] = []
 
+    @property
+    def name(self) -> str:
+        """What the bus calls it."""
+        return str(self._bus.unique_name)
+
+    async def take_name(self, name: str) -> None:
+        """Be known by a name of its own choice, too."""
+        await self._bus.request_name(name)
+
     def leave(self) -> None:
         """End the program, as far as the bus can tell."""
         self._bus.disconnect()
@@ -118,8 +127,11 @@ class Program:
 
 
 @contextlib.asynccontextmanager
-async def accessible_program(things: dict[str, Thing]) -> AsyncIterator[Program]:
-    """Join the session's accessibility bus with these objects, the program itself at `ROOT`."""
+async def accessible_program(things: dict[str, Thing], *, joins: bool = True) -> AsyncIterator[Program]:
+    """Be on the session's accessibility bus with these objects, the program itself at `ROOT`.
+
+    One that does not join is known only to whoever has its objects below its own, as web pages are.
+    """
     bus = await MessageBus(bus_address=await find_bus()).connect()
     program = Program(bus, things)
     bus.add_message_handler(program.hear)
@@ -127,9 +139,10 @@ async def accessible_program(things: dict[str, Thing]) -> AsyncIterator[Program]
     embed = Message(
         "org.a11y.atspi.Registry", ROOT, "org.a11y.atspi.Socket", "Embed", signature="(so)", body=plug
     )
-    reply = await bus.call(embed)
-    assert reply is not None
-    assert reply.message_type is MessageType.METHOD_RETURN, reply.body
+    if joins:
+        reply = await bus.call(embed)
+        assert reply is not None
+        assert reply.message_type is MessageType.METHOD_RETURN, reply.body
     program.asked.clear()
     try:
         yield program

@@ -16,7 +16,14 @@ from dbus_fast import BusType, Message, MessageType, Variant
 from dbus_fast.aio import MessageBus
 from dbus_fast.errors import DBusFastError
 
-from core.device.desktop.linux.words import ANSWERS, APPLICATION, PROPERTIES, PROPERTY_TYPES
+from core.device.desktop.linux.words import (
+    ACCESSIBLE,
+    ANSWERS,
+    APPLICATION,
+    PROPERTIES,
+    PROPERTY_TYPES,
+    SOMETIMES_LOST,
+)
 from core.device.desktop.model import Lack, stale
 from core.errors import DeviceError, ErrorCode
 
@@ -26,6 +33,8 @@ _CONNECT_S = 4.0
 _AT_ONCE = 32
 # How long a program that hung, or a bus that could not be reached, is not asked again.
 _LEFT_ALONE_S = 2.0
+# How long a program is not asked what it did not answer, while it answered everything else.
+_DEAF_S = 60.0
 _REMEMBERED = 256
 _GONE = (
     "org.freedesktop.DBus.Error.UnknownObject",
@@ -63,6 +72,9 @@ class Ref:
 
     bus: str
     path: str
+
+
+_DAEMON = Ref("org.freedesktop.DBus", "/org/freedesktop/DBus")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +152,7 @@ class AccessibilityBus:
         self._mark = ""
         self._slots: OrderedDict[str, asyncio.Semaphore] = OrderedDict()
         self._hung: dict[str, float] = {}
+        self._deaf: dict[str, float] = {}
         self._failed_until = 0.0
         self._toolkits: OrderedDict[str, Toolkit] = OrderedDict()
 
@@ -209,6 +222,8 @@ class AccessibilityBus:
         bus = self._bus
         if bus is None or not bus.connected:
             raise Gone("the accessibility bus")
+        if member in SOMETIMES_LOST and self._deaf.get(ref.bus, 0.0) > time.monotonic():
+            raise NotSupported(f"{member} gets no answer")
         try:
             message = Message(ref.bus, ref.path, interface, member, signature=signature, body=list(body))
             async with self._slot(ref.bus):
@@ -217,12 +232,23 @@ class AccessibilityBus:
                     raise Silent(ref.bus)
                 return await _ask(bus, message, CALL_S if seconds is None else seconds)
         except TimeoutError as error:
+            if member in SOMETIMES_LOST and await self._answers(bus, ref):
+                self._deaf[ref.bus] = time.monotonic() + _DEAF_S
+                raise NotSupported(f"{member} gets no answer") from error
             self._hung[ref.bus] = time.monotonic() + _LEFT_ALONE_S
             raise Silent(ref.bus) from error
         except (OSError, EOFError) as error:
             raise Gone("the accessibility bus") from error
         except (DBusFastError, TypeError) as error:
             raise NotSupported(str(error)) from error
+
+    async def _answers(self, bus: MessageBus, ref: Ref) -> bool:
+        """Whether a program that left one call without an answer gives any at all."""
+        try:
+            await _ask(bus, Message(ref.bus, ref.path, ACCESSIBLE, "GetRole"), CALL_S)
+        except (TimeoutError, OSError, EOFError, Gone, NotSupported):
+            return False
+        return True
 
     async def get(self, ref: Ref, interface: str, name: str) -> Any:
         """One property.
@@ -258,11 +284,19 @@ class AccessibilityBus:
             self._toolkits.popitem(last=False)
         return found
 
+    async def unique_name(self, name: str) -> str:
+        """The bus' own name for whoever has a name that a program chose.
+
+        Raises:
+            Gone: nobody has it.
+        """
+        (found,) = await self.call(_DAEMON, "org.freedesktop.DBus", "GetNameOwner", "s", (name,))
+        return str(found)
+
     async def process_id(self, bus_name: str) -> int:
         """The process behind a program's name on the bus; the bus itself answers, so a hung one is known."""
-        daemon = Ref("org.freedesktop.DBus", "/org/freedesktop/DBus")
         (found,) = await self.call(
-            daemon, "org.freedesktop.DBus", "GetConnectionUnixProcessID", "s", (bus_name,)
+            _DAEMON, "org.freedesktop.DBus", "GetConnectionUnixProcessID", "s", (bus_name,)
         )
         return int(found)
 

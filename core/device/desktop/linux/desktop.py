@@ -15,7 +15,7 @@ from core.device.desktop.linux import acts, search, x11_input, x11_windows
 from core.device.desktop.linux.bus import NO_BUS, AccessibilityBus, Gone, NotSupported, Ref, Silent, find_bus
 from core.device.desktop.linux.bus import session_bus_address as session_bus
 from core.device.desktop.linux.masks import find_hidden
-from core.device.desktop.linux.places import Frame, Places, frame_above, places_of
+from core.device.desktop.linux.places import Frame, Places, home_of, places_of
 from core.device.desktop.linux.secrecy import Secrecy
 from core.device.desktop.linux.walk import Program, Reader, Walk, process_name, programs
 from core.device.desktop.linux.words import ACCESSIBLE, ROOT
@@ -109,7 +109,7 @@ class LinuxDesktop(Desktop):
     async def focus(self, control: Control) -> None:
         """See `Desktop`."""
         ref = self._bus.ref_of(control.id)
-        with contextlib.suppress(DeviceError):
+        with contextlib.suppress(DeviceError, Gone, Silent, NotSupported):
             # Without X (Wayland) the program itself may still take the focus.
             await self._bring_forward(control)
         until = time.monotonic() + _FOCUS_S
@@ -181,9 +181,8 @@ class LinuxDesktop(Desktop):
         if owner is None:
             return "not on the screen: no window is at its place"
         ref = self._bus.ref_of(control.id)
-        places = await self._told(self._places(ref, control.process_id), ref)
-        frame = await self._told(frame_above(self._bus, places, ref), ref)
-        if _may_hold(owner, frame, control):
+        places, frame = await self._told(self._home(ref), ref)
+        if _may_hold(owner, frame, places.process_id):
             return None
         return f"covered by the window {owner.title!r} of {owner.process_name or 'an unknown program'}"
 
@@ -227,8 +226,11 @@ class LinuxDesktop(Desktop):
             # Wayland: what programs tell is all there is.
             return []
 
-    async def _places(self, ref: Ref, process_id: int) -> Places:
-        return await places_of(self._bus, Ref(ref.bus, ROOT), process_id, await self._shown())
+    async def _home(self, ref: Ref) -> tuple[Places, Frame | None]:
+        """The places of the program that shows a control, and the frame that it is in."""
+        home = await home_of(self._bus, ref)
+        places = await places_of(self._bus, home.root, await self._shown())
+        return places, places.frame(home.top)
 
     async def _programs(self) -> list[Program]:
         await self._bus.connect()
@@ -258,7 +260,7 @@ class LinuxDesktop(Desktop):
     async def _frames(self, program: Program, window: Window) -> list[Ref] | None:
         """The program's controls that are one window; None where that cannot be told."""
         try:
-            places = await self._places(program.ref, program.process_id)
+            places, _ = await self._home(program.ref)
         except (Gone, Silent, NotSupported):
             return []
         return [frame.ref for frame in places.frames if window.id in frame.windows] or None
@@ -267,14 +269,13 @@ class LinuxDesktop(Desktop):
         if program is None:
             process_id = await self._bus.process_id(ref.bus)
             program = Program(Ref(ref.bus, ROOT), process_id, process_name(process_id))
-        places = await self._places(program.ref, program.process_id)
-        where = places.of(None)
-        if where.place is None:
-            where = places.of(await frame_above(self._bus, places, ref))
-        return (await Reader(self._bus, self._secrecy).read(ref, program, where))[0]
+        places, frame = await self._home(ref)
+        return (await Reader(self._bus, self._secrecy).read(ref, program, places.of(frame)))[0]
 
     async def _bring_forward(self, control: Control) -> None:
-        own = [one for one in await self.windows() if one.process_id == control.process_id and one.visible]
+        places, frame = await self._home(self._bus.ref_of(control.id))
+        own = [one for one in await self.windows() if one.process_id == places.process_id and one.visible]
+        own = [one for one in own if frame is not None and one.id in frame.windows] or own
         if not own or any(one.active for one in own):
             return
         centre = control.box.centre if control.box else None
@@ -295,10 +296,10 @@ class LinuxDesktop(Desktop):
             raise stale(f"The control {self._bus.id_of(ref)[:60]}") from error
 
 
-def _may_hold(owner: Window, frame: Frame | None, control: Control) -> bool:
+def _may_hold(owner: Window, frame: Frame | None, process_id: int | None) -> bool:
     """Whether a control may be in the window that lies topmost at its place."""
     if frame is not None and owner.id in frame.windows:
         return True
     # Menus hang in windows of their own.
     is_known = frame is not None and bool(frame.windows) and not owner.is_popup
-    return owner.process_id == control.process_id and not is_known
+    return owner.process_id == process_id and not is_known

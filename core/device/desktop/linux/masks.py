@@ -7,11 +7,11 @@ import contextlib
 from collections.abc import Sequence
 
 from core.device.desktop.linux.bus import AccessibilityBus, Gone, NotSupported, Ref, Silent
-from core.device.desktop.linux.places import Places, places_of
+from core.device.desktop.linux.places import Places, home_of, places_of
 from core.device.desktop.linux.search import search
 from core.device.desktop.linux.secrecy import Secrecy
 from core.device.desktop.linux.walk import Program
-from core.device.desktop.linux.words import ACCESSIBLE, ROOT, state_words
+from core.device.desktop.linux.words import ACCESSIBLE, state_words
 from core.device.desktop.model import Box, Hidden, Window
 from core.errors import DeviceError
 
@@ -33,7 +33,7 @@ async def find_hidden(
         with contextlib.suppress(DeviceError):
             fields.setdefault(bus.ref_of(control_id), False)
     masks = _Masks(bus, secrecy, windows)
-    await asyncio.gather(*(masks.learn(name) for name in {ref.bus for ref in fields}))
+    await masks.learn(list(fields))
     for boxes in await asyncio.gather(*(masks.of(ref, is_shown) for ref, is_shown in fields.items())):
         hidden.boxes.extend(boxes)
 
@@ -45,18 +45,20 @@ class _Masks:
         self._bus = bus
         self._secrecy = secrecy
         self._windows = windows
-        self._processes: dict[str, int] = {}
-        self._places: dict[str, Places] = {}
+        self._roots: dict[Ref, Ref] = {}
+        self._places: dict[Ref, Places] = {}
 
-    async def learn(self, name: str) -> None:
-        """Find the places of a program, by its name on the bus."""
-        with contextlib.suppress(Gone, NotSupported, Silent):
-            process_id = self._processes[name] = await self._bus.process_id(name)
-            self._places[name] = await places_of(self._bus, Ref(name, ROOT), process_id, self._windows)
+    async def learn(self, fields: list[Ref]) -> None:
+        """Find the programs that show fields, and their places."""
+        await asyncio.gather(*(self._learn_root(ref) for ref in fields))
+        await asyncio.gather(*(self._learn_places(root) for root in set(self._roots.values())))
 
     async def of(self, ref: Ref, is_shown: bool) -> list[Box]:
         """The boxes of one field; `is_shown` when it was just seen on the screen."""
-        places = self._places.get(ref.bus, Places())
+        control_id = self._bus.id_of(ref)
+        places = self._places.get(self._roots.get(ref, ref), Places())
+        if places.process_id is not None:
+            self._secrecy.shown_by(control_id, places.process_id)
         try:
             if not is_shown and not await self._is_showing(ref, places):
                 return []
@@ -64,7 +66,7 @@ class _Masks:
             if boxes or places.of(None).place is not None:
                 return boxes
         except Gone:
-            self._secrecy.forget(self._bus.id_of(ref))
+            self._secrecy.forget(control_id)
             return []
         except NotSupported:
             # Qt answers so for what is gone.
@@ -73,8 +75,16 @@ class _Masks:
         except Silent:
             # Its last picture is still on the screen.
             pass
-        owner = self._processes.get(ref.bus)
-        return [one.box for one in self._windows if one.process_id == owner]
+        owner = self._secrecy.owner(control_id)
+        return [one.box for one in self._windows if owner is not None and one.process_id == owner]
+
+    async def _learn_root(self, ref: Ref) -> None:
+        with contextlib.suppress(Gone, NotSupported, Silent):
+            self._roots[ref] = (await home_of(self._bus, ref)).root
+
+    async def _learn_places(self, root: Ref) -> None:
+        with contextlib.suppress(Gone, NotSupported, Silent):
+            self._places[root] = await places_of(self._bus, root, self._windows)
 
     async def _is_showing(self, ref: Ref, places: Places) -> bool:
         (bits,) = await self._bus.call(ref, ACCESSIBLE, "GetState")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import ceil, floor
 
 from core.device.desktop.linux.bus import AccessibilityBus, Gone, NotSupported, Ref, Toolkit
-from core.device.desktop.linux.words import ACCESSIBLE, COMPONENT
+from core.device.desktop.linux.words import ACCESSIBLE, COMPONENT, NULL, ROOT
 from core.device.desktop.model import Box, Window
 
 Extents = tuple[int, int, int, int]
@@ -64,11 +64,20 @@ class Frame:
     places: tuple[Place, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The program whose windows a control is in, and which of its frames it is in."""
+
+    root: Ref
+    top: Ref | None = None
+
+
 @dataclass(slots=True)
 class Places:
     """A program's frames."""
 
     inside_window: bool = False
+    process_id: int | None = None
     frames: list[Frame] = field(default_factory=list)
 
     def of(self, frame: Frame | None) -> Where:
@@ -77,7 +86,7 @@ class Places:
         place = found[0] if len(found) == 1 else None
         return Where(self._coordinates, place, not self.inside_window)
 
-    def frame(self, ref: Ref) -> Frame | None:
+    def frame(self, ref: Ref | None) -> Frame | None:
         """The frame with a reference."""
         return next((one for one in self.frames if one.ref == ref), None)
 
@@ -118,7 +127,6 @@ async def extents_of(bus: AccessibilityBus, ref: Ref, coordinates: int) -> Exten
 async def places_of(
     bus: AccessibilityBus,
     root: Ref,
-    process_id: int,
     windows: Sequence[Window],
     titles: Mapping[Ref, str] | None = None,
 ) -> Places:
@@ -130,8 +138,8 @@ async def places_of(
         Silent: the program hangs.
         Gone: it is not there.
     """
-    toolkit = await bus.toolkit(root)
-    places = Places(toolkit.is_gtk(4))
+    toolkit, process_id = await bus.toolkit(root), await bus.process_id(root.bus)
+    places = Places(toolkit.is_gtk(4), process_id)
     try:
         (children,) = await bus.call(root, ACCESSIBLE, "GetChildren")
     except NotSupported:
@@ -153,22 +161,29 @@ async def places_of(
     return places
 
 
-async def frame_above(bus: AccessibilityBus, places: Places, ref: Ref) -> Frame | None:
-    """The frame that a control is in.
+async def home_of(bus: AccessibilityBus, ref: Ref) -> Home:
+    """Find what a control is in. A web page's controls are another program's than the window around them.
 
     Raises:
         Silent: its program hangs.
         Gone: it is not there.
     """
+    own = Ref(ref.bus, ROOT)
+    if ref == own:
+        return Home(own)
+    top = ref
     for _ in range(_LEVELS):
-        if (frame := places.frame(ref)) is not None:
-            return frame
         try:
-            name, path = await bus.get(ref, ACCESSIBLE, "Parent")
+            name, path = await bus.get(top, ACCESSIBLE, "Parent")
         except NotSupported:
-            return None
-        ref = Ref(str(name), str(path))
-    return None
+            break
+        above = Ref(str(name), str(path))
+        if above.path == ROOT:
+            return Home(above, top)
+        if above.path == NULL:
+            break
+        top = above
+    return Home(own)
 
 
 async def _frame(

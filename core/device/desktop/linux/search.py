@@ -77,7 +77,9 @@ async def _look(
         bus.call(ref, ACCESSIBLE, "GetRole"), bus.call(ref, ACCESSIBLE, "GetState")
     )
     role, states = role_word(int(number)), state_words(list(bits))
-    if not is_program and ("showing" if tells_showing else "visible") not in states:
+    # A web page is another program's. What holds it has no states, and not all around it says that it shows.
+    is_own = ref.bus == program.ref.bus and bool(states)
+    if not is_program and is_own and ("showing" if tells_showing else "visible") not in states:
         return [], True
     if "focused" in states:
         found.focused.append((ref, program))

@@ -18,6 +18,7 @@ class Secrecy:
     def __init__(self) -> None:
         self._typed: OrderedDict[str, None] = OrderedDict()
         self._passwords: OrderedDict[str, None] = OrderedDict()
+        self._owners: dict[str, int] = {}
         self._windows: dict[str, float] = {}
         self._pending_until = 0.0
 
@@ -36,6 +37,15 @@ class Secrecy:
         """Forget a field that is gone."""
         self._typed.pop(control_id, None)
         self._passwords.pop(control_id, None)
+        self._owners.pop(control_id, None)
+
+    def shown_by(self, control_id: str, process_id: int) -> None:
+        """Remember in whose window a field is."""
+        self._owners[control_id] = process_id
+
+    def owner(self, control_id: str) -> int | None:
+        """In whose window a field was when it could last be asked."""
+        return self._owners.get(control_id)
 
     def typed_into(self, control_id: str) -> None:
         """Remember a field that a secret is typed into."""

@@ -162,15 +162,29 @@ class Reader:
         """
         if count <= 0:
             return []
+        listed: list[Any] = []
         if count <= _CHILDREN:
-            answers = await self._or(self._bus.call(ref, ACCESSIBLE, "GetChildren"), [[]])
-            return [Ref(str(name), str(path)) for name, path in answers[0][:_CHILDREN] if str(path) != NULL]
-        asked = (
-            self._or(self._bus.call(ref, ACCESSIBLE, "GetChildAtIndex", "i", (index,)), None)
-            for index in range(_CHILDREN)
-        )
-        found = await asyncio.gather(*asked)
-        return [Ref(str(one[0][0]), str(one[0][1])) for one in found if one and str(one[0][1]) != NULL]
+            (listed,) = await self._or(self._bus.call(ref, ACCESSIBLE, "GetChildren"), [[]])
+        if len(listed) < count:
+            # Too many to list, or another program's, such as a web page: GTK leaves those out of its list.
+            asked = (
+                self._or(self._bus.call(ref, ACCESSIBLE, "GetChildAtIndex", "i", (index,)), None)
+                for index in range(min(count, _CHILDREN))
+            )
+            listed = [one[0] for one in await asyncio.gather(*asked) if one] or listed
+        found = (await self._ref(str(name), str(path)) for name, path in listed[:_CHILDREN])
+        return [one async for one in found if one is not None]
+
+    async def _ref(self, name: str, path: str) -> Ref | None:
+        if path == NULL:
+            return None
+        if not name.startswith(":"):
+            # WebKit's pages go by a name that they chose, which another program may have after them.
+            try:
+                name = await self._bus.unique_name(name)
+            except _GONE_OR_UNKNOWN:
+                return None
+        return Ref(name, path)
 
     async def _owner(self, ref: Ref, program: Program) -> Program:
         """Whose an object is: a program may have another's below its own, as browsers do."""
@@ -184,8 +198,16 @@ class Reader:
 
     async def _read_actions(self, ref: Ref, control: Control, interfaces: list[str]) -> None:
         if ACTION in interfaces:
-            answer = await self._or(self._bus.call(ref, ACTION, "GetActions"), [[]])
-            control.actions = tuple(str(one[0])[:_LONGEST_ACTION] for one in answer[0][:_ACTIONS])
+            try:
+                (listed,) = await self._bus.call(ref, ACTION, "GetActions")
+                names = [one[0] for one in listed[:_ACTIONS]]
+            except NotSupported:
+                count = int(await self._or(self._bus.get(ref, ACTION, "NActions"), 0))
+                named = (
+                    self._bus.call(ref, ACTION, "GetName", "i", (at,)) for at in range(min(count, _ACTIONS))
+                )
+                names = [one[0] for one in await asyncio.gather(*(self._or(one, [""]) for one in named))]
+            control.actions = tuple(str(name)[:_LONGEST_ACTION] for name in names)
 
     async def _read_value(self, ref: Ref, control: Control, interfaces: list[str]) -> None:
         # What is not asked for cannot leak: a password's length and dots stay in its program.
@@ -239,7 +261,7 @@ class Walk:
             top, count = await self._reader.read(program.ref, program, Where())
             cache = await self._cache(program)
             titles = {ref: entry.name for ref, entry in cache.items()}
-            places = await places_of(self._bus, program.ref, program.process_id, self._windows, titles)
+            places = await places_of(self._bus, program.ref, self._windows, titles)
             refs = start if start is not None else await self._reader.children(program.ref, count)
             level = [(top, ref, places.of(places.frame(ref))) for ref in refs]
             for _ in range(self._bounds.depth):

@@ -27,16 +27,21 @@ ANSWERS = {
     "GetText": "s",
     "GetNSelections": "i",
     "GetSelection": "ii",
+    "GetName": "s",
     "DoAction": "b",
     "GrabFocus": "b",
     "InsertText": "b",
     "DeleteText": "b",
     "Get": "v",
     "GetConnectionUnixProcessID": "u",
+    "GetNameOwner": "s",
 }
+# WebKit's pages drop this call, and answer the older ones.
+SOMETIMES_LOST = ("GetActions",)
 PROPERTY_TYPES = {
     "Name": "s",
     "ChildCount": "i",
+    "NActions": "i",
     "Parent": "(so)",
     "CaretOffset": "i",
     "CharacterCount": "i",
