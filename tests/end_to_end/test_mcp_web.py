@@ -180,3 +180,16 @@ async def test_a_server_that_knows_no_ping_is_there_all_the_same(tmp_path: Path)
     async with web_server(web), hosted(tmp_path, web.entry, replace(QUICK, ping_s=0.001)) as built:
         await web.hears("ping", 3)
         assert [state.restarts for state in built.host.states()] == [0]
+
+
+async def test_tools_that_come_while_the_news_are_cut_off_are_found_however_often_they_are_cut(
+    tmp_path: Path,
+):
+    web = Web(tells=True)
+    async with web_server(web), hosted(tmp_path, web.entry, replace(SELDOM, relist_s=0)) as built:
+        for number in range(4):
+            await web.hears("GET", number + 1)
+            web.names.append(f"new_{number}")
+            web.cut()
+            await built.until(lambda: built.names("web") == set(web.names))
+        assert [state.restarts for state in built.host.states()] == [0]

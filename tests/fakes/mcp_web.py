@@ -29,7 +29,7 @@ class Web:
     """`answers` gives the reply to a message in the place of the proper one, or None.
 
     `say` reads and `act` acts. `done` has the arguments of each call that was run; `gate` holds calls back,
-    and pings.
+    and pings. With `tells`, it has a stream of news, which `cut` breaks off.
     """
 
     answers: Callable[[dict[str, Any], dict[str, str]], Reply | None] = lambda message, headers: None
@@ -38,6 +38,9 @@ class Web:
     description: str = ""
     done: list[dict[str, Any]] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
+    tells: bool = False
+    names: list[str] = field(default_factory=lambda: ["say", "act"])
+    streams: list[asyncio.StreamWriter] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
     lines: set[asyncio.StreamWriter] = field(default_factory=set)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
@@ -69,11 +72,11 @@ class Web:
             more["mcp-session-id"] = self.session
             result = {
                 "protocolVersion": message["params"]["protocolVersion"],
-                "capabilities": {"tools": {}},
+                "capabilities": {"tools": {"listChanged": True}},
                 "serverInfo": {"name": "web", "version": "1"},
             }
         elif method == "tools/list":
-            result = {"tools": [self._tool("say", True), self._tool("act", False)]}
+            result = {"tools": [self._tool(name, name == "say") for name in self.names]}
         elif method == "ping":
             await self.gate.wait()
         elif method == "tools/call":
@@ -86,6 +89,20 @@ class Web:
         said = {"name": name, "description": self.description, "inputSchema": {"type": "object"}}
         return said | {"annotations": {"readOnlyHint": reads}}
 
+    async def _tell(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Keep a stream of news open until it is cut, or nobody hears it any more."""
+        head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        # Whoever is cut off shall come again at once.
+        writer.write(f"{head}a\r\nretry: 1\n\n\r\n".encode())
+        self.streams.append(writer)
+        self.heard.append("GET")
+        self.news.set()
+        await reader.read()
+
+    def cut(self) -> None:
+        """Break the stream of news off in the middle."""
+        self.streams.pop().close()
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.lines.add(writer)
         with suppress(asyncio.IncompleteReadError, ConnectionError):
@@ -95,6 +112,9 @@ class Web:
                     key.lower(): value.strip() for key, _, value in (line.partition(":") for line in lines)
                 }
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
+                if self.tells and first.startswith("GET"):
+                    await self._tell(reader, writer)
+                    break
                 if first.startswith("POST"):
                     status, more, answer = await self._reply(headers, json.loads(body))
                 else:

@@ -145,6 +145,7 @@ def test_only_a_tool_that_says_it_reads_is_no_action(annotations: Any, kind: str
         {"inputSchema": None},
         {"outputSchema": {"type": 3}},
         {"description": "w" * MEBIBYTE},
+        {"execution": {"taskSupport": "required"}},
     ],
 )
 def test_a_tool_that_cannot_be_used_safely_is_refused_with_a_reason_and_costs_no_other(said: dict[str, Any]):

@@ -149,6 +149,9 @@ def _definition(name: str, said: dict[str, Any]) -> Definition:
         )
     if odd := odd_number(said, digest):
         raise ValueError(f"Its definition has {odd}, which JSON cannot say")
+    execution = said.get("execution")
+    if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+        raise ValueError("It runs as a task of MCP only, which this device does not do")
     annotations = said.get("annotations")
     annotations = annotations if isinstance(annotations, dict) else None
     description = said.get("description")

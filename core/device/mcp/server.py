@@ -30,6 +30,8 @@ log = structlog.get_logger(__name__)
 _REST_OF_A_FRAME = 1024 * 1024
 _MOST_REASON = 500
 _LAST_ANSWERS_S = 2.0
+# Some servers end their stream of news again and again; how much less often a list is looked at for that.
+_SELDOM = 10
 # What ends a session. Whatever went wrong in a task of the transport comes as a group.
 _ENDINGS = (
     OSError,
@@ -80,6 +82,7 @@ class HostedServer:
         self._ready = asyncio.Event()
         self._wake = asyncio.Event()
         self._stale = False
+        self._guessed = False
         self._doubtful = False
         self._gone = False
         self._why_left = ""
@@ -145,6 +148,7 @@ class HostedServer:
                 longest_s=self._bounds.longest_s + 30,
                 said=self._said,
                 on_tools_changed=self._tools_changed,
+                on_gap=self._news_were_missed,
                 on_lost=self._doubt,
             ) as session:
                 await self._serve(session)
@@ -170,18 +174,20 @@ class HostedServer:
         self._said.forget()
         self._become(State.READY, "")
         log.info("MCP server ready", server=self.config.name, tools=len(self.listing.tools))
+        clock = asyncio.get_running_loop().time
         not_before = 0.0
         try:
             while True:
-                await self._woken(self._timing.ping_s)
+                pause = self._timing.ping_s
+                await self._woken(min(pause, max(0.0, not_before - clock())) if self._stale else pause)
                 if self._stop.is_set() or not await self._still_there(session):
                     return
-                if self._stale:
-                    # A server that always says so would have us, and the console, list without a rest.
-                    await self._stopped(not_before - asyncio.get_running_loop().time())
+                # A server that always says so would have us, and the console, list without a rest.
+                if self._stale and clock() >= not_before:
+                    rest = self._timing.relist_s * (_SELDOM if self._guessed else 1)
                     self._stale = False
                     await self._relist(session)
-                    not_before = asyncio.get_running_loop().time() + self._timing.relist_s
+                    not_before = clock() + rest
         finally:
             self._session = None
             self._ready.clear()
@@ -310,9 +316,15 @@ class HostedServer:
         self._doubtful = True
         self._wake.set()
 
-    def _tools_changed(self) -> None:
-        self._stale = True
-        self._wake.set()
+    def _tools_changed(self, guessed: bool = False) -> None:
+        """Have the tools listed; `guessed`, where nobody said that they changed."""
+        self._guessed = guessed
+        if not self._stale:
+            self._stale = True
+            self._wake.set()
+
+    def _news_were_missed(self) -> None:
+        self._tools_changed(guessed=True)
 
     async def _stopped(self, seconds: float) -> None:
         """Let time pass, unless it is stopped."""

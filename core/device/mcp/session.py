@@ -109,11 +109,13 @@ async def open_session(
     longest_s: float,
     said: ServerLog,
     on_tools_changed: Callable[[], None],
+    on_gap: Callable[[], None],
     on_lost: Callable[[], None],
 ) -> AsyncIterator[Session]:
     """A session that is not started yet.
 
-    It ends with the context. `on_lost` is called when it can no longer be used.
+    It ends with the context. `on_lost` is called when it can no longer be used, `on_gap` when the server may
+    have said something that was not heard.
     Sampling, elicitation and roots are not offered; a server that asks for them is told so.
     """
 
@@ -127,7 +129,7 @@ async def open_session(
     transport = (
         open_process(server, most, said, on_lost)
         if server.kind == "stdio"
-        else open_web(server, most, longest_s)
+        else open_web(server, most, longest_s, on_gap)
     )
     async with transport as (incoming, outgoing):
         dispatcher: JSONRPCDispatcher[Any] = JSONRPCDispatcher(incoming, outgoing)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,23 +36,32 @@ class AnswerTooLarge(httpx2.StreamError):
 
 
 class _Counted(httpx2.AsyncByteStream):
-    """The bytes of an answer, as long as they are no more than `most`; None stands for any number."""
+    """The bytes of an answer, as long as they are no more than `most`; None stands for any number.
 
-    def __init__(self, stream: httpx2.AsyncByteStream, most: int | None, packed: bool) -> None:
+    A stream of `news` that breaks off has ended, no more: the SDK opens one again that ended, but gives it up
+    for ever where it broke off twice, be it in a week, or where a server had nothing to say for some time.
+    """
+
+    def __init__(self, stream: httpx2.AsyncByteStream, most: int | None, packed: bool, news: bool) -> None:
         self._stream = stream
         self._most = most
         self._packed = packed
+        self._news = news
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._packed:
             # A small packed answer may unpack to any size. We asked for plain ones.
             raise AnswerTooLarge("it is compressed, which was not asked for")
         size = 0
-        async for chunk in self._stream:
-            size += len(chunk)
-            if self._most is not None and size > self._most:
-                raise AnswerTooLarge(f"it is larger than {self._most} bytes")
-            yield chunk
+        try:
+            async for chunk in self._stream:
+                size += len(chunk)
+                if self._most is not None and size > self._most:
+                    raise AnswerTooLarge(f"it is larger than {self._most} bytes")
+                yield chunk
+        except httpx2.TransportError:
+            if not self._news:
+                raise
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -137,21 +146,31 @@ def _shown(response: httpx2.Response, body: bytes) -> str:
 
 
 @contextlib.asynccontextmanager
-async def open_web(server: ServerConfig, most: int, longest_s: float) -> AsyncIterator[tuple[Any, Any]]:
+async def open_web(
+    server: ServerConfig, most: int, longest_s: float, on_gap: Callable[[], None]
+) -> AsyncIterator[tuple[Any, Any]]:
     """Yield the streams of a session with a server that is reached by HTTP.
 
-    `most` bounds one answer, in bytes; `longest_s` is how long one may keep silent.
+    `most` bounds one answer, in bytes; `longest_s` is how long one may keep silent. `on_gap` is called when
+    news are heard again after some time in which nobody heard them.
     """
+    streams_of_news = 0
 
     async def bound(response: httpx2.Response) -> None:
         packed = response.headers.get("content-encoding", "identity").lower() != "identity"
         # A stream of events has no end; the SDK bounds each event.
         events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
+        nonlocal streams_of_news
         refused = response.is_error and response.request.method == "POST"
-        response.stream = _Counted(response.stream, None if events and not refused else most, packed)
+        news = events and not response.is_error and response.request.method == "GET"
+        response.stream = _Counted(response.stream, None if events and not refused else most, packed, news)
         if refused:
             await _put_in_words(response)
+        if news:
+            streams_of_news += 1
+            if streams_of_news > 1:
+                on_gap()
 
     async def hurry(request: httpx2.Request) -> None:
         if request.method == "DELETE":
