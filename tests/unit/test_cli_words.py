@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +13,10 @@ import pytest
 from click import unstyle
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.main import get_command
 
 from core.aip.messages import ResultStatus
-from core.cli import values
+from core.cli import commands, values
 from core.cli.commands import hoist, run
 from core.cli.output import result_text, shown_json, table, width
 from core.cli.policy import trial_text
@@ -226,3 +230,28 @@ def test_a_trial_says_which_pictures_it_did_not_count(glimpses: int, refused: in
     )
     trial = Trial(**none, glimpses=glimpses, glimpses_refused=refused)
     assert unstyle("".join(trial_text(trial).splitlines()[1:])) == says
+
+
+def every_command(one: Any) -> Iterator[Any]:
+    yield one
+    for below in getattr(one, "commands", {}).values():
+        yield from every_command(below)
+
+
+def test_every_line_that_the_readme_or_a_help_shows_is_understood():
+    whole: Any = get_command(commands.app)
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    shown = re.findall(r"^    quarterdeck( .+?)(?:  |$)", readme, re.MULTILINE)
+    for one in every_command(whole):
+        shown += re.findall(r"^  quarterdeck( .+)$", one.epilog or "", re.MULTILINE)
+    lines = [line.strip() for line in shown if line.strip()]
+    assert len(lines) > 25
+    for line in lines:
+        first, *others = line.split(" | ")
+        for words in ([*shlex.split(first)], *([*shlex.split(first)[:-1], one] for one in others)):
+            command = whole
+            while hasattr(command, "commands") and words:
+                command, words = command.commands[words[0]], words[1:]
+            if not others:
+                # Raises what would be bad input.
+                command.make_context("quarterdeck", words)
