@@ -132,7 +132,7 @@ def _refuse_read_only(folder: Folder) -> None:
     """Renaming asks nobody but the folder; a file that is read-only, or another's, says no all the same."""
     if not folder.may_write(folder.name):
         raise BadInput(
-            f"{folder.path / folder.name} may not be written by this user", ErrorCode.DENIED_BY_DEVICE
+            f"{folder.path / folder.name} is read-only for this user", ErrorCode.DENIED_BY_DEVICE
         )
 
 

@@ -219,7 +219,8 @@ class UndoStore:
 
     def _load(self) -> list[UndoEntry]:
         """Learn what earlier processes kept; oldest first."""
-        found = [entry for path in self._folder.glob("*.json") if (entry := _read(path)) is not None]
+        alone = self._presence.is_alone
+        found = [entry for path in self._folder.glob("*.json") if (entry := _read(path, alone)) is not None]
         found.sort(key=lambda entry: entry.made_at)
         self._index = {entry.undo_id: (entry.made_at, entry.old_size) for entry in found}
         return found
@@ -245,15 +246,19 @@ class UndoStore:
                 total -= size
 
 
-def _read(path: Path) -> UndoEntry | None:
-    """An entry; None where it cannot be used. What a crash tore is removed, the rest may be of use later."""
+def _read(path: Path, alone: bool) -> UndoEntry | None:
+    """An entry; None where it cannot be used. What a crash tore is removed, the rest may be of use later; and
+    what looks torn may be in the middle of being written where one is not alone."""
     try:
         entry = UndoEntry.model_validate_json(path.read_bytes())
         return entry if entry.undo_id == path.stem else None
+    except FileNotFoundError:
+        # Another client has just used it.
+        return None
     except OSError as error:
         log.warning("an undo entry cannot be read", path=str(path), reason=str(error))
     except ValidationError as error:
-        if error.errors()[0]["type"] == "json_invalid":
+        if alone and error.errors()[0]["type"] == "json_invalid":
             _remove(path)
             _remove(path.with_suffix(".old"))
     return None

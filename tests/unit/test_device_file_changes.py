@@ -202,7 +202,7 @@ def test_a_file_that_may_not_be_written_is_not_replaced_and_a_folder_need_not_be
         file.write_text("old")
         guard, undo = Guard(DeviceConfig(roots=(top,))), UndoStore(top / "undo", Undo())
         file.chmod(0o444)
-        with pytest.raises(BadInput, match="may not be written"):
+        with pytest.raises(BadInput, match="read-only for this user"):
             file_changes.write(guard.hold(str(file)), b"new", "overwrite", undo)
         assert file.read_text() == "old"
         file.chmod(0o644)

@@ -130,7 +130,9 @@ def test_who_comes_second_takes_nothing_for_left_over_that_another_client_is_at(
     first = UndoStore(folder, Undo())
     restoring = first.keep(file, b"old", 0o644, "0" * 64)
     first.claim(restoring)
-    at_work = {folder / f"{'w' * 24}.old", tmp_path / temporary_name(restoring)}
+    at_work = {folder / f"{'w' * 24}{end}" for end in (".old", ".json")} | {
+        tmp_path / temporary_name(restoring)
+    }
     for path in at_work:
         path.write_text("at work")
     UndoStore(folder, Undo()).close()
