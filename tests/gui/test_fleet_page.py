@@ -51,6 +51,47 @@ def test_enter_opens_the_page_over_the_whole_pane_and_escape_goes_back(theme: Th
     play(theme, tmp_path, story(), scenario)
 
 
+def test_the_page_shows_health_over_time_without_scrolling_and_looks_tools_up(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+    tools = console.tools_of["build-lnx-03"]
+    more = [
+        tool.model_copy(update={"tool_key": f"{tool.tool_key}-{n}", "tool_name": f"{tool.tool_name}_{n}"})
+        for n in range(2)
+        for tool in tools
+    ]
+    console.tools_of["build-lnx-03"] = [*tools, *more]
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("fleet", OpenDevice("build-lnx-03", "tools"))
+        fleet = desk.window.current
+        assert isinstance(fleet, FleetScreen)
+        fleet.listing.opened.emit("build-lnx-03")
+        tab, plot = fleet.panel.tools_tab, fleet.panel.overview.plot
+        await seen(lambda: tab.table.rows_model.rowCount() == 3 * len(tools))
+        await seen(
+            lambda: plot.accessibleDescription() and plot.visibleRegion().boundingRect() == plot.rect()
+        )
+        tab.search.setText("FILE _1")
+        names = {"write_file_1", "restore_file_1", "read_file_1"}
+        assert {
+            str(row.key).rpartition("::")[2].replace("-", "_") for row in tab.table.rows_model.rows
+        } == names
+        assert tab.found.text() == f"3 of {3 * len(tools)}"
+        chosen = tab.chosen()
+        assert chosen is not None
+        assert chosen.tool_name in names
+        # A tool that is opened from elsewhere is shown, whatever was looked for.
+        fleet.panel.show_tab("tools", "action::shell_execute")
+        assert tab.table.current_key() == "action::shell_execute"
+        desk.window.open("fleet", OpenDevice("lab-lnx-01", "tools"))
+        await seen(lambda: tab.table.rows_model.rowCount() == 10)
+        assert not tab.search.isVisible()
+
+    play(theme, tmp_path, console, scenario)
+
+
 def test_the_page_keeps_the_tab_that_was_open_and_follows_a_device_opened_from_elsewhere(
     theme: Theme, tmp_path: Path
 ) -> None:

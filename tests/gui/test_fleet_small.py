@@ -16,6 +16,7 @@ from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenDevice
 from app.screens.fleet.pairing import LISTENS, PairingSheet
+from app.screens.fleet.recent_tab import COLUMNS
 from app.screens.fleet.rows import DEVICE_COLUMNS, device_row
 from app.screens.fleet.screen import FleetScreen
 from core.fleet.models import Check, CheckState
@@ -75,6 +76,28 @@ def test_the_overview_of_a_device_scrolls_where_it_has_no_room(theme: Theme, tmp
         assert shown.contains(
             QRect(overview.notice.mapTo(overview.area.viewport(), QPoint()), overview.notice.size())
         )
+
+    play(theme, tmp_path, story(), scenario, SMALLEST)
+
+
+def test_what_tells_lines_apart_beside_the_devices_is_not_cut(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        panel = (await fleet_with(desk, "link")).panel
+        assert panel.overview.facts.value("Refused").text().startswith("3 attempts in its name")
+        refused = panel.link_tab.refused
+        await seen(lambda: refused.rows_model.rowCount() == 2 and refused.columnWidth(2) > 0)
+        peer, reason = (refused.sizeHintForIndex(refused.model().index(0, column)) for column in (1, 2))
+        assert refused.model().index(0, 2).data() == "This token was revoked."
+        assert peer.width() <= refused.columnWidth(1)
+        assert reason.width() <= refused.columnWidth(2)
+        panel.show_tab("recent")
+        recent = panel.recent.table
+        await seen(lambda: recent.rows_model.rowCount() > 3)
+        calls = [row.cells[1] for row in recent.rows_model.rows]
+        tools = [cell.text.partition(",")[0] for cell in calls if isinstance(cell, Cell)]
+        assert {"get_system_info", "shell_execute"} <= set(tools)
+        width = max(cell_width(COLUMNS[1], tool, theme) for tool in tools)
+        assert width <= recent.columnWidth(1) - 16
 
     play(theme, tmp_path, story(), scenario, SMALLEST)
 

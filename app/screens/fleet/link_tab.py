@@ -17,15 +17,15 @@ from app.screens.fleet.device_sheets import start_edit, start_forget, start_revo
 from app.screens.fleet.device_words import clock_words, direction_words, feature_words
 from app.screens.fleet.doctor import Doctor
 from app.screens.fleet.long_words import breakable, show_facts
-from app.shell.words import clock, count_words
+from app.shell.words import clock, count_words, plural
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, DeviceDetails, Health, Refusal
 
 REFUSED_COLUMNS = (
-    Column("time", "Time", Kind.TIME, 118),
-    Column("peer", "From", Kind.MONO, 128),
-    Column("reason", "Why refused", Kind.TEXT, 110, stretch=True, tone="text"),
-    Column("count", "Count", Kind.NUMBER, 52),
+    Column("time", "Time", Kind.TIME, 118, drop=2),
+    Column("peer", "From", Kind.MONO, 140),
+    Column("reason", "Why refused", Kind.TEXT, 150, stretch=True, tone="text"),
+    Column("count", "Count", Kind.NUMBER, 52, drop=1),
 )
 MOST_ROWS = 6
 
@@ -36,10 +36,16 @@ def refusal_rows(refusals: list[Refusal], named: bool = False) -> list[Row]:
     newest = sorted(refusals, key=lambda one: one.at, reverse=True)
     for place, one in enumerate(newest):
         reason = f"{one.name}: {one.reason}" if named and one.name else one.reason
+        times = plural(one.count, "time")
         rows.append(
             Row(
                 key=f"{one.at} {one.peer} {place}",
-                cells=(clock(one.at), one.peer, Cell(reason, tip=reason), count_words(one.count)),
+                cells=(
+                    clock(one.at),
+                    one.peer,
+                    Cell(reason, tip=f"{clock(one.at)}, {one.peer}, {times}: {reason}"),
+                    count_words(one.count),
+                ),
                 order=(place, None, None, one.count),
             )
         )
@@ -94,10 +100,8 @@ class LinkTab(QScrollArea):
         column.addWidget(self.facts)
         column.addWidget(self.problem)
         column.addLayout(buttons)
-        column.addWidget(self.doctor)
-        column.addWidget(self.refused_head)
-        column.addWidget(self.none_refused)
-        column.addWidget(self.refused)
+        for part in (self.refused_head, self.none_refused, self.refused, self.doctor):
+            column.addWidget(part)
         column.addStretch(1)
         self.setWidget(holder)
 
@@ -159,7 +163,8 @@ class LinkTab(QScrollArea):
         self.refused.setVisible(bool(rows))
         self.refused.setFixedHeight(self.refused.row_height() * (min(len(rows), MOST_ROWS) + 1) + 6)
         self.none_refused.setVisible(details is not None and not rows)
-        self.refused_head.set_hint(f"{count_words(device.refused)} in all" if device.refused else "")
+        last = f", last {rows[0].cells[0]}" if rows else ""
+        self.refused_head.set_hint(f"{count_words(device.refused)} in all{last}" if device.refused else "")
 
     def say_no_details(self, why: str) -> None:
         """History and trust cannot be read."""

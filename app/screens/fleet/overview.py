@@ -17,7 +17,7 @@ from app.screens.fleet.health_spans import device_series, health_spans
 from app.screens.fleet.long_words import breakable, show_facts
 from app.screens.fleet.review import start_review
 from app.screens.fleet.rows import TOOL_COLUMNS, tool_rows, tool_title
-from app.shell.words import clock, milliseconds
+from app.shell.words import clock, milliseconds, plural
 from core.fleet.models import OTHERWISE, Device, DeviceDetails, Health, Tool
 
 
@@ -78,6 +78,9 @@ class OverviewTab(QWidget):
         """Leave the tools to the tab that stands beside this."""
         self.table.setVisible(not beside)
         self._rest.setVisible(beside)
+        # On the page how it was comes before what it is; beside the devices the tools need the room below.
+        self._top.removeWidget(self.plot)
+        self._top.insertWidget(self._top.indexOf(self.facts) + (not beside), self.plot)
         self._place_notice()
 
     def set_low(self, low: bool) -> None:
@@ -89,7 +92,7 @@ class OverviewTab(QWidget):
         # Where not all is in sight at once, what must be answered stands first.
         first = self._low or not self._rest.isHidden()
         self._top.removeWidget(self.notice)
-        self._top.insertWidget(0 if first else self._top.indexOf(self.plot) + 1, self.notice)
+        self._top.insertWidget(0 if first else self._top.indexOf(self.message), self.notice)
 
     def show_device(self, device: Device, tools: list[Tool] | None) -> None:
         """Show facts at once, and the tools when they are known."""
@@ -170,6 +173,9 @@ def device_facts(device: Device, fingerprint: str = "") -> list[Fact]:
         times = "once" if device.restarts == 1 else f"{device.restarts} times"
         facts.append(Fact("Restarted", f"{times} since the service started", tone="warn"))
     facts.append(Fact("Profile", device.profile or "not known"))
+    if device.refused:
+        attempts = plural(device.refused, "attempt")
+        facts.append(Fact("Refused", f"{attempts} in its name; see Link for whose", tone="warn"))
     if device.unavailable:
         count = len(device.unavailable)
         facts.append(Fact("Missing", f"{count} tools not available; see Tools for why", tone="text2"))

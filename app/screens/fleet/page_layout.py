@@ -12,7 +12,7 @@ from app.screens.fleet.pictures import Thumbnail
 PANEL_WIDTH = 424
 SIDE_WIDTH, NARROW_SIDE_WIDTH = 468, 400
 SMALL, SMALLEST = QSize(152, 95), QSize(112, 70)
-LARGE, LARGE_IN_NARROW = QSize(444, 277), QSize(376, 235)
+LARGE, LARGE_IN_NARROW = QSize(384, 240), QSize(376, 235)
 _OVERVIEW, _TOOLS = 0, 1
 _ACROSS, _DOWN = QBoxLayout.Direction.LeftToRight, QBoxLayout.Direction.TopToBottom
 _NO_LIMIT = 16_777_215

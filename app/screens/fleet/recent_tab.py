@@ -17,18 +17,18 @@ ROWS = 50
 COLUMNS = (
     Column("time", "Time", Kind.TIME, 84),
     Column("what", "What", Kind.TEXT, 140, stretch=True, tone="text"),
-    Column("tool", "Tool", Kind.MONO, 110),
     Column("verdict", "Verdict", Kind.VERDICT, 104),
 )
 
 
 def entry_row(entry: Entry) -> Row:
-    """One entry in short."""
-    what = entry.kind.value.replace("_", " ").capitalize()
+    """One entry in short: the tool first, for beside a narrow list it is what tells entries apart."""
+    kind = entry.kind.value.replace("_", " ")
+    what = f"{entry.tool}, {kind}" if entry.tool else kind.capitalize()
     return Row(
         key=str(entry.seq),
-        cells=(clock(entry.time), Cell(what, tip=entry.actor), entry.tool or "", entry.verdict or ""),
-        order=(-entry.seq, None, None, None),
+        cells=(clock(entry.time), Cell(what, tip=f"{what}, {entry.actor}"), entry.verdict or ""),
+        order=(-entry.seq, None, None),
     )
 
 

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, 
 from app.components.badges import RiskBadge
 from app.components.banner import Notice
 from app.components.buttons import Button
+from app.components.inputs import SearchField
 from app.components.label import Label
 from app.components.tables import DataTable
 from app.link import ConsoleLink
@@ -23,11 +24,14 @@ from app.screens.fleet.rows import (
     tool_title,
     unavailable_rows,
 )
+from app.shell.words import count_words
 from core.fleet.models import OTHERWISE, Device, Tool
 
 # Below this the contract would be cut beside the table, and the names of the tools in it.
 LEAST_BESIDE = 720
 LEAST_PART = 340
+# From so many on they are not looked through one by one.
+MANY = 15
 _BLOCKED = "Calls are blocked until it is reviewed."
 
 
@@ -44,9 +48,20 @@ class ToolsTab(QWidget):
         super().__init__()
         self._link, self._nav = link, nav
         self._tools: dict[str, Tool] = {}
+        self._device = ""
         self.message = Label("", "meta", "text3", wrap=True)
         self.message.setContentsMargins(14, 8, 14, 8)
+        self.search = SearchField("Find a tool", "Find by name, server or description")
+        self.search.textChanged.connect(lambda _: self._show_rows())
+        self.found = Label("", "meta", "text3")
+        self._finding = QWidget()
+        finding = QHBoxLayout(self._finding)
+        finding.setContentsMargins(12, 8, 12, 8)
+        finding.addWidget(self.search, 1)
+        finding.addWidget(self.found)
+        self._finding.hide()
         self.table = DataTable(TOOL_COLUMNS, "All tools of the device")
+        self.search.down_pressed.connect(self._enter_table)
         self.table.current_changed.connect(self._show_tool)
         self.table.opened.connect(self._call)
         self.missing = DataTable(UNAVAILABLE_COLUMNS, "Tools that are not available")
@@ -57,6 +72,7 @@ class ToolsTab(QWidget):
         column = QVBoxLayout(upper)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
+        column.addWidget(self._finding)
         column.addWidget(self.message)
         column.addWidget(self.table, 1)
         column.addWidget(self.missing)
@@ -92,17 +108,31 @@ class ToolsTab(QWidget):
 
     def show_tools(self, device: Device, tools: list[Tool] | None) -> None:
         """Show what the device offers, and what it does not."""
+        if device.name != self._device:
+            self._device = device.name
+            self.search.clear()
         self._tools = {tool.tool_key: tool for tool in tools or []}
         self.message.setVisible(tools is None)
         if tools is None:
             self.message.setText("Reading the tools…")
-        self.table.show_rows(tool_rows(self._tools.values()))
+        self._finding.setVisible(len(self._tools) > MANY)
+        self._show_rows()
         rows = unavailable_rows(device.unavailable)
         self.missing.show_rows(rows)
         self.missing.setVisible(bool(rows))
         metrics_row = self.missing.row_height()
         self.missing.setFixedHeight(metrics_row * (min(len(rows), 5) + 1) + 4)
-        if self._tools and not self.table.current_key():
+
+    def _enter_table(self) -> None:
+        self.table.setFocus(Qt.FocusReason.TabFocusReason)
+
+    def _show_rows(self) -> None:
+        """Show the tools that are looked for, one of them always chosen."""
+        words = self.search.text().casefold().split() if len(self._tools) > MANY else []
+        found = [tool for tool in self._tools.values() if all(word in _searched(tool) for word in words)]
+        self.table.show_rows(tool_rows(found))
+        self.found.setText(f"{count_words(len(found))} of {count_words(len(self._tools))}" if words else "")
+        if found and not self.table.current_key():
             first = self.table.rows_model.row_at(0)
             self.table.choose(first.key if first else "")
         self._show_tool(self.table.current_key())
@@ -113,8 +143,10 @@ class ToolsTab(QWidget):
         self.message.show()
 
     def choose(self, tool_key: str) -> None:
-        """Move to one tool."""
-        self.table.choose(tool_key)
+        """Move to one tool, whatever is looked for."""
+        if not self.table.choose(tool_key) and tool_key in self._tools:
+            self.search.clear()
+            self.table.choose(tool_key)
 
     def chosen(self) -> Tool | None:
         """The tool under the cursor."""
@@ -130,6 +162,10 @@ class ToolsTab(QWidget):
     def _review(self) -> None:
         if (tool := self.chosen()) is not None and tool.changed:
             start_review(self.window(), self._link, tool, self.reviewed.emit)
+
+
+def _searched(tool: Tool) -> str:
+    return f"{tool_title(tool)} {tool.description}".casefold()
 
 
 class ToolDetails(QScrollArea):
@@ -163,7 +199,7 @@ class ToolDetails(QScrollArea):
         head = QHBoxLayout()
         head.addWidget(self._name, 1)
         for beside in (self._risk, self.call):
-            head.addWidget(beside, 0, Qt.AlignmentFlag.AlignTop)
+            head.addWidget(beside)
         self._inner = QWidget()
         self._inner.setProperty("clear", "true")
         column = QVBoxLayout(self._inner)

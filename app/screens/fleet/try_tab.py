@@ -15,6 +15,7 @@ from app.components.label import Label, Link, rule, surface
 from app.link import ConsoleLink
 from app.look.states import plan_look
 from app.screens.base import Navigator, OpenApproval, OpenRun
+from app.screens.fleet.long_words import breakable, copies_whole
 from app.screens.fleet.rows import tool_title
 from app.state import AppState
 from core.batch.models import Run, RunState
@@ -24,6 +25,7 @@ from core.policy.models import Answer, Decision
 from core.schema_forms.validate import FieldError
 
 EXPLAIN_PAUSE_MS = 250
+LONG_NAME = 24
 NO_TOOLS = "The tools are not known yet."
 _PLAN = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 _BUTTON = {Answer.ALLOW: "Call", Answer.ASK: "Ask for approval…", Answer.DENY: "Call"}
@@ -41,6 +43,10 @@ class TryTab(QWidget):
         self.chooser = DropDown("Tool")
         self.chooser.activated.connect(lambda place: self.choose(str(self.chooser.itemData(place))))
         self.risk = RiskBadge("low")
+        self.whole_name = Label("", "mono_small", "text2", wrap=True, selectable=True)
+        self.whole_name.setContentsMargins(12, 0, 12, 4)
+        self.whole_name.hide()
+        copies_whole(self.whole_name)
         self.form = SchemaForm()
         self.form.setContentsMargins(12, 8, 12, 12)
         surface(self.form, "base")
@@ -93,6 +99,7 @@ class TryTab(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(head)
+        column.addWidget(self.whole_name)
         column.addWidget(scroll, 1)
         column.addWidget(rule())
         column.addLayout(foot)
@@ -141,6 +148,10 @@ class TryTab(QWidget):
 
     def _show_tool(self) -> None:
         tool = self.chosen()
+        # The list cuts what is too long for it, and two tools must never look like one.
+        long = tool_title(tool) if tool is not None and len(tool_title(tool)) > LONG_NAME else ""
+        self.whole_name.setText(breakable(long))
+        self.whole_name.setVisible(bool(long))
         self.risk.setVisible(tool is not None)
         self.answer.setVisible(tool is not None)
         if tool is None:
