@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from core.aip.messages import ResultStatus
 from core.device import DeviceConfig, Router, build_router
+from core.tasks import TaskGroupOwner
 from tests.fakes.read_shell import NEEDS_BUBBLEWRAP, PYTHON, bound, listener, run, snapshot
 
 pytestmark = NEEDS_BUBBLEWRAP
@@ -173,6 +175,26 @@ async def test_the_devices_own_files_and_sockets_are_hidden(
     finally:
         await closed.close()
     assert shown == ""
+
+
+async def test_a_closed_file_stays_hidden_when_another_takes_its_place(tree: Path, tmp_path: Path) -> None:
+    (tree / "folder" / "way").symlink_to("..")
+    config = DeviceConfig(roots=(tree,)).closing(tree / "folder" / "inner")
+    router = build_router(config, tmp_path / "state", "replaced")
+    line = "cat file folder/way/file; read x < fifo; cat folder/inner folder/way/folder/inner; ls folder"
+    try:
+        running = TaskGroupOwner("test").spawn("read", run(router, line))
+        # Opens when the other end does.
+        writing = await asyncio.to_thread((tree / "fifo").open, "w")
+        (tree / "new").write_text("secret\n")
+        (tree / "new").replace(tree / "folder" / "inner")
+        with writing:
+            writing.write("on\n")
+        result = await running
+    finally:
+        await router.close()
+    assert result.result["stdout"] == "precious\nprecious\ninner\nway\n"
+    assert result.result["stderr"].count("Permission denied") == 2
 
 
 async def test_a_hidden_folder_that_is_itself_a_root_stays_hidden(tree: Path, tmp_path: Path) -> None:

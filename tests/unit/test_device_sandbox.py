@@ -136,7 +136,7 @@ def a_bwrap(tmp_path: Path, script: str) -> str:
 
 def test_a_bwrap_that_isolates_nothing_fails_the_self_test(tmp_path: Path) -> None:
     # It drops its options and runs the command as it is, in the folder it was to run in.
-    script = 'while [ "$1" != -- ]; do [ "$1" = --chdir ] && cd "$2"; shift; done; shift 6; exec "$@"'
+    script = 'while [ "$1" != -- ]; do [ "$1" = --chdir ] && cd "$2"; shift; done; shift 7; exec "$@"'
     found = bubblewrap.find(a_bwrap(tmp_path, script))
     assert isinstance(found, bubblewrap.Missing)
     for deed in ("write to a file", "change a mode", "delete a file", "open a network socket"):

@@ -90,6 +90,7 @@ class Bubblewrap:
 
     def command(self, inside: Sequence[str], folder: Path, bounds: Bounds, filter_at: int = 3) -> list[str]:
         """The command line that runs `inside` in `folder`; descriptor `filter_at` must be `filter_file`'s."""
+        files = [str(path) for path in self.closed if path.is_file()]
         return [
             self.program,
             *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
@@ -97,7 +98,8 @@ class Bubblewrap:
             *("--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
             *self._mounts(folder),
             *("--remount-ro", "/dev", "--chdir", str(folder), "--seccomp", str(filter_at), "--"),
-            *(_python(), "-I", "-S", str(_INNER), inner.write_limits(bounds.limits()), *inside),
+            *(_python(), "-I", "-S", str(_INNER), inner.write_limits(bounds.limits())),
+            *(str(len(files)), *files, *inside),
         ]
 
     def _mounts(self, folder: Path) -> list[str]:

@@ -2,8 +2,8 @@
 it takes, and ends with it.
 
 It runs inside as a script, with nothing but the standard library. Being process 1 of its namespace, its end
-is the end of everything that the command left running. Arguments: the limits, then the command. It imports
-little, for it starts anew for each command.
+is the end of everything that the command left running. Arguments: the limits, how many files are closed,
+which ones, then the command. It imports little, for it starts anew for each command.
 """
 
 import ctypes
@@ -46,8 +46,11 @@ def landlock_version() -> int:
     return max(0, int(_LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)))
 
 
-def forbid_changes() -> None:
-    """Forbid this process and its children everything but reading and executing.
+def forbid_changes(closed: list[str] | None = None) -> None:
+    """Forbid this process and its children everything but executing, and reading what is not closed.
+
+    A mount over a closed file hides it until somebody outside puts another one in its place: that takes the
+    mount away. So everything beside it is allowed instead, and what comes there meanwhile is not.
 
     Raises:
         OSError: the kernel does not do it.
@@ -60,7 +63,8 @@ def forbid_changes() -> None:
     if version >= 6:
         rules += struct.pack("=Q", 0b11)  # abstract Unix sockets, and signals to whoever is outside
     ruleset = _checked(_LIBC.syscall(_CREATE_RULESET, rules, ctypes.c_size_t(len(rules)), 0))
-    _allow(ruleset, "/", EXECUTE | READ | LIST)
+    _allow(ruleset, "/", EXECUTE | LIST)
+    _allow_reading(ruleset, "/", closed or [])
     for path in _WRITABLE:
         _allow(ruleset, path, (READ | WRITE | TRUNCATE | IOCTL) & kinds)
     _checked(_LIBC.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0))
@@ -68,8 +72,23 @@ def forbid_changes() -> None:
     os.close(ruleset)
 
 
+def _allow_reading(ruleset: int, path: str, closed: list[str]) -> None:
+    """Allow everything below a path, itself included, to be read but the closed files."""
+    below = [one for one in closed if one.startswith(path.rstrip("/") + "/")]
+    try:
+        if below:
+            for name in os.listdir(path):
+                _allow_reading(ruleset, os.path.join(path, name), below)
+        elif path not in closed:
+            _allow(ruleset, path, READ)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        # It has gone, or is not for this user; then it stays forbidden.
+        return
+
+
 def _allow(ruleset: int, path: str, access: int) -> None:
-    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    # A link must not open what it leads to.
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
     rule = struct.pack("=Qi", access, descriptor)
     _checked(_LIBC.syscall(_ADD_RULE, ruleset, _BENEATH, rule, 0))
     os.close(descriptor)
@@ -158,12 +177,13 @@ def watch(child: int, most_memory: int) -> int:
 def main() -> int:
     """Run the command that the arguments name; returns its exit code, 128 + N after signal N."""
     os.closerange(3, 4096)
-    limits, command = read_limits(sys.argv[1]), sys.argv[2:]
+    limits, after = read_limits(sys.argv[1]), 3 + int(sys.argv[2])
+    closed, command = sys.argv[3:after], sys.argv[after:]
     # Should memory run out, this is what the kernel ends, and nothing that was there before.
     with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("1000")
     # Before the limits: one of them is on the memory that this takes.
-    forbid_changes()
+    forbid_changes(closed)
     child = os.fork()
     if child == 0:
         try:
