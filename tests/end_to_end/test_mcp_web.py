@@ -85,6 +85,30 @@ async def test_an_action_while_nobody_listens_is_known_not_to_have_been_sent(tmp
 FAILED, UNKNOWN = ErrorCode.TOOL_FAILED, ErrorCode.OUTCOME_UNKNOWN
 
 
+async def test_an_answer_over_http_that_is_too_large_says_so_and_one_that_is_none_too(tmp_path: Path):
+    async with web_server() as web, hosted(tmp_path, web.entry, SELDOM, max_output_bytes=4096) as built:
+        large = as_json({"jsonrpc": "2.0", "id": 1, "result": {"content": ["x" * 2**21]}})
+        for reply, words in (
+            (large, "larger than"),
+            ((200, {"content-type": "application/json"}, b"{"), "it is no message of MCP"),
+        ):
+            acted, _, said = await refused_with(built, web, reply)
+            assert acted is ErrorCode.BAD_RESULT
+            assert words in said
+            assert "validation" not in said
+
+
+async def test_an_error_page_without_end_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("core.device.mcp.web._ERROR_S", 0.05)
+    async with web_server() as web, hosted(tmp_path, web.entry, SELDOM) as built:
+        endless = {"content-type": "text/plain", "content-length": "9"}
+        web.answers = lambda message, headers: (
+            (503, endless, b"wait") if message["method"] == "tools/call" else None
+        )
+        failed = await built.call("say")
+        assert "503 Service Unavailable" in (failed.error or "")
+
+
 async def refused_with(built: Hosted, web: Web, reply: Reply) -> tuple[ErrorCode, ErrorCode, str]:
     """What becomes of an action and of a read whose calls get this reply."""
 

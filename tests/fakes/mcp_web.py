@@ -119,7 +119,7 @@ class Web:
                     status, more, answer = await self._reply(headers, json.loads(body))
                 else:
                     status, more, answer = 405, {}, b""
-                more["content-length"] = str(len(answer))
+                more = {"content-length": str(len(answer))} | more
                 head = f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\n"
                 head += "".join(f"{key}: {value}\r\n" for key, value in more.items())
                 writer.write(head.encode() + b"\r\n" + answer)

@@ -26,8 +26,8 @@ from core.errors import DeviceError, ErrorCode, QuarterdeckError
 _PROGRESS_EACH_S = 0.05
 _MOST_PROGRESS_TEXT = 2000
 _MOST_WORDS = 2000
-# How the SDK begins what a parser says of an answer, in terms of its own classes.
-_BY_PARSER = ("Failed to parse JSON response", "Failed to parse SSE message")
+# What a parser says of an answer is in terms of its own classes.
+_BY_PARSER = "validation error"
 
 
 class NotRun(DeviceError):
@@ -122,7 +122,7 @@ def _failed(error: MCPError, server: ServerConfig, name: str, action: bool) -> D
 
 def _said(error: MCPError) -> str:
     """What an error says; its data too, where an address may stand that somebody has to open."""
-    if error.code == types.PARSE_ERROR and error.message.startswith(_BY_PARSER):
+    if error.code == types.PARSE_ERROR and _BY_PARSER in error.message:
         return "it is no message of MCP"
     words = error.message.strip() or f"it did not say why (error {error.code})"
     if error.data in (None, "", {}, []):

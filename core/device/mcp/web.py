@@ -6,9 +6,10 @@ error that says which, in the server's words, and by its code whether anything c
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -29,6 +30,7 @@ BROKEN = -32094
 _SHUT = frozenset({401, 403, 404, 407, 410})
 _SESSION = "mcp-session-id"
 _MOST_SAID = 300
+_MOST_ERROR, _ERROR_S = 256 * 1024, 5.0
 
 
 class AnswerTooLarge(httpx2.StreamError):
@@ -48,7 +50,7 @@ class _Counted(httpx2.AsyncByteStream):
         self._packed = packed
         self._news = news
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
         if self._packed:
             # A small packed answer may unpack to any size. We asked for plain ones.
             raise AnswerTooLarge("it is compressed, which was not asked for")
@@ -102,10 +104,14 @@ def _failure(code: int, words: str, data: Any = None) -> dict[str, Any]:
 async def _put_in_words(response: httpx2.Response) -> None:
     """Have a refusal say what it is."""
     stream = response.stream
-    assert isinstance(stream, httpx2.AsyncByteStream)
+    assert isinstance(stream, _Counted)
     body = b""
-    with contextlib.suppress(httpx2.StreamError, httpx2.TransportError):
-        body = b"".join([part async for part in stream])
+    with contextlib.suppress(httpx2.StreamError, httpx2.TransportError, TimeoutError):
+        async with asyncio.timeout(_ERROR_S), contextlib.aclosing(stream.__aiter__()) as parts:
+            async for part in parts:
+                body += part
+                if len(body) > _MOST_ERROR:
+                    break
     said = _error_in(body)
     in_session = _SESSION in response.request.headers
     status = response.status_code
