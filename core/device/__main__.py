@@ -22,7 +22,7 @@ from typing import TypeVar
 import platformdirs
 import structlog
 
-from core.aip.pairing import check_url, decode_pairing, encode_pairing
+from core.aip.pairing import Pairing, check_url, decode_pairing, encode_pairing
 from core.aip.tls import server_context
 from core.device.assembly import build_router
 from core.device.check import facts, report
@@ -145,11 +145,27 @@ def _pair(options: argparse.Namespace, trust: TrustStore) -> int:
         return int(Ending.DONE)
     if not options.pair:
         raise BadInput("--pair takes the console's pairing string, or - to read it from standard input")
-    text = sys.stdin.read(_LONGEST_PAIRING) if options.pair == "-" else options.pair
-    pairing = decode_pairing(text)
+    pairing = _pasted() if options.pair == "-" else decode_pairing(options.pair)
     trust.save_pairing(pairing)
     sys.stdout.write(f"Paired as {pairing.name} with {pairing.url}; start quarterdeck-device to connect.\n")
     return int(Ending.DONE)
+
+
+def _pasted() -> Pairing:
+    """The pairing on standard input: read until it is whole, so that Enter is enough after a paste.
+
+    Raises:
+        BadInput: standard input ends, and holds none.
+    """
+    if sys.stdin.isatty():
+        sys.stderr.write("Paste the console's pairing string, then press Enter.\n")
+    text = ""
+    # As bytes: what is no text must not end as a traceback.
+    while len(text) < _LONGEST_PAIRING and (line := sys.stdin.buffer.readline(_LONGEST_PAIRING)):
+        text += line.decode("ascii", "replace")
+        with contextlib.suppress(BadInput):
+            return decode_pairing(text)
+    return decode_pairing(text)
 
 
 def _forget(trust: TrustStore) -> int:

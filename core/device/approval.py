@@ -121,8 +121,11 @@ class UsedApprovals:
 def _times(path: Path) -> tuple[datetime, datetime]:
     """When an approval was used and until when it holds; of a file that was cut off, from the file's age."""
     try:
-        used, until = path.read_text("ascii").split()
-        return datetime.fromisoformat(used), datetime.fromisoformat(until)
+        used, until = (datetime.fromisoformat(word) for word in path.read_text("ascii").split())
+        # Of a time that was cut short the zone is missing, and it can be compared with no other.
+        if used.tzinfo is not None and until.tzinfo is not None:
+            return used, until
+        raise ValueError(path.name)
     except (OSError, ValueError):
         with contextlib.suppress(OSError):
             written = datetime.fromtimestamp(path.stat().st_mtime, UTC)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -192,16 +193,19 @@ def test_a_clock_set_back_revives_no_approval(tmp_path: Path, keys: Keys) -> Non
         now[0] += back
 
 
-def test_a_file_that_was_cut_off_still_counts_as_used(tmp_path: Path, keys: Keys) -> None:
+@pytest.mark.parametrize("left", ["", "2026-11-22T10:40 2026-11-22T10:45"])
+def test_a_file_that_was_cut_off_still_counts_as_used(tmp_path: Path, keys: Keys, left: str) -> None:
     check = checker(tmp_path, keys, lambda: datetime.now(UTC))
     command = command_of()
     leave = check.check(NOTE, command, terms_of(keys.signs(command)))
     assert leave is not None
     check.use(leave)
     [path] = (tmp_path / "used").iterdir()
-    path.write_text("")
+    path.write_text(left)
     with pytest.raises(Refused, match="used before"):
         checker(tmp_path, keys, lambda: datetime.now(UTC)).use(leave)
+    # Nor does it keep another one from being used.
+    check.use(replace(leave, call_id="another"))
 
 
 def test_both_sides_show_the_same_code(tmp_path: Path, keys: Keys) -> None:
