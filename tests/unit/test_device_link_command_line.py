@@ -127,17 +127,27 @@ def test_a_name_server_that_is_silent_does_not_keep_the_process_from_ending(
     assert ended == [0]
 
 
+class Terminal(io.BytesIO):
+    """What was typed; whoever wants more than those lines would wait for ever."""
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        line = super().readline(size)
+        assert line, "it waits for more"
+        return line
+
+    def read1(self, size: int | None = -1, /) -> bytes:
+        raise AssertionError("it waits for the end")
+
+
 def test_a_pairing_is_read_until_it_is_whole_and_what_is_none_is_bad_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     string = encode_pairing(Pairing("ws://127.0.0.1:5000/ws", "d1", TOKEN))
     words = ["--pair", "-", "--state", str(tmp_path / "state")]
-    # Two lines, after which the terminal stays open: to read more would be to wait.
-    reading, writing = os.pipe()
-    os.write(writing, f"{string[:50]}\n{string[50:]}\n".encode())
-    with open(reading, encoding="utf-8") as stdin, open(writing, "wb"):
-        monkeypatch.setattr("sys.stdin", stdin)
-        assert main(words) == 0
+    monkeypatch.setattr(
+        "sys.stdin", io.TextIOWrapper(Terminal(f"{string[:50]}\n{string[50:]}\n".encode()), "utf-8")
+    )
+    assert main(words) == 0
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xd7\xff\n"), encoding="utf-8"))
     assert main(words) == 2
     assert "do not belong in it" in capsys.readouterr().err
