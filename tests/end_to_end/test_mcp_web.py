@@ -47,6 +47,20 @@ async def test_a_call_in_a_session_that_the_server_has_forgotten_is_run_once_in_
         assert web.heard.count("initialize") == 2
 
 
+async def test_all_calls_at_once_in_a_forgotten_session_are_run_once_each(tmp_path: Path):
+    tasks = TaskGroupOwner("test")
+    async with web_server() as web, hosted(tmp_path, web.entry, SELDOM) as built:
+        forgets(web, (404, {}, b""))
+        running = [
+            tasks.spawn(f"say {number}", built.call("say", call_id=f"c{number}", number=number))
+            for number in range(8)
+        ]
+        assert {(await one).status for one in running} == {ResultStatus.SUCCESS}
+        assert sorted(one["number"] for one in web.done) == list(range(8))
+        assert web.heard.count("initialize") == 2
+    await tasks.close()
+
+
 async def test_a_tool_that_is_defined_otherwise_in_the_new_session_is_not_called(tmp_path: Path):
     async with web_server() as web, hosted(tmp_path, web.entry, SELDOM) as built:
         forgets(web, (404, {}, b""))

@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 _REST_OF_A_FRAME = 1024 * 1024
 _MOST_REASON = 500
-_LAST_ANSWERS_S = 2.0
+_LAST_ANSWERS_S = 5.0
 # Some servers end their stream of news again and again; how much less often a list is looked at for that.
 _SELDOM = 10
 # What ends a session. Whatever went wrong in a task of the transport comes as a group.
@@ -195,6 +195,7 @@ class HostedServer:
     async def _still_there(self, session: Session) -> bool:
         """A pipe tells when it ends; an address must be asked, as must a server whose answer was lost."""
         if self._gone:
+            await self._last_answers()
             return False
         if not self._doubtful and (self.config.kind == "stdio" or self._running):
             return True
@@ -208,11 +209,14 @@ class HostedServer:
             return bool(before & self._running)
         if not alive:
             self._leave(session, "")
-            # What is under way has its own answer coming, which may be that nothing of it ran.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LAST_ANSWERS_S):
-                    await self._idle.wait()
+            await self._last_answers()
         return alive
+
+    async def _last_answers(self) -> None:
+        """Wait for what is under way: its own answer may be coming, if only that nothing of it ran."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_ANSWERS_S):
+                await self._idle.wait()
 
     async def _relist(self, session: Session) -> None:
         before = self.listing
