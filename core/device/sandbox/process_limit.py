@@ -9,13 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import time
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 _MOUNTED = Path("/sys/fs/cgroup")
-_REMOVE_FOR_S = 1.0
 
 
 def is_needed() -> bool:
@@ -59,7 +57,7 @@ def _own_and_above() -> Iterator[Path]:
 def limited(most: int) -> Iterator[Path | None]:
     """The file of a fresh group that a process joins by writing 0; None where no group is needed.
 
-    The group is removed at the end, when all of its processes are gone.
+    The group is removed at the end; where processes are still in it, by `core.device.warden_process`.
 
     Raises:
         OSError: no group can be made.
@@ -85,18 +83,6 @@ def _group(folder: Path, most: int) -> Iterator[Path]:
             file.write(str(most))
         yield made
     finally:
-        _remove(made)
-
-
-def _remove(group: Path) -> None:
-    """A process that has just ended may count for a moment longer."""
-    until = time.monotonic() + _REMOVE_FOR_S
-    while True:
-        try:
-            group.rmdir()
-        except OSError:
-            if time.monotonic() > until:
-                return
-            time.sleep(0.002)
-        else:
-            return
+        # Where somebody was in it and still counts, the keeper of the command removes it: nobody waits here.
+        with contextlib.suppress(OSError):
+            made.rmdir()
