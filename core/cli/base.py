@@ -34,7 +34,7 @@ class Given:
 
 
 Work = Callable[[Session], Coroutine[Any, Any, int | None]]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", is_eager=True, help="Print JSON for programs.")]
 HomeOption = Annotated[
     str | None,
     typer.Option(

@@ -79,14 +79,43 @@ WaitOption = Annotated[
 ]
 
 
+def _say_version(json: bool) -> None:
+    if json:
+        say(as_json({"version": __version__, "api_version": API_VERSION}))
+    else:
+        say(f"quarterdeck {__version__}")
+
+
+def _version_asked(context: typer.Context, asked: bool) -> None:
+    if asked:
+        _say_version(bool(context.params.get("json")))
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool,
+    typer.Option(
+        "--version", is_eager=True, callback=_version_asked, help="Say which version this is, and end."
+    ),
+]
+
+
 @app.callback()
-def _everywhere(context: typer.Context, home: HomeOption = None, json: JsonOption = False) -> None:
-    chosen = Home.choose(home)
+def _everywhere(
+    context: typer.Context,
+    home: HomeOption = None,
+    json: JsonOption = False,
+    version: VersionOption = False,
+) -> None:
     try:
+        chosen = Home.choose(home)
         str(chosen.path).encode()
     except UnicodeEncodeError:
         # It stands in settings, answers and the journal, which are JSON.
         raise BadInput(f"The home {str(chosen.path)!r} has a name that is not text in UTF-8.") from None
+    except RuntimeError as error:
+        # `~nobody`, or a user without a home folder, as in containers.
+        raise BadInput(f"The home cannot be found: {error} Name it with --home.") from None
     context.obj = Given(chosen, json)
 
 
@@ -261,10 +290,7 @@ def service_status_command(context: typer.Context) -> None:
 @app.command(epilog=EVERYWHERE)
 def version(context: typer.Context) -> None:
     """Say which version this is."""
-    if context.obj.json:
-        say(as_json({"version": __version__, "api_version": API_VERSION}))
-    else:
-        say(f"quarterdeck {__version__}")
+    _say_version(context.obj.json)
 
 
 def hoist(argv: list[str]) -> list[str]:

@@ -203,6 +203,19 @@ def test_what_no_command_can_do_anything_with_is_bad_input(words, says, tmp_path
     assert not (tmp_path / "none").exists()
 
 
+def test_a_home_that_cannot_be_found_is_bad_input(monkeypatch, capsys):
+    assert run(["--home", "~no-such-user/home", "service", "status"]) == 2
+    assert "Name it with --home." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"), [(["--version"], "quarterdeck 0."), (["--version", "--json"], '"version"')]
+)
+def test_the_version_is_told_as_programs_usually_do(words, says, capsys):
+    assert run(words) == 0
+    assert says in capsys.readouterr().out
+
+
 def test_a_word_is_read_as_utf_8_whatever_the_locale_makes_of_it(tmp_path, capsys):
     run(["--home", str(tmp_path), "Ger\udcc3\udca4t"])
     assert "No such command 'Ger\u00e4t'" in capsys.readouterr().err
