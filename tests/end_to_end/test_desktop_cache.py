@@ -1,17 +1,30 @@
-"""Programs whose toolkit caches, or that answer only in part, over a real accessibility bus."""
+"""Programs whose toolkit caches or that answer in part, and displays that change or hang, over real ones."""
 
 from __future__ import annotations
 
+import os
+import socket
+import struct
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
+from Xlib import XK, X
+from Xlib.display import Display
+from Xlib.ext import xtest
 
+from core.aip.messages import Command
+from core.device import DeviceConfig, build_router
+from core.device.desktop.keys import parse_chord
+from core.device.desktop.linux import x11
 from core.device.desktop.linux.desktop import LinuxDesktop
 from core.device.desktop.model import Bounds, Box, Scope
-from core.errors import DeviceError, ErrorCode
+from core.device.tools import screen as screen_tool
+from core.errors import BadInput, DeviceError, ErrorCode
 from tests.fakes.accessible_program import (
     APPLICATION,
     BUTTON,
@@ -101,3 +114,69 @@ async def test_an_id_outlives_a_look_and_dies_with_its_program(
     with pytest.raises(DeviceError) as caught:
         await desktop.control(button.id)
     assert caught.value.code is ErrorCode.STALE_OBSERVATION
+
+
+async def test_a_layout_that_changes_later_is_the_one_that_counts(
+    program: Program, desktop: LinuxDesktop
+) -> None:
+    with pytest.raises(BadInput):
+        await desktop.press(parse_chord("F24"))
+    display = Display()
+    first, last = display.display.info.min_keycode, display.display.info.max_keycode
+    codes = display.get_keyboard_mapping(first, last - first + 1)
+    spare = next(first + at for at, keysyms in enumerate(codes) if not any(keysyms))
+    display.change_keyboard_mapping(spare, [[XK.string_to_keysym("F24")] * len(codes[0])])
+    display.sync()
+    try:
+        await desktop.press(parse_chord("F24"))
+    finally:
+        display.change_keyboard_mapping(spare, [[0] * len(codes[0])])
+        display.close()
+
+
+async def test_a_modifier_that_somebody_left_pressed_turns_no_text_into_commands(
+    program: Program, desktop: LinuxDesktop
+) -> None:
+    display = Display()
+    xtest.fake_input(display, X.KeyPress, display.keysym_to_keycode(XK.string_to_keysym("Control_L")))
+    display.sync()
+    assert display.screen().root.query_pointer().mask & X.ControlMask
+    await desktop.type_keys("a")
+    assert not display.screen().root.query_pointer().mask & X.ControlMask
+    display.close()
+
+
+def server_process() -> psutil.Process:
+    """The X server of this test's display: whoever listens at its socket."""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(f"/tmp/.X11-unix/X{os.environ['DISPLAY'].removeprefix(':')}")
+        peer = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return psutil.Process(struct.unpack("3i", peer)[0])
+
+
+async def test_a_display_that_hangs_hangs_no_tool_and_what_was_done_is_not_known(
+    program: Program, desktop: LinuxDesktop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "desk")
+    await desktop.press(parse_chord("shift"))
+    for module, name in ((x11, "ANSWER_S"), (x11, "_CONNECT_S"), (screen_tool, "_GRAB_S")):
+        monkeypatch.setattr(module, name, 0.2)
+    server = server_process()
+    server.suspend()
+    try:
+        with pytest.raises(DeviceError) as acted:
+            await desktop.press(parse_chord("shift"))
+        lack = desktop.lack("windows")
+        picture = Command(tool_name="screenshot", tool_type="data_collection", parameters={}, call_id="c")
+        shot = await router.run(picture, 20)
+    finally:
+        server.resume()
+    await router.close()
+    await desktop.close()
+    for thread in threading.enumerate():
+        if thread.name in ("desktop hands", "desktop eyes", "display", "screen"):
+            thread.join(10)
+    assert acted.value.code is ErrorCode.OUTCOME_UNKNOWN
+    assert lack is not None
+    assert "does not answer" in lack.reason
+    assert (shot.error or "").startswith("timeout: ")

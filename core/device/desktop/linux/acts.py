@@ -16,9 +16,19 @@ from core.device.desktop.model import Control
 
 # What a person's click would do, the best first. Toolkits write them in their own case.
 _PRESSING = ("press", "click", "activate", "toggle", "jump", "open", "expand or contract")
-# To activate these is Enter or a double click in GTK, and sends a form or opens a row. A click goes there.
-_GONE_INTO = ("text", "entry", "password text", "spin button", "table cell", "terminal")
-_PLAIN = ("press", "click", "toggle", "jump")
+# To activate these is Enter or a double click in GTK, and to toggle them chooses nothing in Qt: a form would
+# be sent, a row opened, or nothing happen. The pointer does what a person means.
+_POINTED_AT = (
+    "text",
+    "entry",
+    "password text",
+    "spin button",
+    "table cell",
+    "list item",
+    "tree item",
+    "terminal",
+)
+_PLAIN = ("press", "click", "jump")
 # Some programs answer a press only when the dialog that it opened has closed again.
 _ACTION_S = 3.0
 
@@ -26,7 +36,7 @@ _ACTION_S = 3.0
 async def perform(bus: AccessibilityBus, ref: Ref, control: Control) -> str | None:
     """Do what a click would; the action's name, None where the control has none."""
     names = [name.lower() for name in control.actions]
-    wanted = _PLAIN if control.role in _GONE_INTO else _PRESSING
+    wanted = _PLAIN if control.role in _POINTED_AT else _PRESSING
     index = next((names.index(name) for name in wanted if name in names), None)
     if index is None:
         return None

@@ -152,6 +152,9 @@ class LinuxDesktop(Desktop):
             found = await self._programs()
         except DeviceError:
             hidden.not_searched.append("every program: the accessibility bus cannot be reached")
+            # Where those had passwords, these may still be on the screen.
+            known = self._secrecy.owners()
+            hidden.boxes.extend(one.box for one in windows if one.process_id in known)
             return hidden
         await find_hidden(self._bus, found, self._secrecy, windows, hidden)
         return hidden

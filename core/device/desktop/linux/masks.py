@@ -30,8 +30,12 @@ async def find_hidden(
     hidden.blank.extend(one for one in windows if one.process_id not in known)
     fields = dict.fromkeys(found.passwords, True)
     for control_id in secrecy.fields():
-        with contextlib.suppress(DeviceError):
+        try:
             fields.setdefault(bus.ref_of(control_id), False)
+        except DeviceError:
+            # It was on a bus that is gone. Programs do not find the next one, but they go on.
+            owner = secrecy.owner(control_id)
+            hidden.boxes.extend(one.box for one in windows if owner and one.process_id == owner)
     masks = _Masks(bus, secrecy, windows)
     await masks.learn(list(fields))
     for boxes in await asyncio.gather(*(masks.of(ref, is_shown) for ref, is_shown in fields.items())):

@@ -42,10 +42,16 @@ class Secrecy:
     def shown_by(self, control_id: str, process_id: int) -> None:
         """Remember in whose window a field is."""
         self._owners[control_id] = process_id
+        if len(self._owners) > 2 * _PASSWORDS_KEPT:
+            self._owners = {key: owner for key, owner in self._owners.items() if key in self}
 
     def owner(self, control_id: str) -> int | None:
         """In whose window a field was when it could last be asked."""
         return self._owners.get(control_id)
+
+    def owners(self) -> set[int]:
+        """In whose windows there are such fields, as far as that was ever known."""
+        return set(self._owners.values())
 
     def typed_into(self, control_id: str) -> None:
         """Remember a field that a secret is typed into."""
