@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from core.cli.call import card, of_words
-from core.cli.output import as_json, facts, lines, note, one_line, say, table
+from core.cli.output import as_json, facts, lines, moment, note, one_line, say, table, time_cell
 from core.cli.session import Session
 from core.cli.signing import Unlocking, endorse, unlock
 from core.errors import BadInput
@@ -18,7 +18,6 @@ from core.policy.operator_keys import create_operator_key, statement_for
 
 RUN_GRANT_HOURS = 24.0
 USUAL_GRANT_HOURS = 24.0
-SECONDS = 19
 _SPAN = re.compile(r"(\d{1,5})([mhd])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -138,7 +137,7 @@ async def grants(session: Session, everything: bool, json_wanted: bool) -> None:
             ("State", state),
             ("By", one.terms.author),
             ("Used", uses),
-            ("Last used", (one.last_used_at or "never")[:SECONDS].replace("T", " ")),
+            ("Last used", moment(one.last_used_at) or "never"),
         ]
         say(facts(pairs) + "\n" + "\n".join(f"  {lines(line)}" for line in one.words) + "\n")
 
@@ -160,7 +159,7 @@ async def operators(session: Session, json_wanted: bool) -> None:
             one.name,
             one.fingerprint,
             "yes" if one.has_passphrase else "no",
-            one.registered_at[:SECONDS].replace("T", " "),
+            time_cell(one.registered_at),
         )
         for one in found
     ]

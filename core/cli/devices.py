@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from core.cli.output import as_json, facts, note, one_line, say, table
+from core.cli.output import as_json, facts, moment, note, one_line, say, table, time_cell
 from core.cli.session import Session
 from core.fleet.models import CheckState, Device, DeviceSettings
 from core.service import exit_codes
-
-SECONDS = 19
 
 
 async def pair(
@@ -54,9 +52,9 @@ async def details(session: Session, name: str, json_wanted: bool) -> None:
             [
                 ("Device", device.name),
                 ("Health", device.health.value),
-                ("Since", _time(device.since)),
+                ("Since", moment(device.since)),
                 ("Why", device.reason),
-                ("Last heard", _time(device.last_heard)),
+                ("Last heard", moment(device.last_heard)),
                 ("Tags", " ".join(device.tags)),
                 ("Production", "yes" if device.production else "no"),
                 ("Signatures", f"{device.approvers} for each action" if device.requires_approval else ""),
@@ -65,7 +63,7 @@ async def details(session: Session, name: str, json_wanted: bool) -> None:
                 ("Address", device.address),
                 ("Encrypted", "yes" if device.secure else ""),
                 ("Certificate", found.fingerprint),
-                ("Paired", _time(found.paired_at) or ("" if device.direction == "local" else "no")),
+                ("Paired", moment(found.paired_at) or ("" if device.direction == "local" else "no")),
                 ("Agent", device.agent),
                 ("Extensions", ", ".join(device.features)),
                 ("Clock", _clock(device)),
@@ -77,12 +75,15 @@ async def details(session: Session, name: str, json_wanted: bool) -> None:
     if found.history:
         say()
         say(
-            table(("WHEN", "HEALTH", "WHY"), [(_time(h.at), h.health.value, h.reason) for h in found.history])
+            table(
+                ("WHEN (UTC)", "HEALTH", "WHY"),
+                [(time_cell(h.at), h.health.value, h.reason) for h in found.history],
+            )
         )
     if found.refusals:
         say()
-        rows = [(_time(one.at), one.peer, one.count, one.reason) for one in found.refusals]
-        say(table(("REFUSED", "FROM", "TIMES", "WHY"), rows))
+        rows = [(time_cell(one.at), one.peer, one.count, one.reason) for one in found.refusals]
+        say(table(("REFUSED (UTC)", "FROM", "TIMES", "WHY"), rows))
 
 
 async def change(session: Session, name: str, settings: DeviceSettings, json_wanted: bool) -> None:
@@ -129,8 +130,8 @@ async def refused(session: Session, json_wanted: bool) -> None:
     elif not found:
         say("Nobody was refused.")
     else:
-        rows = [(_time(one.at), one.peer, one.name, one.count, one.reason) for one in found]
-        say(table(("LAST", "FROM", "NAME", "TIMES", "WHY"), rows))
+        rows = [(time_cell(one.at), one.peer, one.name, one.count, one.reason) for one in found]
+        say(table(("LAST (UTC)", "FROM", "NAME", "TIMES", "WHY"), rows))
 
 
 async def listen(session: Session, address: str | None, json_wanted: bool) -> None:
@@ -168,10 +169,6 @@ def _say_device(device: Device, json_wanted: bool, word: str) -> None:
             ]
         )
     )
-
-
-def _time(stamp: str | None) -> str:
-    return (stamp or "")[:SECONDS].replace("T", " ")
 
 
 def _clock(device: Device) -> str:

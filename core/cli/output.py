@@ -16,6 +16,7 @@ from core.text import escape_hidden, shorten_middle
 GAP = "  "
 # As long as what most clients of language models take for a tool's name.
 _LONGEST_TOOL = 64
+_SECONDS = len("2026-01-01T00:00:00")
 
 
 class AnswerLost(Exception):
@@ -119,6 +120,16 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         return GAP.join(padded).rstrip()
 
     return "\n".join([styled(line(head), "bold"), *map(line, shown)])
+
+
+def time_cell(stamp: str | None) -> str:
+    """A time from the service, in UTC to the second, for a column that says so."""
+    return (stamp or "")[:_SECONDS].replace("T", " ")
+
+
+def moment(stamp: str | None) -> str:
+    """The same where nothing else says that it is UTC; empty for none."""
+    return f"{time_cell(stamp)} UTC" if stamp else ""
 
 
 def tool_cell(name: str | None) -> str:

@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from core.cli.base import EVERYWHERE, in_session
-from core.cli.output import as_json, facts, lines, note, one_line, print_error, say, styled, table, tool_cell
+from core.cli.output import (
+    as_json,
+    facts,
+    lines,
+    note,
+    one_line,
+    print_error,
+    say,
+    styled,
+    table,
+    time_cell,
+    tool_cell,
+)
 from core.cli.session import Session, must_be_here
 from core.cli.values import parse_arguments
 from core.errors import BadInput, ErrorCode, ErrorInfo
@@ -140,7 +152,7 @@ def trial_text(trial: Trial) -> str:
         rows = [
             (
                 one.seq,
-                one.time[:19].replace("T", " "),
+                time_cell(one.time),
                 one.device,
                 tool_cell(one.tool),
                 f"{one.was.value} -> {one.now.value}",
@@ -150,7 +162,9 @@ def trial_text(trial: Trial) -> str:
             )
             for one in trial.rows
         ]
-        parts.append(table(("ENTRY", "TIME", "DEVICE", "TOOL", "ANSWER", "HUMAN", "RULE", "WHAT"), rows))
+        parts.append(
+            table(("ENTRY", "TIME (UTC)", "DEVICE", "TOOL", "ANSWER", "HUMAN", "RULE", "WHAT"), rows)
+        )
         if len(trial.rows) < trial.changed:
             parts.append(f"The newest {len(trial.rows):,} of {trial.changed:,} are listed.")
     return "\n".join(parts)

@@ -12,6 +12,7 @@ from core.cli.call import card
 from core.cli.output import (
     as_json,
     facts,
+    moment,
     note,
     one_line,
     result_json,
@@ -19,22 +20,18 @@ from core.cli.output import (
     say,
     shown_json,
     table,
+    time_cell,
     tool_cell,
 )
 from core.cli.session import Session, must_be_here
 from core.errors import DeviceError
 from core.fleet.models import Tool
 
-SECONDS = 19
 LATE_SHOWN = 200
 
 
 def _plain(models: list[Any]) -> list[dict[str, Any]]:
     return [model.model_dump(mode="json", by_alias=True) for model in models]
-
-
-def _time(stamp: str | None) -> str:
-    return (stamp or "")[:SECONDS].replace("T", " ")
 
 
 async def devices(session: Session, json_wanted: bool) -> None:
@@ -129,10 +126,10 @@ async def runs(session: Session, limit: int, json_wanted: bool) -> None:
         say(as_json({"runs": _plain(found)}))
         return
     rows = [
-        (one.id, one.state.value, one.name, len(one.devices), one.actor, _time(one.started_at), one.note)
+        (one.id, one.state.value, one.name, len(one.devices), one.actor, time_cell(one.started_at), one.note)
         for one in found
     ]
-    say(table(("RUN", "STATE", "NAME", "DEVICES", "ACTOR", "STARTED", "NOTE"), rows))
+    say(table(("RUN", "STATE", "NAME", "DEVICES", "ACTOR", "STARTED (UTC)", "NOTE"), rows))
 
 
 async def run(session: Session, wanted: str, json_wanted: bool) -> None:
@@ -154,7 +151,7 @@ async def run(session: Session, wanted: str, json_wanted: bool) -> None:
         rows = [
             (
                 one.seq,
-                _time(one.time),
+                time_cell(one.time),
                 one.device or "",
                 one.step or "",
                 tool_cell(one.tool),
@@ -173,8 +170,8 @@ def _run_text(found: Run) -> str:
             ("Name", summary.name),
             ("State", summary.state.value),
             ("Actor", summary.actor),
-            ("Started", _time(summary.started_at)),
-            ("Ended", _time(summary.ended_at)),
+            ("Started", moment(summary.started_at)),
+            ("Ended", moment(summary.ended_at)),
             ("Note", summary.note),
         ]
     )
@@ -193,7 +190,7 @@ async def find(session: Session, query: str, limit: int, before: int | None, jso
     rows = [
         (
             one.seq,
-            _time(one.time),
+            time_cell(one.time),
             one.kind.value,
             one.actor,
             one.device or "",
