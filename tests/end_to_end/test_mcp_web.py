@@ -205,6 +205,32 @@ async def test_a_server_that_does_one_thing_at_a_time_is_not_taken_for_dead_whil
     await tasks.close()
 
 
+BEGUN = {"content-type": "application/json", "content-length": "99", "connection": "close"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "word"),
+    [((0, {}, b""), ErrorCode.OUTCOME_UNKNOWN), ((200, BEGUN, b'{"jsonrpc"'), ErrorCode.BAD_RESULT)],
+    ids=["no answer", "half an answer"],
+)
+async def test_a_connection_that_breaks_costs_its_own_call_and_no_other(
+    tmp_path: Path, reply: Reply, word: ErrorCode
+):
+    tasks = TaskGroupOwner("test")
+    async with web_server() as web, hosted(tmp_path, web.entry, replace(SELDOM, ping_answer_s=0.05)) as built:
+        web.gate.clear()
+        running = tasks.spawn("say", built.call("say"))
+        await web.hears("tools/call")
+        web.answers = lambda message, headers: (
+            reply if message["method"] == "tools/call" and not _is_read(message) else None
+        )
+        assert code(await built.call("act")) is word
+        web.gate.set()
+        assert (await running).status is ResultStatus.SUCCESS
+        assert [state.restarts for state in built.host.states()] == [0]
+    await tasks.close()
+
+
 def _is_read(message: dict[str, Any]) -> bool:
     return bool(message["method"] == "tools/call" and message["params"]["name"] == "say")
 

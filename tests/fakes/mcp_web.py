@@ -26,7 +26,7 @@ def refusal(code: int, words: str, status: int = 200, **more: Any) -> Reply:
 
 @dataclass
 class Web:
-    """`answers` gives the reply to a message in the place of the proper one, or None.
+    """`answers` gives the reply to a message in the place of the proper one, or None; status 0 hangs up.
 
     `say` reads and `act` acts. `done` has the arguments of each call that was run; `gate` holds calls back,
     and pings. With `tells`, it has a stream of news, which `cut` breaks off.
@@ -119,11 +119,15 @@ class Web:
                     status, more, answer = await self._reply(headers, json.loads(body))
                 else:
                     status, more, answer = 405, {}, b""
+                if status == 0:
+                    break
                 more = {"content-length": str(len(answer))} | more
                 head = f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\n"
                 head += "".join(f"{key}: {value}\r\n" for key, value in more.items())
                 writer.write(head.encode() + b"\r\n" + answer)
                 await writer.drain()
+                if more.get("connection") == "close":
+                    break
         writer.close()
         self.lines.discard(writer)
 

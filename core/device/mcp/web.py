@@ -37,6 +37,10 @@ class AnswerTooLarge(httpx2.StreamError):
     """An answer that is larger than this device takes, or is packed so that its size cannot be known."""
 
 
+class AnswerBrokenOff(httpx2.StreamError):
+    """An answer of which only the beginning came."""
+
+
 class _Counted(httpx2.AsyncByteStream):
     """The bytes of an answer, as long as they are no more than `most`; None stands for any number.
 
@@ -61,9 +65,9 @@ class _Counted(httpx2.AsyncByteStream):
                 if self._most is not None and size > self._most:
                     raise AnswerTooLarge(f"it is larger than {self._most} bytes")
                 yield chunk
-        except httpx2.TransportError:
+        except httpx2.TransportError as error:
             if not self._news:
-                raise
+                raise AnswerBrokenOff(f"it broke off: {error or type(error).__name__}") from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -84,16 +88,20 @@ class _Said(httpx2.AsyncByteStream):
 
 
 class _Client(httpx2.AsyncClient):
-    """Where the server cannot be reached, an answer that says so: nothing was sent."""
+    """Where no answer comes to a request, one of our own: for the SDK that would be the end of all others."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         try:
             return await super().send(request, **options)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+        except httpx2.TransportError as error:
             if request.method != "POST":
                 raise
-            words = f"It cannot be reached: {error or type(error).__name__}"
-            return httpx2.Response(503, json=_failure(NOT_SENT, words), request=request)
+            words, code = str(error) or type(error).__name__, BROKEN
+            if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+                words, code = f"It cannot be reached: {words}", NOT_SENT
+            elif isinstance(error, httpx2.PoolTimeout):
+                words, code = "Too much is under way with it already", NOT_TAKEN
+            return httpx2.Response(503, json=_failure(code, words), request=request)
 
 
 def _failure(code: int, words: str, data: Any = None) -> dict[str, Any]:
