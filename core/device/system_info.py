@@ -15,9 +15,11 @@ from typing import Any
 import psutil
 
 from core.device.held_paths import shown
+from core.device.load_meter import CpuShare
 
 _IS_LINUX = platform.system() == "Linux"
 _DMI = Path("/sys/class/dmi/id")
+_cpu_share = CpuShare()
 
 
 def memory() -> dict[str, Any]:
@@ -90,13 +92,13 @@ def disk() -> dict[str, Any]:
 
 
 def cpu() -> dict[str, Any]:
-    """The processor; `use_percent` covers the time since the last call."""
+    """The processor; `use_percent` is of the last seconds. Blocks a moment where nobody asked for long."""
     return {
         "model": cpu_model(),
         "cores": psutil.cpu_count(logical=False) or psutil.cpu_count() or 1,
         "threads": psutil.cpu_count() or 1,
         "architecture": platform.machine(),
-        "use_percent": psutil.cpu_percent(interval=None),
+        "use_percent": _cpu_share.read(),
         "load_average": [round(value, 2) for value in psutil.getloadavg()],
     }
 
@@ -162,8 +164,11 @@ FACTS: dict[str, Callable[[], dict[str, Any]]] = {
     "hardware": hardware,
     "os": os_info,
 }
-# These read a few counters in memory; the rest may wait for a disk or a sensor.
-INSTANT = ("memory", "cpu")
+
+
+def is_instant(kind: object) -> bool:
+    """Whether facts of a kind are a few counters in memory; the rest may wait for a disk or a sensor."""
+    return kind == "memory" or (kind == "cpu" and _cpu_share.is_instant())
 
 
 def registration(name: str, features: list[str]) -> dict[str, Any]:

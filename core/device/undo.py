@@ -222,7 +222,9 @@ class UndoStore:
         alone = self._presence.is_alone
         found = [entry for path in self._folder.glob("*.json") if (entry := _read(path, alone)) is not None]
         found.sort(key=lambda entry: entry.made_at)
-        self._index = {entry.undo_id: (entry.made_at, entry.old_size) for entry in found}
+        # What a clock that was wrong dated ahead has had its days as well, counted from now.
+        now = self._clock()
+        self._index = {entry.undo_id: (min(entry.made_at, now), entry.old_size) for entry in found}
         return found
 
     def _clear_leftovers(self, entries: list[UndoEntry], claimed: list[str]) -> None:

@@ -17,7 +17,7 @@ import pytest
 from core.aip.error_text import read_error_text
 from core.aip.extras import Terms, unpack_blob
 from core.aip.messages import Command, Result, ResultStatus
-from core.device import DeviceConfig, Router, build_router, system_info
+from core.device import DeviceConfig, Router, build_router, load_meter, system_info
 from core.device.batches import SKIPPED, BatchRunner
 from core.device.config import Limits, PinnedOperator
 from core.device.frames import Step, read_frame
@@ -141,6 +141,32 @@ async def test_a_machine_that_says_odd_things_is_described_all_the_same(
     about = await of("os")
     assert (about["user"], about["version"]) == (psutil.Process().username(), platform.version())
     system_info._distribution.cache_clear()
+
+
+def test_how_busy_the_processors_are_is_told_of_now_however_often_it_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, busy, load = 1000.0, 100.0, 0.9
+
+    def go_on(seconds: float) -> None:
+        nonlocal now, busy
+        now, busy = now + seconds, busy + seconds * load
+
+    # As the kernel counts: in hundredths.
+    monkeypatch.setattr(load_meter, "_times", lambda: (round(busy, 2), round(now, 2)))
+    share = load_meter.CpuShare(lambda: now, go_on)
+    assert not share.is_instant()
+    assert share.read() == pytest.approx(90, abs=3)
+    for _ in range(20):
+        go_on(0.005)
+        assert share.is_instant()
+        assert share.read() == pytest.approx(90, abs=3)
+    # It was idle for an hour in which nobody asked.
+    load = 0.0
+    go_on(3600)
+    load = 0.5
+    assert not share.is_instant()
+    assert share.read() == pytest.approx(50, abs=3)
 
 
 async def test_what_is_not_offered_says_why_and_what_to_do(router: Router) -> None:

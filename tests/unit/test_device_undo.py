@@ -155,6 +155,17 @@ def test_the_oldest_make_room_also_when_the_clock_was_set_back(tmp_path: Path) -
     store.claim(second)
 
 
+def test_what_was_kept_while_the_clock_was_ahead_expires_all_the_same(tmp_path: Path) -> None:
+    clock = Clock()
+    clock.now += 3650 * DAY
+    undo_id = UndoStore(tmp_path / "undo", Undo(), clock).keep(Path("/x"), b"old", 0o644, "0" * 64)
+    clock.now -= 3650 * DAY
+    store = UndoStore(tmp_path / "undo", Undo(), clock)
+    clock.now += 7 * DAY + 1
+    with pytest.raises(BadInput, match="expired"):
+        store.claim(undo_id)
+
+
 def test_a_disk_that_became_read_only_does_not_keep_the_device_from_starting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import psutil
-
-from core.device.system_info import FACTS, INSTANT
+from core.device.system_info import FACTS, is_instant
 from core.device.tool import (
     OBSERVES,
     Tool,
@@ -57,7 +55,7 @@ _SHAPES: dict[str, dict[str, Any]] = {
         "cores": whole_number("Physical cores."),
         "threads": whole_number("Hardware threads."),
         "architecture": _NAME,
-        "use_percent": _PERCENT,
+        "use_percent": number("Percent, over the last seconds."),
         "load_average": {
             "type": "array",
             "items": number("Over 1, 5 and 15 minutes."),
@@ -117,8 +115,6 @@ _ARGUMENTS = object_schema({"info_type": {"enum": list(FACTS), "description": "W
 
 def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
     """Both tools; each reads the machine itself and needs nothing installed."""
-    # The first reading has nothing to compare with and is always 0.
-    psutil.cpu_percent(interval=None)
 
     async def facts(call: ToolCall) -> tuple[str, dict[str, Any]]:
         kind = call.arguments["info_type"]
@@ -142,7 +138,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
 
 
 def _is_instant(arguments: dict[str, Any]) -> bool:
-    return arguments.get("info_type") in INSTANT
+    return is_instant(arguments.get("info_type"))
 
 
 def _get_system_info(run: Any) -> Tool:
