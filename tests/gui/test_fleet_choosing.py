@@ -187,6 +187,10 @@ def test_shift_chooses_the_tiles_between_as_one_reads_and_ctrl_c_copies_all_of_t
         # Space marks what is chosen, and once more takes the marks away.
         QTest.keyClick(wall, Qt.Key.Key_Space)
         assert fleet.listing.marks == frozenset(chosen)
+        # A wall is one thing to assistive technology: it is described by the tile at its cursor.
+        said = wall.accessibleDescription()
+        assert said.startswith(f"{wall.current_key()}, Online, ")
+        assert said.endswith(", marked")
         QTest.keyClick(wall, Qt.Key.Key_Space)
         assert fleet.listing.marks == frozenset()
 

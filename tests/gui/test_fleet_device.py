@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from app.look.theme import Theme
 from app.main import Desk
@@ -246,6 +247,33 @@ def test_a_device_that_dials_cannot_be_reconnected_from_here(theme: Theme, tmp_p
         assert not tab.forget.isEnabled()
 
     play(theme, tmp_path, console, scenario)
+
+
+def test_tab_goes_from_a_tab_through_what_stands_in_it_to_what_stands_below(
+    theme: Theme, tmp_path: Path
+) -> None:
+    wanted = {
+        "try": ["command, required", "timeout", "working_directory", "Ask for approval"],
+        "link": ["Link of the device", "List tools again", "Settings", "Revoke", "Forget"],
+    }
+
+    async def scenario(desk: Desk) -> None:
+        panel = page_of(desk, "build-lnx-03", "overview").panel
+        for tab, names in wanted.items():
+            page_of(desk, "build-lnx-03", tab, "action::shell_execute")
+            await seen(lambda: panel.tabs.tabText(1) == "Tools 11" and "high" in panel.try_tab.why.text())
+            panel.tabs.setFocus()
+            walked: list[str] = []
+            while (at := QApplication.focusWidget()) is not panel.entries:
+                assert at is not None
+                assert len(walked) < 20
+                walked.append(at.accessibleName().removesuffix("…"))
+                QTest.keyClick(at, Qt.Key.Key_Tab)
+            first = walked.index(names[0])
+            assert walked[first : first + len(names)] == names
+            assert walked[-2:] == ["Call a tool", "Replay"]
+
+    play(theme, tmp_path, story(), scenario)
 
 
 def test_a_tab_is_made_when_it_is_first_wanted_and_shows_what_was_read_before(

@@ -15,6 +15,7 @@ from app.screens.base import Navigator
 from app.screens.fleet.link_tab import LinkTab
 from app.screens.fleet.overview import OverviewTab
 from app.screens.fleet.recent_tab import RecentTab
+from app.screens.fleet.tab_order import put_in_tab_order, within
 from app.screens.fleet.tools_tab import ToolsTab
 from app.screens.fleet.try_tab import TryTab
 from app.shell.words import plural
@@ -91,6 +92,8 @@ class DeviceTabs(QObject):
         if name not in self._made:
             tab = self._made[name] = make()
             self._columns[name].addWidget(tab)
+            # Made late, it would come after all else in the window.
+            put_in_tab_order(self.bar, [tab, *within(tab)])
         return cast("Tab", self._made[name])
 
     def _make_tools(self) -> ToolsTab:

@@ -301,6 +301,7 @@ class Listing(QStackedWidget):
             return
         self._marks = names
         self.wall.set_marks(names)
+        self._say_tile()
         self.due.emit()
         self.marks_changed.emit()
 
@@ -312,6 +313,13 @@ class Listing(QStackedWidget):
     def _moved(self, name: str) -> None:
         if self.sender() is self.view or self.sender() is None:
             self.current_changed.emit(name)
+        self._say_tile()
+
+    def _say_tile(self) -> None:
+        """The wall is one thing to assistive technology: it is described by the tile at its cursor."""
+        tile = self._tile(name) if (name := self.wall.current_key()) else None
+        marked = ", marked" if name in self._marks else ""
+        self.wall.setAccessibleDescription(f"{tile.spoken}{marked}" if tile is not None else "")
 
     # layout
 

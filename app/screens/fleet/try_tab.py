@@ -17,6 +17,7 @@ from app.look.states import plan_look
 from app.screens.base import Navigator, OpenApproval, OpenRun
 from app.screens.fleet.long_words import breakable, copies_whole
 from app.screens.fleet.rows import tool_title
+from app.screens.fleet.tab_order import as_they_stand, put_in_tab_order
 from app.state import AppState
 from core.batch.models import Run, RunState
 from core.errors import QuarterdeckError
@@ -76,8 +77,9 @@ class TryTab(QWidget):
         head.setSpacing(8)
         head.addWidget(self.chooser, 1)
         head.addWidget(self.risk)
-        scroll = QScrollArea()
+        self._fields = scroll = QScrollArea()
         scroll.setWidgetResizable(True)
+        scroll.setAccessibleName("Arguments of the call")
         scroll.setWidget(self.form)
         said = QHBoxLayout()
         said.setSpacing(8)
@@ -165,6 +167,13 @@ class TryTab(QWidget):
         changed = f"It {tool.change or OTHERWISE}: review it first, on the tab Tools."
         self.call.set_off(changed if tool.changed else "")
         self._explain_soon.start()
+
+    def focusNextPrevChild(self, to_next: bool) -> bool:
+        """Tab goes through the fields, which come and go with the tools, before it comes to the call."""
+        put_in_tab_order(
+            self._fields, [*as_they_stand(self.form), self.call, self.open_run, self.open_approval]
+        )
+        return super().focusNextPrevChild(to_next)
 
     def _form_changed(self) -> None:
         self._explain_soon.start()
