@@ -159,6 +159,11 @@ class Children:
                 await _last_words(pipes)
             else:
                 await _end(started)
+                if not started.ended.done():
+                    raise DeviceError(
+                        "The command ran out of time, and nobody says what became of it",
+                        ErrorCode.OUTCOME_UNKNOWN,
+                    )
         except asyncio.CancelledError:
             if started is not None:
                 # Who is told that it was stopped finds nothing of it at work any more.

@@ -74,7 +74,8 @@ def _entry(app_name: str) -> DesktopEntry | None:
     for folder in _menu_folders():
         for path in sorted(folder.glob("**/*.desktop")):
             by_file = path.stem.casefold() == wanted or path.name.casefold() == wanted
-            entry = _read_entry(path)
+            # A pipe of this name would be waited for.
+            entry = _read_entry(path) if path.is_file() else None
             if entry is not None and (by_file or entry.name.casefold() == wanted):
                 return entry
     return None

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -42,6 +43,7 @@ class Started:
     def __init__(self, line: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         self._line: socket.socket | None = line
+        self._keeper = 0
         self._pid: asyncio.Future[int] = loop.create_future()
         self.ended: asyncio.Future[Ended] = loop.create_future()
         line.setblocking(False)
@@ -60,6 +62,7 @@ class Started:
         if self._line is not None:
             with contextlib.suppress(OSError):
                 self._line.send(json.dumps({"force": force}).encode())
+            _wake(self._keeper)
 
     async def stop(self) -> None:
         """Kill everything that comes of it, and wait until it is gone or cannot be killed."""
@@ -88,6 +91,7 @@ class Started:
             data = b""
         told: dict[str, Any] = json.loads(data) if data else {}
         if "pid" in told:
+            self._keeper = told["keeper"]
             _settle(self._pid, told["pid"])
             return
         if "error" in told:
@@ -126,6 +130,8 @@ class WardenLink:
             DeviceError: it cannot be started, and why.
         """
         link = self._linked()
+        if self._process is not None:
+            _wake(self._process.pid)
         order = {"contained": contained, "detached": detached, "group": group}
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, _in_memory({**order, "program": program, "environment": environment}) as told:
@@ -188,6 +194,13 @@ class WardenLink:
         if link is not None:
             asyncio.get_running_loop().remove_reader(link)
             link.close()
+
+
+def _wake(pid: int) -> None:
+    """Let a process of ours go on that a command has stopped."""
+    if pid and sys.platform != "win32":
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGCONT)
 
 
 def _settle(future: asyncio.Future[_T], value: _T) -> None:

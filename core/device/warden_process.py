@@ -5,7 +5,8 @@ input is a socket to the device client. Each packet there is one order; its desc
 what to run, the folder, the standard streams, and what is more. On the line, one JSON message a packet:
 
     asked   {"force": bool}           ask the program's group to end, or kill all that comes of it
-    told    {"pid"} or {"error"}      it runs, or could not be started
+    told    {"pid", "keeper"}         it runs, and who watches over it
+            {"error"}                 or it could not be started
             {"code", "left"}          it has ended; `left` could not be killed
 
 For each order the warden forks a keeper, which starts the program and watches over it alone. Children of it
@@ -74,6 +75,9 @@ class Warden:
             if self.link.fileno() in ready and not self.receive():
                 break
         poll.unregister(self.link)
+        for keeper in self.keepers:
+            # It may have been stopped by what it watches over.
+            os.kill(keeper, signal.SIGCONT)
         until = time.monotonic() + _KEEPERS_END_S
         while self.keepers and (left := until - time.monotonic()) > 0:
             poll.poll(left * 1000)
@@ -139,7 +143,7 @@ class Keeper:
             os.close(descriptor)
         with os.fdopen(reading, "rb") as pipe:
             fault = pipe.read()
-        _tell(self.line, {"error": int(fault)} if fault else {"pid": self.pid})
+        _tell(self.line, {"error": int(fault)} if fault else {"pid": self.pid, "keeper": os.getpid()})
         return not fault
 
     def watch(self, wake: int) -> None:

@@ -129,6 +129,8 @@ async def test_a_menu_entry_is_found_by_its_name_and_by_its_file(
     (menu / "org.example.Notes.desktop").write_text(
         "[Desktop Entry]\nType=Application\nName=My Notes\nIcon=x\nExec=notes %i '%c' --open %F --100%%\n"
     )
+    # Nobody writes to it, so whoever opened it would wait.
+    os.mkfifo(menu / "a.desktop")
     line = programs.command_for("my notes", ["a b", "c"])
     assert line == ["notes", "My Notes", "--open", "a b", "c", "--100%"]
     assert programs.command_for("org.example.Notes", []) == programs.command_for("My Notes", [])

@@ -107,6 +107,14 @@ print(keeper.kill(), keeper.code)
     assert done.stdout == "True\nset() -9\n"
 
 
+async def test_who_stops_what_watches_over_it_is_killed_all_the_same(router: Router, tmp_path: Path) -> None:
+    stop = "kill -STOP $PPID $(cut -d ' ' -f 4 /proc/$PPID/stat)"
+    result = await shell(router, f"echo $$ > {tmp_path}/pid; {stop}; sleep 65", timeout=0.3)
+    assert (result.error or "").startswith("timeout: ")
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+    assert (await shell(router, "echo again")).result["stdout"] == "again\n"
+
+
 async def test_what_an_earlier_shell_left_running_is_not_killed_with_a_later_one(
     router: Router, tmp_path: Path
 ) -> None:
