@@ -197,6 +197,24 @@ def test_secrets_are_in_no_repr_and_are_hidden_from_every_text():
     assert local.hide(f"{SECRET}9 {SECRET}") == "*** ***"
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"url": f"https://hooks.example/api/v1/s/{SECRET}7f3a/mcp"},
+        {"command": "x", "args": ["--api-key", f"{SECRET}7f3a"]},
+        {"command": "x", "args": [f"--access-token={SECRET}7f3a"]},
+        {"command": "x", "args": ["--header", f"Authorization: Bearer {SECRET}7f3a", "--auth"]},
+        {"command": "x", "args": [f"postgresql://me:{SECRET}7f3a@db.example/orders"]},
+    ],
+)
+def test_a_secret_in_an_address_or_an_argument_is_hidden_from_every_text(entry: Any):
+    server = one(entry)
+    assert SECRET not in repr(server) + server.shown
+    assert server.hide(f"refused {SECRET}7f3a") == "refused ***"
+    # What is none stays readable.
+    assert server.hide("hooks.example api orders db.example v1") == "hooks.example api orders db.example v1"
+
+
 def test_a_file_of_servers_is_found_beside_device_toml_and_closed_to_file_tools(tmp_path: Path):
     (tmp_path / "mcp.json").write_text('{"mcpServers": {"a": {"command": "x"}}}')
     (tmp_path / "device.toml").write_text('mcp_servers = "mcp.json"\n')

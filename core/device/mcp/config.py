@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import SplitResult, parse_qsl, urlsplit
@@ -39,6 +40,10 @@ _SHORTEST_SECRET = 4
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 # What VS Code asks the person at its window for, or knows of it.
 _OF_AN_EDITOR = re.compile(r"\$\{(?:input|command|config):[^}]*\}")
+_SECRET_OPTION = re.compile(
+    r"--?[\w-]*(?:key|token|secret|passw|auth|header|credential)[\w-]*(?:=(.*))?", re.IGNORECASE | re.DOTALL
+)
+_SECRET_PART = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_~.=-]{16,}")
 _HTTP_TYPES = frozenset({"http", "streamablehttp"})
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
@@ -173,7 +178,7 @@ def _filled(name: str, entry: _Entry, known: Mapping[str, str]) -> ServerConfig:
     env = {key: fill(value) for key, value in entry.env.items()}
     headers = {key: fill(value) for key, value in entry.headers.items()}
     cwd = None if entry.cwd is None else os.path.expanduser(fill(entry.cwd))
-    secrets = {*fill.used, *env.values(), *_words(headers.values()), *_secrets_of(url)}
+    secrets = {*fill.used, *env.values(), *_words(headers.values()), *_secrets_of(url), *_secrets_in(args)}
     problem, how_to_fix = _problem_of(entry, kind, url, headers, fill)
     if not problem and any("\0" in text for text in (command, url, cwd or "", *args, *env.values())):
         problem, how_to_fix = "A NUL character is in its entry", "Take it out"
@@ -268,10 +273,23 @@ def _words(values: Any) -> set[str]:
     return {part for value in values for part in (value, *value.split()[1:])}
 
 
+def _secrets_in(args: Sequence[str]) -> set[str]:
+    """What stands behind an option such as `--api-key`, and what addresses among the arguments hold."""
+    found: set[str] = set()
+    for arg, following in pairwise([*args, ""]):
+        if "://" in arg:
+            found |= _secrets_of(arg)
+        if option := _SECRET_OPTION.fullmatch(arg):
+            found |= _words([option[1] if option[1] is not None else following])
+    return found
+
+
 def _secrets_of(url: str) -> set[str]:
     try:
         parts = urlsplit(url)
         password = parts.password or ""
     except ValueError:
         return {url}
-    return {password, parts.query, *(value for _, value in parse_qsl(parts.query))}
+    # Some services give everyone an address of their own, which is as good as a token.
+    path = {part for part in parts.path.split("/") if _SECRET_PART.fullmatch(part)}
+    return {password, parts.query, *(value for _, value in parse_qsl(parts.query)), *path}
