@@ -24,7 +24,8 @@ class Presence:
             self.is_alone = _is_first(self._end)
 
     def share(self) -> None:
-        """Let others in, and stay."""
+        """Let others in, and stay; from now on nobody knows to be alone."""
+        self.is_alone = False
         if self._end >= 0:
             with contextlib.suppress(OSError):
                 _join(self._end)

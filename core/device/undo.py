@@ -65,20 +65,23 @@ class UndoStore:
         self._limits = limits
         self._clock = clock
         self._lock = threading.RLock()
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise BadInput(f"The state folder {folder} cannot be used: {error}") from error
         # In the order in which they were made, whatever the clock said then.
         self._index: dict[str, tuple[float, int]] = {}
-        with self._lock:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._presence = Presence(folder.with_name(f"{folder.name}.users"))
-            claimed = self._give_back_all() if self._presence.is_alone else []
-            entries = self._load()
-            if self._presence.is_alone:
-                self._clear_leftovers(entries, claimed)
-            self._presence.share()
-            self._make_room(0)
+            with self._lock:
+                self._begin(self._presence.is_alone)
+        except OSError as error:
+            raise BadInput(f"The state folder {folder} cannot be used: {error}") from error
+
+    def _begin(self, alone: bool) -> None:
+        claimed = self._give_back_all() if alone else []
+        entries = self._load()
+        if alone:
+            self._clear_leftovers(entries, claimed)
+        self._presence.share()
+        self._make_room(0)
 
     def close(self) -> None:
         """Let others know that nothing is at work here any more; what is kept stays."""
@@ -121,6 +124,8 @@ class UndoStore:
             made_at=self._clock(),
         )
         with self._lock:
+            # Other clients keep theirs here too, and all of it shares the quota.
+            self._load()
             self._make_room(size, MOST_ENTRIES - 1)
             try:
                 if old is not None:
@@ -218,13 +223,17 @@ class UndoStore:
         return claimed
 
     def _load(self) -> list[UndoEntry]:
-        """Learn what earlier processes kept; oldest first."""
-        alone = self._presence.is_alone
-        found = [entry for path in self._folder.glob("*.json") if (entry := _read(path, alone)) is not None]
+        """Learn what others kept or used up; what is new of it, oldest first."""
+        alone, now = self._presence.is_alone, self._clock()
+        there = {name.removesuffix(".json") for name in os.listdir(self._folder) if name.endswith(".json")}
+        for undo_id in self._index.keys() - there:
+            del self._index[undo_id]
+        unknown = [self._entry(undo_id) for undo_id in there - self._index.keys()]
+        found = [entry for path in unknown if (entry := _read(path, alone)) is not None]
         found.sort(key=lambda entry: entry.made_at)
-        # What a clock that was wrong dated ahead has had its days as well, counted from now.
-        now = self._clock()
-        self._index = {entry.undo_id: (min(entry.made_at, now), entry.old_size) for entry in found}
+        for entry in found:
+            # What a clock that was wrong dated ahead has its days as well, counted from now.
+            self._index[entry.undo_id] = (min(entry.made_at, now), entry.old_size)
         return found
 
     def _clear_leftovers(self, entries: list[UndoEntry], claimed: list[str]) -> None:

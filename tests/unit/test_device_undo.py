@@ -47,6 +47,16 @@ def test_the_oldest_entries_make_room_for_new_ones(tmp_path: Path) -> None:
     assert store.claim(ids[2])[1] == b"x" * 40
 
 
+def test_two_clients_share_the_quota(tmp_path: Path) -> None:
+    clock = Clock()
+    stores = [UndoStore(tmp_path / "undo", Undo(max_bytes=100), clock) for _ in range(2)]
+    ids = []
+    for number in range(6):
+        clock.now += 1
+        ids.append(stores[number % 2].keep(Path("/x"), b"x" * 40, 0o644, "0" * 64))
+    assert {path.stem for path in (tmp_path / "undo").iterdir()} == set(ids[-2:])
+
+
 def test_content_larger_than_the_quota_is_refused(tmp_path: Path) -> None:
     store = UndoStore(tmp_path / "undo", Undo(max_bytes=10))
     with pytest.raises(Refused):
