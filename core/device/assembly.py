@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import queue
+import threading
 from pathlib import Path
+from typing import Protocol
+
+import structlog
 
 from core.device.approval import ApprovalCheck
 from core.device.children import Children
@@ -29,7 +35,39 @@ from core.device.tools import (
 from core.device.undo import UndoStore
 from core.device.worker_threads import WorkerThreads
 
+log = structlog.get_logger(__name__)
+
 _THREADS = 4
+_LOOK_S = 5.0
+Found = tuple[list[Tool], list[Unavailable]]
+
+
+class Group(Protocol):
+    """A module of tools."""
+
+    def offer(self, workshop: Workshop, /) -> Found: ...
+
+
+# Each group's names stand here too: it can be asked for none of them when it fails.
+_ON_SCREEN: tuple[tuple[Group, tuple[str, ...]], ...] = (
+    (screen, ("screenshot",)),
+    (
+        ui,
+        (
+            *("get_ui_tree", "get_accessibility_tree", "list_windows", "click_element"),
+            *("click_point", "type_text", "press_key", "scroll"),
+        ),
+    ),
+)
+_OTHERS: tuple[tuple[Group, tuple[str, ...]], ...] = (
+    (system, ("get_system_info", "SYS_INFO")),
+    (files, ("read_file", "list_directory", "write_file", "restore_file")),
+    (shell, ("shell_execute", "EXEC_CLI")),
+    (read_shell, ("shell_execute_read",)),
+    (processes, ("list_processes",)),
+    (applications, ("launch_application", "close_application")),
+    (undoing, ("undo",)),
+)
 
 
 def build_router(config: DeviceConfig, state_dir: Path, name: str) -> Router:
@@ -71,21 +109,64 @@ def _own_tools(config: DeviceConfig, state_dir: Path, name: str) -> Router:
         children=Children(config.limits.max_output_bytes),
     )
     router = Router(workshop, threads, ApprovalCheck(config, name, state_dir / "approvals"))
+    on_screen = [_Look(group, names) for group, names in _ON_SCREEN]
     late: list[str] = []
-    for group in (screen, ui, system, files, shell, read_shell, processes, applications, undoing):
-        offered, missing = group.offer(workshop)
-        router.unavailable.extend(missing)
-        if group in (screen, ui):
-            # A display, or the accessibility bus, may come yet.
-            late += [row.tool for row in missing]
-        for tool in offered:
-            router.offer(tool)
+    for look in on_screen:
+        offered, missing = look.within(workshop, _LOOK_S)
+        # A display, or the accessibility bus, may come yet.
+        late += [row.tool for row in missing]
+        _take(router, offered, missing)
+    for group, names in _OTHERS:
+        _take(router, *_Look(group, names).now(workshop))
     for tool in listing.offer(router.tools):
         router.offer(tool)
 
-    def look_again() -> tuple[list[Tool], list[Unavailable]]:
-        found = [group.offer(workshop) for group in (screen, ui)]
+    def look_again() -> Found:
+        found = [look.within(workshop, _LOOK_S) for look in on_screen]
         return [tool for tools, _ in found for tool in tools], [row for _, rows in found for row in rows]
 
     router.late = LateTools(look_again, late)
     return router
+
+
+def _take(router: Router, offered: list[Tool], missing: list[Unavailable]) -> None:
+    router.unavailable.extend(missing)
+    for tool in offered:
+        router.offer(tool)
+
+
+class _Look:
+    """A group's look at what the machine has. What goes wrong there costs the group's tools and no others."""
+
+    def __init__(self, group: Group, names: tuple[str, ...]) -> None:
+        self._group = group
+        self._names = names
+        self._looking: threading.Thread | None = None
+
+    def now(self, workshop: Workshop) -> Found:
+        """What the group offers, and why it does not offer the rest."""
+        try:
+            return self._group.offer(workshop)
+        except Exception as error:  # the edge: other tools need nothing of what failed here
+            log.exception("no look at what the machine has", tools=self._names)
+            reason = f"What it needs cannot be looked at: {type(error).__name__}: {error}"
+            return self._none(reason, "Give the device client what the message names, such as all of /proc")
+
+    def within(self, workshop: Workshop, seconds: float) -> Found:
+        """The same where another program is asked, which may never answer."""
+        # Whoever still waits for it is not joined by another one.
+        if self._looking is None or not self._looking.is_alive():
+            answers: queue.SimpleQueue[Found] = queue.SimpleQueue()
+            self._looking = threading.Thread(
+                target=lambda: answers.put(self.now(workshop)), name="look", daemon=True
+            )
+            self._looking.start()
+            with contextlib.suppress(queue.Empty):
+                return answers.get(timeout=seconds)
+        return self._none(
+            f"The desktop session did not answer within {seconds:g} s",
+            "End the program that keeps it, or begin the session anew; it is looked at again by itself",
+        )
+
+    def _none(self, reason: str, how_to_fix: str) -> Found:
+        return [], [Unavailable(name, reason, how_to_fix) for name in self._names]

@@ -79,7 +79,7 @@ class Session:
         self._desk = desk
         self._timing = timing
         self._heartbeat_s = timing.heartbeat
-        self._meter = LoadMeter()
+        self._meter = _meter()
         self._faults = Allowance(_FAULTS_AT_ONCE, _FAULTS_PER_S)
         self._asker = Asker()
         self._announcing: asyncio.Task[None] | None = None
@@ -95,16 +95,21 @@ class Session:
         features = ["cli", "file_system"]
         if any(info.tool_name == "screenshot" for info in router.tools()):
             features.append("gui")
-        info = registration(self._desk.name, features)
+        try:
+            info = {"system_info": registration(self._desk.name, features)}
+        except OSError as error:
+            # As stock devices do: a machine that tells nothing of itself can be worked on all the same.
+            log.warning("what this machine is cannot be read", reason=str(error))
+            info = {}
         hello = ClientMessage(
             type="register",
             status=FrameStatus.OK,
             client_id=self._desk.name,
             timestamp=now_stamp(),
             metadata={
-                "system_info": info,
+                **info,
                 "registration_time": now_stamp(),
-                "platform": info["platform"],
+                "platform": platform.system().lower(),
                 "quarterdeck": {
                     "version": __version__,
                     "features": list(ANNOUNCED),
@@ -180,7 +185,7 @@ class Session:
         return CallProgress(call_id, self._desk.tell_progress, self._desk.tasks)
 
     async def _heartbeat(self) -> None:
-        measures = FEATURE_METRICS in self.features
+        measures = FEATURE_METRICS in self.features and self._meter is not None
         # The first one brings the load at once; a stock console gets none before its time.
         wait = min(1.0, self._heartbeat_s) if measures else self._heartbeat_s
         while True:
@@ -188,8 +193,7 @@ class Session:
             wait = self._heartbeat_s
             metadata: dict[str, Any] | None = None
             if measures:
-                metrics = await asyncio.to_thread(self._meter.read)
-                metadata = {"quarterdeck": {"metrics": metrics.model_dump()}}
+                metadata = await asyncio.to_thread(_load, self._meter)
             beat = ClientMessage(
                 type="heartbeat",
                 status=FrameStatus.OK,
@@ -315,6 +319,22 @@ class Session:
             timestamp=now_stamp(),
         )
         await self._connection.send(told.model_dump_json())
+
+
+def _meter() -> LoadMeter | None:
+    """What measures this machine's load; None where it tells nothing of that, as with half of /proc."""
+    try:
+        return LoadMeter()
+    except OSError:
+        return None
+
+
+def _load(meter: LoadMeter | None) -> dict[str, Any] | None:
+    """The load as a heartbeat says it. The heartbeat itself matters more."""
+    try:
+        return None if meter is None else {"quarterdeck": {"metrics": meter.read().model_dump()}}
+    except OSError:
+        return None
 
 
 def _is_unicode(text: str | None) -> bool:

@@ -7,16 +7,18 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from core.device import assembly
 from core.device.assembly import build_router
 from core.device.config import DeviceConfig
 from core.device.late_tools import LateTools
 from core.device.router import Router
-from core.device.tool import Unavailable
+from core.device.tool import Tool, Unavailable, Workshop
 from core.tasks import TaskGroupOwner
 
 _SOON_S = 20.0
@@ -79,6 +81,43 @@ async def test_a_display_that_comes_later_is_offered_and_announced_without_a_res
     # What device.toml switches off does not come in by this door.
     assert "press_key" not in names(router)
     assert "switched off" in rows["press_key"]
+    await router.close()
+
+
+async def test_a_desktop_that_never_answers_keeps_nobody_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, asked = threading.Event(), []
+
+    def hangs(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+        asked.append(workshop)
+        answers.wait(_SOON_S)
+        return [], [Unavailable("screenshot", "It answers now", "")]
+
+    def fails(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
+        raise FileNotFoundError("/proc/stat")
+
+    monkeypatch.setattr(assembly, "_LOOK_S", 0.01)
+    monkeypatch.setattr("core.device.tools.screen.offer", hangs)
+    monkeypatch.setattr("core.device.tools.system.offer", fails)
+    router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "late")
+    reasons = {row.tool: row.reason for row in router.unavailable}
+    assert "did not answer" in reasons["screenshot"]
+    assert "FileNotFoundError: /proc/stat" in reasons["get_system_info"]
+    assert {"read_file", "shell_execute", "undo"} <= names(router)
+    assert router.late is not None
+    # Nobody joins the one who waits, or there would be more of them every half minute.
+    await router.late.look_again(router)
+    assert len(asked) == 1
+    answers.set()
+    await router.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other platforms offer fewer")
+async def test_the_names_of_a_group_are_those_that_it_offers(router: Router) -> None:
+    for group, expected in (*assembly._ON_SCREEN, *assembly._OTHERS):
+        offered, missing = group.offer(router._workshop)
+        assert {tool.name for tool in offered} | {row.tool for row in missing} == set(expected)
     await router.close()
 
 

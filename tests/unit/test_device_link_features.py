@@ -85,6 +85,20 @@ async def test_a_stock_consoles_heartbeat_is_plain(tmp_path: Path) -> None:
         assert beat["metadata"] is None
 
 
+async def test_a_machine_that_tells_nothing_of_itself_registers_and_its_heart_beats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hidden(*_: Any) -> Any:
+        raise FileNotFoundError("/proc/stat")
+
+    monkeypatch.setattr("core.device.session.registration", hidden)
+    monkeypatch.setattr("core.device.session.LoadMeter.read", hidden)
+    async with linked(tmp_path, welcome(FEATURES, 0.1)) as (wire, _):
+        assert "system_info" not in wire.hello["metadata"]
+        beat = await wire.hear()
+        assert (beat["type"], beat["metadata"]) == ("heartbeat", None)
+
+
 async def test_heartbeats_carry_the_load_at_the_agreed_pace(tmp_path: Path) -> None:
     async with linked(tmp_path, welcome(FEATURES, 0.1)) as (wire, _):
         for _number in range(2):
