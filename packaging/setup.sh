@@ -28,5 +28,6 @@ command -v "$python" >/dev/null 2>&1 || python=python3
     echo "Python 3.11 or newer is needed; $python is $("$python" --version 2>&1)." >&2
     exit 1
 }
-[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+# One that was interrupted, or made where venv lacks a part, has a Python without pip: that is made anew.
+"$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$python" -m venv --clear "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$lock"

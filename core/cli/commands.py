@@ -13,12 +13,12 @@ import typer
 from core import __version__
 from core.cli import audit as audit_commands
 from core.cli import call as call_command
-from core.cli import deciding_commands, device_commands, show
+from core.cli import deciding_commands, device_commands, service_commands, show
 from core.cli import policy as policy_commands
 from core.cli.base import EVERYWHERE, Given, HomeOption, JsonOption, examples, in_session
 from core.cli.deciding_commands import OperatorOption, PassphraseFd, PassphraseFile
-from core.cli.output import AnswerLost, as_json, facts, leave, note, print_error, say, styled
-from core.cli.session import Session, actor
+from core.cli.output import AnswerLost, as_json, leave, note, print_error, say, styled
+from core.cli.session import Session
 from core.cli.signing import Unlocking
 from core.cli.terminal import open_missing_streams
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
@@ -26,7 +26,6 @@ from core.home import Home
 from core.service import exit_codes
 from core.service.console import API_VERSION
 from core.service.logfile import logging_nowhere
-from core.service.start import ensure_service, service_status, stop_service
 
 # typer keeps the library below it to itself; this is the base of all errors in what was typed.
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
@@ -49,13 +48,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 audit_app = typer.Typer(help="The journal: find, show, verify.", epilog=EVERYWHERE, no_args_is_help=True)
-service_app = typer.Typer(help="The process that owns a home.", epilog=EVERYWHERE, no_args_is_help=True)
 runs_app = typer.Typer(help="Runs and their results.", epilog=EVERYWHERE, no_args_is_help=True)
 app.add_typer(deciding_commands.approvals_app, name="approvals")
 app.add_typer(deciding_commands.grants_app, name="grants")
 app.add_typer(deciding_commands.operators_app, name="operators")
 app.add_typer(audit_app, name="audit")
-app.add_typer(service_app, name="service")
+app.add_typer(service_commands.app, name="service")
 app.add_typer(runs_app, name="runs")
 app.add_typer(device_commands.app, name="devices")
 app.add_typer(policy_commands.app, name="policy")
@@ -225,66 +223,6 @@ def runs_list(
 def runs_show(context: typer.Context, run: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
     """Show one run with its results."""
     in_session(context, lambda session: show.run(session, run, context.obj.json))
-
-
-@service_app.command("start", epilog=EVERYWHERE)
-def service_start(
-    context: typer.Context,
-    wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="How long to wait.")] = 15,
-) -> None:
-    """Start the service; it stays until it is stopped."""
-
-    async def work() -> int:
-        before = await service_status(context.obj.home)
-        console = await ensure_service(context.obj.home, "cli", actor(), stay=True, timeout=wait)
-        await console.close()
-        status = await service_status(context.obj.home)
-        if context.obj.json:
-            say(as_json({**status.model_dump(mode="json"), "started": not before.running}))
-        else:
-            words = "A service was running already" if before.running else "The service has started"
-            say(f"{words}: process {status.pid}, home {status.home}.")
-        return exit_codes.DONE
-
-    raise typer.Exit(asyncio.run(work()))
-
-
-@service_app.command("stop", epilog=EVERYWHERE)
-def service_stop(
-    context: typer.Context,
-    cancel_work: Annotated[
-        bool, typer.Option("--cancel-work", help="Cancel runs instead of waiting for them.")
-    ] = False,
-    wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="How long to wait for its end.")] = 30,
-) -> None:
-    """End the service in order. It waits for running work unless --cancel-work is given."""
-    words = asyncio.run(stop_service(context.obj.home, cancel_work, timeout=wait))
-    say(as_json({"stopped": True, "message": words}) if context.obj.json else words)
-
-
-@service_app.command("status", epilog=EVERYWHERE)
-def service_status_command(context: typer.Context) -> None:
-    """Say whether a service owns the home. Exit code 9 when one does and cannot be reached."""
-    status = asyncio.run(service_status(context.obj.home))
-    code = exit_codes.HOME_OWNED if status.problem and not status.running else exit_codes.DONE
-    if context.obj.json:
-        say(as_json(status.model_dump(mode="json")))
-        raise typer.Exit(code)
-    pairs = [
-        ("Service", "running" if status.running else "cannot be reached" if code else "not running"),
-        ("Home", status.home),
-        ("Process", status.pid or ""),
-        ("Version", status.version),
-        ("Started", status.started_at),
-        ("Listens at", status.listening or status.listening_problem),
-        ("Devices", status.devices if status.running else ""),
-        ("Runs", status.running_runs if status.running else ""),
-        ("Approvals", status.waiting_approvals if status.running else ""),
-        ("Stop all", "on" if status.stopped else ""),
-        ("Problem", status.problem),
-    ]
-    say(facts(pairs))
-    raise typer.Exit(code)
 
 
 @app.command(epilog=EVERYWHERE)

@@ -75,8 +75,10 @@ class TestHosting:
         with HomeLock(home):
             done = run(home, "devices", "--json")
             status = run(home, "service", "status")
-        assert (done.code, status.code) == (9, 9)
+            stop = run(home, "service", "stop")
+        assert (done.code, status.code, stop.code) == (9, 9, 9)
         assert "cannot be reached" in status.out
+        assert f"kill {os.getpid()} asks" in stop.err
         assert done.json["error"]["code"] == "home_busy"
         assert str(os.getpid()) in done.json["error"]["message"]
 

@@ -1,0 +1,87 @@
+"""The commands about the process that owns a home: start it, stop it, say whether there is one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from core.cli.base import EVERYWHERE, Given
+from core.cli.output import as_json, facts, print_error, say
+from core.cli.session import actor
+from core.errors import ErrorCode, ErrorInfo, ServiceError
+from core.service import exit_codes
+from core.service.start import ensure_service, lock_owner, service_status, stop_service
+
+app = typer.Typer(help="The process that owns a home.", epilog=EVERYWHERE, no_args_is_help=True)
+
+
+@app.command("start", epilog=EVERYWHERE)
+def service_start(
+    context: typer.Context,
+    wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="How long to wait.")] = 15,
+) -> None:
+    """Start the service; it stays until it is stopped."""
+
+    async def work() -> int:
+        before = await service_status(context.obj.home)
+        console = await ensure_service(context.obj.home, "cli", actor(), stay=True, timeout=wait)
+        await console.close()
+        status = await service_status(context.obj.home)
+        if context.obj.json:
+            say(as_json({**status.model_dump(mode="json"), "started": not before.running}))
+        else:
+            words = "A service was running already" if before.running else "The service has started"
+            say(f"{words}: process {status.pid}, home {status.home}.")
+        return exit_codes.DONE
+
+    raise typer.Exit(asyncio.run(work()))
+
+
+@app.command("stop", epilog=EVERYWHERE)
+def service_stop(
+    context: typer.Context,
+    cancel_work: Annotated[
+        bool, typer.Option("--cancel-work", help="Cancel runs instead of waiting for them.")
+    ] = False,
+    wait: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="How long to wait for its end.")] = 30,
+) -> None:
+    """End the service in order. It waits for running work unless --cancel-work is given."""
+    given: Given = context.obj
+    try:
+        words = asyncio.run(stop_service(given.home, cancel_work, timeout=wait))
+    except ServiceError as error:
+        owner = lock_owner(given.home) if error.code is ErrorCode.HOME_BUSY else None
+        if owner is None:
+            raise
+        # One of another version, whose program may be gone, ends in order when it is told to.
+        then = f"kill {owner} asks that process to end in order."
+        print_error(ErrorInfo(code=error.code, message=error.message, next=then), given.json)
+        raise typer.Exit(exit_codes.HOME_OWNED) from error
+    say(as_json({"stopped": True, "message": words}) if context.obj.json else words)
+
+
+@app.command("status", epilog=EVERYWHERE)
+def service_status_command(context: typer.Context) -> None:
+    """Say whether a service owns the home. Exit code 9 when one does and cannot be reached."""
+    status = asyncio.run(service_status(context.obj.home))
+    code = exit_codes.HOME_OWNED if status.problem and not status.running else exit_codes.DONE
+    if context.obj.json:
+        say(as_json(status.model_dump(mode="json")))
+        raise typer.Exit(code)
+    pairs = [
+        ("Service", "running" if status.running else "cannot be reached" if code else "not running"),
+        ("Home", status.home),
+        ("Process", status.pid or ""),
+        ("Version", status.version),
+        ("Started", status.started_at),
+        ("Listens at", status.listening or status.listening_problem),
+        ("Devices", status.devices if status.running else ""),
+        ("Runs", status.running_runs if status.running else ""),
+        ("Approvals", status.waiting_approvals if status.running else ""),
+        ("Stop all", "on" if status.stopped else ""),
+        ("Problem", status.problem),
+    ]
+    say(facts(pairs))
+    raise typer.Exit(code)
