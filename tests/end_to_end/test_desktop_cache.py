@@ -129,6 +129,8 @@ async def test_a_layout_that_changes_later_is_the_one_that_counts(
     display.sync()
     try:
         await desktop.press(parse_chord("F24"))
+        # The server told of the change, and nothing of that is kept.
+        assert not desktop._hands._display.display.event_queue
     finally:
         display.change_keyboard_mapping(spare, [[0] * len(codes[0])])
         display.close()

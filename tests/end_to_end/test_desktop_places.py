@@ -234,8 +234,18 @@ async def test_fields_and_rows_are_pointed_at_and_nothing_is_sent_or_opened(
         things["/e"].role, things["/e"].actions = role, (action,)
         clicked = await use.click_element({"control_id": (await named(desktop, "Name")).id})
         assert (clicked["method"], program.done) == ("pointer", [])
-    await use.click_element({"control_id": (await named(desktop, "OK")).id})
-    assert program.done == [("/b", 0)]
+
+
+async def test_an_action_is_known_by_its_own_name_whatever_the_user_reads(
+    program: Program, desktop: LinuxDesktop, things: dict[str, Thing]
+) -> None:
+    use = Use(desktop, ObservationStore())
+    # GTK in German, and Chromium, which has no names for users.
+    for told in ("Klicken", ""):
+        things["/b"].lies = {"GetActions": ("a(sss)", [[[told, "", ""]]])}
+        clicked = await use.click_element({"control_id": (await named(desktop, "OK")).id})
+        assert clicked["method"] == "accessibility"
+    assert program.done == [("/b", 0)] * 2
 
 
 async def test_text_for_a_field_that_takes_none_is_refused(

@@ -114,6 +114,8 @@ class Program:
             "ToolkitName": ("s", [self.toolkit[0]]),
             "Version": ("s", [self.toolkit[1]]),
             "DoAction": ("b", [True]),
+            "NActions": ("i", [len(thing.actions)]),
+            "GetName": ("s", [thing.actions[message.body[0]] if member == "GetName" else ""]),
             "GetInterfaces": ("as", [self._interfaces(thing)]),
             "Name": ("s", [thing.name]),
             "ChildCount": ("i", [len(thing.children)]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from core.device.desktop.linux.bus import AccessibilityBus, Gone, NotSupported, Ref
 from core.device.desktop.linux.words import (
     ACCESSIBLE,
@@ -9,6 +11,7 @@ from core.device.desktop.linux.words import (
     APPLICATION,
     COMPONENT,
     EDITABLE_TEXT,
+    MOST_ACTIONS,
     ROOT,
     TEXT,
 )
@@ -35,13 +38,23 @@ _ACTION_S = 3.0
 
 async def perform(bus: AccessibilityBus, ref: Ref, control: Control) -> str | None:
     """Do what a click would; the action's name, None where the control has none."""
-    names = [name.lower() for name in control.actions]
+    names = [name.lower() for name in await _names(bus, ref, control)]
     wanted = _PLAIN if control.role in _POINTED_AT else _PRESSING
     index = next((names.index(name) for name in wanted if name in names), None)
     if index is None:
         return None
     (done,) = await bus.call(ref, ACTION, "DoAction", "i", (index,), seconds=_ACTION_S)
-    return control.actions[index] if done else None
+    return names[index] if done else None
+
+
+async def _names(bus: AccessibilityBus, ref: Ref, control: Control) -> list[str]:
+    """What the actions are called in every language; the control has them in the user's, or not at all."""
+    try:
+        count = min(int(await bus.get(ref, ACTION, "NActions")), MOST_ACTIONS)
+        asked = (bus.call(ref, ACTION, "GetName", "i", (at,)) for at in range(count))
+        return [str(name) for (name,) in await asyncio.gather(*asked)]
+    except NotSupported:
+        return list(control.actions)
 
 
 async def focus(bus: AccessibilityBus, ref: Ref) -> bool:

@@ -22,6 +22,7 @@ from core.device.desktop.linux.words import (
     ACTION,
     CACHE,
     EDITABLE_TEXT,
+    MOST_ACTIONS,
     NULL,
     PASSWORD_TEXT,
     REGISTRY,
@@ -37,7 +38,7 @@ Answer = TypeVar("Answer")
 # A table may have a million rows; asking for all its children would hang its program, not only us.
 _CHILDREN = 200
 _LONGEST_NAME = 500
-_LONGEST_ACTION, _ACTIONS = 100, 50
+_LONGEST_ACTION = 100
 _NUMBERS = ("slider", "progress bar", "spin button", "scroll bar", "level bar", "dial")
 _GONE_OR_UNKNOWN = (Gone, NotSupported)
 
@@ -200,14 +201,15 @@ class Reader:
         if ACTION in interfaces:
             try:
                 (listed,) = await self._bus.call(ref, ACTION, "GetActions")
-                names = [one[0] for one in listed[:_ACTIONS]]
+                names = [one[0] for one in listed[:MOST_ACTIONS]]
             except NotSupported:
                 count = int(await self._or(self._bus.get(ref, ACTION, "NActions"), 0))
                 named = (
-                    self._bus.call(ref, ACTION, "GetName", "i", (at,)) for at in range(min(count, _ACTIONS))
+                    self._bus.call(ref, ACTION, "GetName", "i", (at,))
+                    for at in range(min(count, MOST_ACTIONS))
                 )
                 names = [one[0] for one in await asyncio.gather(*(self._or(one, [""]) for one in named))]
-            control.actions = tuple(str(name)[:_LONGEST_ACTION] for name in names)
+            control.actions = tuple(str(name)[:_LONGEST_ACTION] for name in names if name)
 
     async def _read_value(self, ref: Ref, control: Control, interfaces: list[str]) -> None:
         # What is not asked for cannot leak: a password's length and dots stay in its program.

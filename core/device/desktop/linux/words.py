@@ -13,6 +13,7 @@ VALUE = "org.a11y.atspi.Value"
 PROPERTIES = "org.freedesktop.DBus.Properties"
 ROOT = "/org/a11y/atspi/accessible/root"
 NULL = "/org/a11y/atspi/null"
+MOST_ACTIONS = 50
 REGISTRY = "org.a11y.atspi.Registry"
 
 # What the protocol has programs answer with, and the types of their properties.

@@ -153,7 +153,11 @@ class XLink:
                 display.set_error_handler(_ignore)
             if turn == self._turn:
                 self._display = display
-            return work(display, *arguments)
+            answer = work(display, *arguments)
+            # Every change of the keyboard layout is told to everybody, and would be kept for ever.
+            while display.pending_events():
+                display.next_event()
+            return answer
         except _LOST as error:
             if turn == self._turn:
                 self._hang_up()
