@@ -19,6 +19,7 @@ from core.home import Home
 from core.policy.operator_keys import OperatorKey, create_operator_key
 from tests.fakes.desk import Whistle
 from tests.fakes.display import virtual_display
+from tests.fakes.memory_folder import folder_of_a_test, memory_folder
 
 # A shell starts what runs in its background deaf to Ctrl-C, and every process it starts inherits that;
 # tests that press Ctrl-C in another process are the same there.
@@ -48,6 +49,20 @@ def on_display(display: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """This test's processes and tools see the virtual display."""
     monkeypatch.setenv("DISPLAY", display)
     return display
+
+
+@pytest.fixture(scope="session")
+def _in_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where this session's folders in memory lie; on the disk where the machine has no memory for them."""
+    with memory_folder() as folder:
+        yield folder or tmp_path_factory.getbasetemp()
+
+
+@pytest.fixture
+def memory_path(request: pytest.FixtureRequest, _in_memory: Path) -> Iterator[Path]:
+    """As `tmp_path`, but in memory: for a home or a journal, not for files that commands name."""
+    with folder_of_a_test(request, _in_memory) as folder:
+        yield folder
 
 
 @pytest.fixture(autouse=True)

@@ -37,6 +37,15 @@ def nothing_stays_on_the_clipboard(qapp: QApplication) -> Iterator[None]:
     qapp.clipboard().clear()
 
 
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """In memory; a real service has it on the disk, since commands name its files and are judged by that."""
+    if request.path.stem.endswith("_real"):
+        return tmp_path
+    in_memory: Path = request.getfixturevalue("memory_path")
+    return in_memory
+
+
 @pytest.fixture(autouse=True)
 def settings_stay_in_the_test(tmp_path: Path) -> None:
     """Column widths and splitters are remembered in the test's own folder only."""

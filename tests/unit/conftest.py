@@ -17,9 +17,15 @@ from tests.fakes.remote_device import make_listening_home
 
 
 @pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Service]:
+def home(memory_path: Path) -> Home:
+    """A fresh home, in memory."""
+    return Home(memory_path / "home").create()
+
+
+@pytest.fixture
+async def service(memory_path: Path) -> AsyncIterator[Service]:
     """A service that listens for remote devices, and whose own computer costs no process."""
-    service = await Service.open(make_listening_home(tmp_path / "home"))
+    service = await Service.open(make_listening_home(memory_path / "home"))
     yield service
     await service.close()
 

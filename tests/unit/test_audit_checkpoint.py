@@ -79,8 +79,8 @@ def test_a_name_that_would_break_a_signature_line_is_refused(name):
         origin_of(name)
 
 
-def test_the_key_is_made_once_for_its_owner_only_with_the_public_half_beside_it(tmp_path):
-    path = tmp_path / "keys" / "journal.key"
+def test_the_key_is_made_once_for_its_owner_only_with_the_public_half_beside_it(memory_path):
+    path = memory_path / "keys" / "journal.key"
     key = load_or_create_journal_key(path)
     again = load_or_create_journal_key(path)
     assert again.private_bytes_raw() == key.private_bytes_raw()
@@ -90,8 +90,8 @@ def test_the_key_is_made_once_for_its_owner_only_with_the_public_half_beside_it(
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_broken_key_is_named_and_not_replaced(tmp_path):
-    path = tmp_path / "journal.key"
+def test_a_broken_key_is_named_and_not_replaced(memory_path):
+    path = memory_path / "journal.key"
     path.write_text("not a key")
     with pytest.raises(JournalCorrupt, match=r"journal\.key"):
         load_or_create_journal_key(path)
@@ -104,13 +104,13 @@ def test_a_broken_key_is_named_and_not_replaced(tmp_path):
         load_or_create_journal_key(path)
 
 
-def test_a_key_that_cannot_be_stored_is_said(tmp_path):
-    (tmp_path / "keys").write_text("a file where a folder should be")
+def test_a_key_that_cannot_be_stored_is_said(memory_path):
+    (memory_path / "keys").write_text("a file where a folder should be")
     with pytest.raises(JournalUnavailable, match="cannot be read or written"):
-        load_or_create_journal_key(tmp_path / "keys" / "journal.key")
+        load_or_create_journal_key(memory_path / "keys" / "journal.key")
 
 
-def test_a_broken_public_key_is_named(tmp_path):
-    (tmp_path / "journal.pub").write_text("nothing")
+def test_a_broken_public_key_is_named(memory_path):
+    (memory_path / "journal.pub").write_text("nothing")
     with pytest.raises(JournalCorrupt, match=r"journal\.pub"):
-        load_public_key(tmp_path / "journal.pub")
+        load_public_key(memory_path / "journal.pub")

@@ -6,8 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -171,9 +171,8 @@ async def test_a_read_only_journal_is_refused_with_the_cause_and_can_still_be_ve
     for path in (*home.iterdir(), home):
         path.chmod(0o755 if path.is_dir() else 0o644)
     (home / what).chmod(0o555 if what == "." else 0o444)
-    # Up to the system's own temporary folder: how deep that is depends on how the tests are run.
-    above = [one for one in tmp_path.parents if one.is_relative_to(tempfile.gettempdir())]
-    for folder in (tmp_path, *above[:-1]):
+    # Up to a folder that is everybody's: how deep that is depends on how the tests are run.
+    for folder in takewhile(lambda one: one.stat().st_mode & 0o005 != 0o005, (tmp_path, *tmp_path.parents)):
         folder.chmod(0o755)
     try:
         command = [sys.executable, "-c", UNPRIVILEGED, str(home)]

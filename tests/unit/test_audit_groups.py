@@ -22,9 +22,9 @@ def new(number: int) -> NewEntry:
 
 
 @pytest.fixture
-async def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Journal]:
+async def journal(memory_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Journal]:
     monkeypatch.setattr(writer, "DELAY_OF_MANY", LONG)
-    opened = await Journal.open(tmp_path / "home", KEY, "desk")
+    opened = await Journal.open(memory_path / "home", KEY, "desk")
     yield opened
     await opened.close()
 

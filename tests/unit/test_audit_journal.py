@@ -36,8 +36,8 @@ async def everything(journal: Journal) -> list[Entry]:
 
 
 @pytest.fixture
-async def journal(tmp_path):
-    opened = await Journal.open(tmp_path / "home", KEY, "desk")
+async def journal(memory_path):
+    opened = await Journal.open(memory_path / "home", KEY, "desk")
     yield opened
     await opened.close()
 
@@ -151,18 +151,18 @@ async def test_the_state_says_what_is_there(journal):
     assert (journal.state.entries, journal.state.error, journal.state.queued) == (1, None, 0)
 
 
-async def test_closing_writes_what_was_noted_and_leaves_no_thread_and_no_log(tmp_path):
+async def test_closing_writes_what_was_noted_and_leaves_no_thread_and_no_log(memory_path):
     before = set(threading.enumerate())
-    journal = await Journal.open(tmp_path, KEY, "desk")
+    journal = await Journal.open(memory_path, KEY, "desk")
     for number in range(100):
         journal.note(new(str(number)))
     await journal.query("")
     await journal.close()
     await journal.close()
     assert {thread for thread in threading.enumerate() if thread.name.startswith("journal")} - before == set()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["journal.db", "journal.spool"]
-    assert (tmp_path / "journal.spool").stat().st_size == 0
-    assert verify_folder(tmp_path, KEY.public_key()).entries == 100
+    assert sorted(path.name for path in memory_path.iterdir()) == ["journal.db", "journal.spool"]
+    assert (memory_path / "journal.spool").stat().st_size == 0
+    assert verify_folder(memory_path, KEY.public_key()).entries == 100
     for refused in (journal.append(new()), journal.query(""), journal.verify()):
         with pytest.raises(JournalUnavailable, match="closed"):
             await refused
@@ -171,12 +171,12 @@ async def test_closing_writes_what_was_noted_and_leaves_no_thread_and_no_log(tmp
     assert not journal.state.writable
 
 
-async def test_a_journal_goes_on_where_it_was_closed(tmp_path):
+async def test_a_journal_goes_on_where_it_was_closed(memory_path):
     for start in range(3):
-        journal = await Journal.open(tmp_path, KEY, f"name-{start}")
+        journal = await Journal.open(memory_path, KEY, f"name-{start}")
         assert (await journal.append(new(str(start)))).seq == start + 1
         await journal.close()
-    report = verify_folder(tmp_path, KEY.public_key())
+    report = verify_folder(memory_path, KEY.public_key())
     assert (report.ok, report.entries, report.checkpoints) == (True, 3, 4)
 
 
@@ -191,8 +191,8 @@ async def test_a_checkpoint_is_kept_every_thousand_entries_at_exactly_that_size(
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 1023, 1024, 1025, 2500])
-async def test_every_kind_of_place_in_the_tree_can_be_proven(tmp_path, count):
-    journal = await Journal.open(tmp_path, KEY, "desk")
+async def test_every_kind_of_place_in_the_tree_can_be_proven(memory_path, count):
+    journal = await Journal.open(memory_path, KEY, "desk")
     await journal.append_many([new(str(number)) for number in range(count)])
     for seq in {1, 2, count // 2 or 1, 1023, 1024, 1025, 2049, count - 1 or 1, count} & set(
         range(1, count + 1)
@@ -272,21 +272,21 @@ def damaged(home: Path, how: str) -> None:
         "PRAGMA user_version = 2",
     ],
 )
-async def test_a_damaged_journal_is_refused_by_name_and_left_as_it_is(tmp_path, how):
-    journal = await Journal.open(tmp_path, KEY, "desk")
+async def test_a_damaged_journal_is_refused_by_name_and_left_as_it_is(memory_path, how):
+    journal = await Journal.open(memory_path, KEY, "desk")
     await journal.append_many([new(), new(), new()])
     await journal.close()
-    damaged(tmp_path, how)
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.suffix == ".db"}
+    damaged(memory_path, how)
+    before = {path.name: path.read_bytes() for path in memory_path.iterdir() if path.suffix == ".db"}
     with pytest.raises(JournalCorrupt, match=r"journal\.db|checkpoint"):
-        await Journal.open(tmp_path, KEY, "desk")
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.suffix == ".db"} == before
+        await Journal.open(memory_path, KEY, "desk")
+    assert {path.name: path.read_bytes() for path in memory_path.iterdir() if path.suffix == ".db"} == before
 
 
-async def test_a_journal_of_another_key_is_refused(tmp_path):
-    await (await Journal.open(tmp_path, KEY, "desk")).close()
+async def test_a_journal_of_another_key_is_refused(memory_path):
+    await (await Journal.open(memory_path, KEY, "desk")).close()
     with pytest.raises(JournalCorrupt, match="another key"):
-        await Journal.open(tmp_path, Ed25519PrivateKey.generate(), "desk")
+        await Journal.open(memory_path, Ed25519PrivateKey.generate(), "desk")
 
 
 async def test_a_second_journal_on_the_same_folder_is_refused_and_the_first_goes_on(journal):
@@ -305,10 +305,10 @@ async def test_a_stranger_that_holds_the_database_is_named_as_the_cause(journal,
     stranger.close()
 
 
-async def test_after_a_strangers_write_nothing_more_is_written(tmp_path):
-    journal = await Journal.open(tmp_path, KEY, "desk")
+async def test_after_a_strangers_write_nothing_more_is_written(memory_path):
+    journal = await Journal.open(memory_path, KEY, "desk")
     await journal.append(new())
-    stranger = sqlite3.connect(tmp_path / "journal.db")
+    stranger = sqlite3.connect(memory_path / "journal.db")
     stranger.execute("UPDATE head SET note = note || ' '")
     stranger.commit()
     stranger.close()

@@ -325,8 +325,8 @@ def test_a_histogram_covers_the_whole_time_in_order(connection, entries):
         histogram_of(connection, Query(), 0)
 
 
-async def test_the_journal_answers_for_empty_logs_runs_and_bad_limits(tmp_path):
-    journal = await Journal.open(tmp_path, KEY, "desk")
+async def test_the_journal_answers_for_empty_logs_runs_and_bad_limits(memory_path):
+    journal = await Journal.open(memory_path, KEY, "desk")
     page = await journal.query("tool:click since:1h")
     assert (page.entries, page.count, page.count_exact, page.next_before) == ([], 0, True, None)
     assert await journal.histogram("") == []

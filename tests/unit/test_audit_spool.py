@@ -63,21 +63,21 @@ def test_a_torn_or_broken_end_never_hides_or_changes_what_is_before_it(written, 
     assert found == written
 
 
-async def test_each_point_of_a_crash_between_spool_and_journal_loses_and_doubles_nothing(tmp_path):
-    journal = await Journal.open(tmp_path / "live", KEY, "desk")
+async def test_each_point_of_a_crash_between_spool_and_journal_loses_and_doubles_nothing(memory_path):
+    journal = await Journal.open(memory_path / "live", KEY, "desk")
     for number in range(1, 4):
         journal.note(new(f"n{number}"))
         await journal.append(new(f"a{number}"))
         # The spool still holds the notes, and the database their number: as after a kill right here.
-        crash = tmp_path / f"crash-{number}"
-        shutil.copytree(tmp_path / "live", crash)
+        crash = memory_path / f"crash-{number}"
+        shutil.copytree(memory_path / "live", crash)
         wanted = [f"{letter}{done}" for done in range(1, number + 1) for letter in "na"]
         assert await texts_after_open(crash) == wanted
     await journal.close()
-    closed = (tmp_path / "live" / "journal.db").read_bytes()
+    closed = (memory_path / "live" / "journal.db").read_bytes()
     for extra in range(4):
         for torn in (b"", note_bytes(9, "torn")[:-1], note_bytes(9, "torn")[:3]):
-            home = tmp_path / f"home-{extra}-{len(torn)}"
+            home = memory_path / f"home-{extra}-{len(torn)}"
             home.mkdir()
             (home / "journal.db").write_bytes(closed)
             # Records 1 to 3 are in the journal; what is above was noted and never committed.
@@ -93,50 +93,50 @@ async def test_each_point_of_a_crash_between_spool_and_journal_loses_and_doubles
             assert await texts_after_open(home) == found
 
 
-async def test_recovered_entries_never_go_back_in_time_and_are_counted(tmp_path):
-    journal = await Journal.open(tmp_path, KEY, "desk")
+async def test_recovered_entries_never_go_back_in_time_and_are_counted(memory_path):
+    journal = await Journal.open(memory_path, KEY, "desk")
     first = await journal.append(new("first"))
     await journal.close()
-    (tmp_path / "journal.spool").write_bytes(note_bytes(1, "early", "2020-01-01T00:00:00.000000Z"))
-    journal = await Journal.open(tmp_path, KEY, "desk")
+    (memory_path / "journal.spool").write_bytes(note_bytes(1, "early", "2020-01-01T00:00:00.000000Z"))
+    journal = await Journal.open(memory_path, KEY, "desk")
     assert journal.state.recovered == 1
     assert (await journal.entry(2)).time == first.time
     told = await journal.entry(3)
     assert (told.kind, told.body) == (Kind.JOURNAL_RECOVERED, {"entries": 1, "torn_bytes": 0})
     journal.note(new("later"))
     await journal.close()
-    assert await texts_after_open(tmp_path) == ["first", "early", "journal_recovered", "later"]
+    assert await texts_after_open(memory_path) == ["first", "early", "journal_recovered", "later"]
 
 
-async def test_many_spooled_entries_are_recovered_in_groups(tmp_path):
-    await (await Journal.open(tmp_path, KEY, "desk")).close()
-    (tmp_path / "journal.spool").write_bytes(b"".join(note_bytes(n, str(n)) for n in range(1, 4501)))
-    assert await texts_after_open(tmp_path) == [*map(str, range(1, 4501)), "journal_recovered"]
+async def test_many_spooled_entries_are_recovered_in_groups(memory_path):
+    await (await Journal.open(memory_path, KEY, "desk")).close()
+    (memory_path / "journal.spool").write_bytes(b"".join(note_bytes(n, str(n)) for n in range(1, 4501)))
+    assert await texts_after_open(memory_path) == [*map(str, range(1, 4501)), "journal_recovered"]
 
 
-async def test_a_whole_record_that_is_no_entry_is_kept_and_named(tmp_path):
-    await (await Journal.open(tmp_path, KEY, "desk")).close()
+async def test_a_whole_record_that_is_no_entry_is_kept_and_named(memory_path):
+    await (await Journal.open(memory_path, KEY, "desk")).close()
     data = pack(1, Parts(b"nonsense", b"here"))
-    (tmp_path / "journal.spool").write_bytes(data)
+    (memory_path / "journal.spool").write_bytes(data)
     with pytest.raises(JournalCorrupt, match="Record 1 of the spool"):
-        await Journal.open(tmp_path, KEY, "desk")
-    assert (tmp_path / "journal.spool").read_bytes() == data
+        await Journal.open(memory_path, KEY, "desk")
+    assert (memory_path / "journal.spool").read_bytes() == data
 
 
-async def test_a_drained_spool_is_emptied_once_it_has_grown(tmp_path):
-    journal = await Journal.open(tmp_path, KEY, "desk")
+async def test_a_drained_spool_is_emptied_once_it_has_grown(memory_path):
+    journal = await Journal.open(memory_path, KEY, "desk")
     for _ in range(40):
         journal.note(new("x" * 10_000))
     await journal.append(new("all of them are before this one"))
     journal.note(new("next"))
     await journal.append(new("end"))
-    assert (tmp_path / "journal.spool").stat().st_size < 20_000
+    assert (memory_path / "journal.spool").stat().st_size < 20_000
     await journal.close()
-    assert len(await texts_after_open(tmp_path)) == 43
+    assert len(await texts_after_open(memory_path)) == 43
 
 
-def test_a_part_of_a_record_is_taken_back_and_the_spool_goes_on(tmp_path, monkeypatch):
-    spool = Spool(tmp_path / "journal.spool")
+def test_a_part_of_a_record_is_taken_back_and_the_spool_goes_on(memory_path, monkeypatch):
+    spool = Spool(memory_path / "journal.spool")
     parts = encode_parts(new("x"), "2026-11-01T00:00:00.000000Z")
     assert spool.write(parts) == 1
     real = os.write
@@ -150,9 +150,9 @@ def test_a_part_of_a_record_is_taken_back_and_the_spool_goes_on(tmp_path, monkey
     spool.close()
 
 
-def test_a_spool_in_a_folder_that_is_not_there_is_said(tmp_path):
+def test_a_spool_in_a_folder_that_is_not_there_is_said(memory_path):
     with pytest.raises(JournalUnavailable, match="cannot be opened"):
-        Spool(tmp_path / "nowhere" / "journal.spool")
+        Spool(memory_path / "nowhere" / "journal.spool")
 
 
 NOTER = """
@@ -197,25 +197,25 @@ def acknowledged_before_the_kill(folder: Path, after: int) -> int:
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 @pytest.mark.parametrize("after", [1, 8, 63, 150, 400])
-async def test_a_killed_process_loses_nothing_that_it_was_told_is_written(tmp_path, after):
-    acknowledged = acknowledged_before_the_kill(tmp_path, after)
-    found = [text for text in await texts_after_open(tmp_path) if text != "journal_recovered"]
+async def test_a_killed_process_loses_nothing_that_it_was_told_is_written(memory_path, after):
+    acknowledged = acknowledged_before_the_kill(memory_path, after)
+    found = [text for text in await texts_after_open(memory_path) if text != "journal_recovered"]
     # One more may be there: written, but killed before it could be told.
     assert found[:acknowledged] == [str(number) for number in range(1, acknowledged + 1)]
     assert len(found) <= acknowledged + 1
 
 
-async def test_a_kill_between_making_and_naming_the_database_leaves_a_new_journal(tmp_path):
-    (tmp_path / "journal.db.new").write_bytes(b"half")
-    (tmp_path / "journal.db.new-wal").write_bytes(b"half")
-    journal = await Journal.open(tmp_path, KEY, "desk")
+async def test_a_kill_between_making_and_naming_the_database_leaves_a_new_journal(memory_path):
+    (memory_path / "journal.db.new").write_bytes(b"half")
+    (memory_path / "journal.db.new-wal").write_bytes(b"half")
+    journal = await Journal.open(memory_path, KEY, "desk")
     assert (await journal.append(new("first"))).seq == 1
     await journal.close()
-    assert not (tmp_path / "journal.db.new").exists()
+    assert not (memory_path / "journal.db.new").exists()
 
 
-def test_an_entry_that_was_committed_is_told_by_the_stores_own_number(tmp_path):
-    store = Store(tmp_path / "journal.db", KEY, "desk")
+def test_an_entry_that_was_committed_is_told_by_the_stores_own_number(memory_path):
+    store = Store(memory_path / "journal.db", KEY, "desk")
     store.commit([encode_parts(new("x"), "2026-11-01T00:00:00.000000Z")], 41)
     store.reopen()
     assert (store.size, store.head.spool_done, store.last_time) == (1, 41, "2026-11-01T00:00:00.000000Z")

@@ -57,8 +57,8 @@ def original(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def home(original, tmp_path) -> Path:
-    return Path(shutil.copytree(original, tmp_path / "home"))
+def home(original, memory_path) -> Path:
+    return Path(shutil.copytree(original, memory_path / "home"))
 
 
 def change(home: Path, sql: str, *parameters: object) -> None:
@@ -184,23 +184,23 @@ def test_an_entry_exchanged_together_with_its_hash_is_found_by_the_signature(hom
     assert "Entries 1 to 30 do not lead to the signed root" in (report.problem or "")
 
 
-async def test_entries_after_the_last_kept_checkpoint_are_covered_by_the_head(tmp_path):
-    journal = await Journal.open(tmp_path / "live", KEY, "desk")
+async def test_entries_after_the_last_kept_checkpoint_are_covered_by_the_head(memory_path):
+    journal = await Journal.open(memory_path / "live", KEY, "desk")
     await journal.append_many([entry(number, []) for number in range(1, 1011)])
     await journal.append_many([entry(12, [])])
-    shutil.copytree(tmp_path / "live", tmp_path / "home")
+    shutil.copytree(memory_path / "live", memory_path / "home")
     await journal.close()
-    exchange(tmp_path / "home", 1011)
-    report = verify_folder(tmp_path / "home", KEY.public_key())
+    exchange(memory_path / "home", 1011)
+    report = verify_folder(memory_path / "home", KEY.public_key())
     assert (report.ok, report.first_bad, report.checkpoints) == (False, 1001, 1)
 
 
-def test_an_entry_older_than_the_one_before_it_is_noticed_even_when_it_was_signed(tmp_path):
-    written = store.Store(tmp_path / "journal.db", KEY, "desk")
+def test_an_entry_older_than_the_one_before_it_is_noticed_even_when_it_was_signed(memory_path):
+    written = store.Store(memory_path / "journal.db", KEY, "desk")
     times = [f"2026-11-0{day}T00:00:00.000000Z" for day in (1, 3, 2)]
     written.commit([encode_parts(entry(1, []), time) for time in times], 0)
     written.close()
-    report = verify_folder(tmp_path, KEY.public_key())
+    report = verify_folder(memory_path, KEY.public_key())
     assert (report.ok, report.first_bad) == (False, 3)
     assert "older" in (report.problem or "")
 
@@ -240,12 +240,12 @@ def test_a_journal_cut_back_to_an_older_head_row_is_noticed(home):
     assert (report.ok, report.first_bad) == (False, 21)
 
 
-def test_an_entry_that_carries_another_number_is_noticed_even_when_it_was_signed(tmp_path):
-    written = store.Store(tmp_path / "journal.db", KEY, "desk")
+def test_an_entry_that_carries_another_number_is_noticed_even_when_it_was_signed(memory_path):
+    written = store.Store(memory_path / "journal.db", KEY, "desk")
     good = encode_parts(entry(1, []), "2026-11-01T00:00:00.000000Z")
     written.commit([good, Parts(good.head + b"9", good.tail)], 0)
     written.close()
-    report = verify_folder(tmp_path, KEY.public_key())
+    report = verify_folder(memory_path, KEY.public_key())
     assert (report.ok, report.first_bad) == (False, 2)
     assert "another number" in (report.problem or "")
 
@@ -306,25 +306,25 @@ def test_a_mangled_database_gives_a_report_and_no_traceback(home, damage):
     assert "journal" in (report.problem or "")
 
 
-def test_a_home_that_a_crash_left_open_is_verified_without_changing_it(tmp_path):
+def test_a_home_that_a_crash_left_open_is_verified_without_changing_it(memory_path):
     async def crash() -> None:
-        journal = await Journal.open(tmp_path / "live", KEY, "desk")
+        journal = await Journal.open(memory_path / "live", KEY, "desk")
         await journal.append_many([entry(number, []) for number in range(1, 11)])
         # What a kill would leave: database, log and spool as they are now.
-        shutil.copytree(tmp_path / "live", tmp_path / "home")
+        shutil.copytree(memory_path / "live", memory_path / "home")
         await journal.close()
 
     asyncio.run(crash())
-    (tmp_path / "home" / "journal.db-shm").unlink()
-    before = contents(tmp_path / "home")
+    (memory_path / "home" / "journal.db-shm").unlink()
+    before = contents(memory_path / "home")
     assert any(name.endswith("-wal") for name in before)
-    report = verify_folder(tmp_path / "home", KEY.public_key())
+    report = verify_folder(memory_path / "home", KEY.public_key())
     assert (report.ok, report.entries, report.problem) == (True, 10, None)
-    assert contents(tmp_path / "home") == before
+    assert contents(memory_path / "home") == before
 
 
-async def test_a_live_journal_is_verified_while_it_is_written(tmp_path):
-    journal = await Journal.open(tmp_path, KEY, "desk")
+async def test_a_live_journal_is_verified_while_it_is_written(memory_path):
+    journal = await Journal.open(memory_path, KEY, "desk")
     await journal.append_many([entry(number, []) for number in range(1, 2501)])
     seen: list[tuple[int, int]] = []
     checking = asyncio.gather(journal.verify(progress=lambda done, total: seen.append((done, total))))
@@ -338,8 +338,8 @@ async def test_a_live_journal_is_verified_while_it_is_written(tmp_path):
     await journal.close()
 
 
-async def test_a_verification_that_is_stopped_does_not_say_that_all_is_well(tmp_path):
-    journal = await Journal.open(tmp_path, KEY, "desk")
+async def test_a_verification_that_is_stopped_does_not_say_that_all_is_well(memory_path):
+    journal = await Journal.open(memory_path, KEY, "desk")
     await journal.append_many([entry(number, []) for number in range(1, 20)])
     stop = threading.Event()
     stop.set()
@@ -349,11 +349,11 @@ async def test_a_verification_that_is_stopped_does_not_say_that_all_is_well(tmp_
     await journal.close()
 
 
-async def test_a_wrong_stored_subtree_is_noticed_and_the_entries_are_cleared(tmp_path):
-    journal = await Journal.open(tmp_path, KEY, "desk")
+async def test_a_wrong_stored_subtree_is_noticed_and_the_entries_are_cleared(memory_path):
+    journal = await Journal.open(memory_path, KEY, "desk")
     await journal.append_many([entry(number, []) for number in range(1, 2101)])
     await journal.close()
-    change(tmp_path, "UPDATE subtrees SET root = zeroblob(32) WHERE number = 1")
-    report = verify_folder(tmp_path, KEY.public_key())
+    change(memory_path, "UPDATE subtrees SET root = zeroblob(32) WHERE number = 1")
+    report = verify_folder(memory_path, KEY.public_key())
     assert "subtree 1" in (report.problem or "")
     assert "sound" in (report.problem or "")
