@@ -8,7 +8,8 @@
         play(theme, tmp_path, FakeConsole(), scenario)
 
 `play` runs the scenario on the Qt loop, ends the window in order, and fails when a task is left. It begins on
-Fleet, as a fresh home does; `play_without_fleet` is for scenarios that open a screen of their own.
+Fleet, as a fresh home does; `play_without_fleet` is for scenarios that open a screen of their own, and
+`play_from_journal` for those of Batch.
 """
 
 from __future__ import annotations
@@ -84,3 +85,4 @@ def play(
 # Fleet takes long to make, and would follow every event behind the screen that is tested. The window begins
 # on another one than that, so that the scenario still opens it as an operator does.
 play_without_fleet = partial(play, begins_on="batch")
+play_from_journal = partial(play, begins_on="journal")

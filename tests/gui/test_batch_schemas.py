@@ -19,7 +19,7 @@ from core.batch.models import Batch
 from core.schema_forms import validate
 from tests.fakes.batch_screen import Recorder, batch_of, opened_screens
 from tests.fakes.pace import within
-from tests.fakes.window import play, seen
+from tests.fakes.window import play_from_journal, seen
 from tests.fakes.work_watch import WorkWatch
 
 PARTS = {f"d{number}": {"type": "string", "maxLength": number} for number in range(3_800)}
@@ -90,7 +90,7 @@ def test_steps_of_a_slow_schema_are_judged_and_the_window_goes_on(theme: Theme, 
         assert found[0].startswith("timeout must be at most 600")
         assert found[2] == "command is required."
 
-    play(theme, tmp_path, console, scenario)
+    play_from_journal(theme, tmp_path, console, scenario)
 
 
 def test_very_many_steps_are_judged_a_few_at_a_time(
@@ -115,7 +115,7 @@ def test_very_many_steps_are_judged_a_few_at_a_time(
         await seen(lambda: all(problems(screen)))
         assert len(problems(screen)) == MANY
 
-    play(theme, tmp_path, console_with(SHELL), scenario)
+    play_from_journal(theme, tmp_path, console_with(SHELL), scenario)
 
 
 def test_a_run_is_asked_for_while_steps_are_still_checked(theme: Theme, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_run_is_asked_for_while_steps_are_still_checked(theme: Theme, tmp_path
         await seen(lambda: opened)
         assert [step.parameters for step in console.started[0][0].steps] == [{"command": "uptime"}]  # type: ignore[union-attr]  # one step
 
-    play(theme, tmp_path, console, scenario)
+    play_from_journal(theme, tmp_path, console, scenario)
 
 
 def test_text_that_is_not_sent_is_known_without_any_schema(theme: Theme, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_text_that_is_not_sent_is_known_without_any_schema(theme: Theme, tmp_pat
         assert not console.started
         assert screen.notice.isVisible()
 
-    play(theme, tmp_path, console, scenario)
+    play_from_journal(theme, tmp_path, console, scenario)
 
 
 def test_a_secret_behind_a_reference_is_masked_in_the_steps_and_their_text(
@@ -162,7 +162,7 @@ def test_a_secret_behind_a_reference_is_masked_in_the_steps_and_their_text(
         assert screen.notes.secrets(screen.shelf.offer.find("shell_execute")) == {"token"}
         assert "hunter2" not in problems_and_words(screen)
 
-    play(theme, tmp_path, console_with(hidden), scenario)
+    play_from_journal(theme, tmp_path, console_with(hidden), scenario)
 
 
 def problems_and_words(screen: BatchScreen) -> str:
