@@ -68,7 +68,9 @@ class ResultsModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self.lines)
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Headings cannot be chosen."""
+        """Headings cannot be chosen, nor what a click was on that brought other lines."""
+        if not index.isValid():
+            return Qt.ItemFlag.NoItemFlags
         if isinstance(self.lines[index.row()], str):
             return Qt.ItemFlag.ItemIsEnabled
         return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
@@ -358,7 +360,8 @@ class Palette(Overlay):
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         """Tab narrows to the kind under the cursor, or widens again; the focus stays in the field."""
-        chosen = self.chosen()
+        # Qt asks as well when the focus is in what has just been put away: nobody pressed Tab then.
+        chosen = self.chosen() if self.isVisible() else None
         if forward and chosen is not None:
             self._group = "" if self._group else chosen.hit.group
             self._refresh()

@@ -155,3 +155,28 @@ def test_tab_narrows_to_one_kind_and_escape_widens_then_closes(theme: Theme, tmp
         assert not palette.isVisible()
 
     play(theme, tmp_path, story(), scenario)
+
+
+def test_a_click_leads_there_and_is_no_tab_and_lines_that_go_meanwhile_do_no_harm(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.window.open_palette("lab")
+        palette = palette_of(desk)
+        await seen(lambda: len(groups_in(palette)) > 1)
+        opened: list[tuple[str, Target | None]] = []
+        desk.window.open = lambda screen, target=None: opened.append((screen, target))  # type: ignore[method-assign]
+        # The same signal tells others, who may bring other lines before the list is done with the click.
+        palette.view.clicked.connect(lambda _index: palette._model.show_found([]))
+        before = palette.chosen()
+        QTest.mouseClick(
+            palette.view.viewport(),
+            Qt.MouseButton.LeftButton,
+            pos=palette.view.visualRect(palette.view.currentIndex()).center(),
+        )
+        assert before is not None
+        assert opened == [(before.hit.screen, before.hit.target)]
+        assert not palette.isVisible()
+        assert palette._group == ""
+
+    play(theme, tmp_path, story(), scenario)
