@@ -114,8 +114,9 @@ def write(held: HeldPath, data: bytes, mode: WriteMode, undo: UndoStore) -> dict
             undo.refuse_too_large(held.path, facts.st_size)
             _refuse_read_only(folder)
         old = None if facts is None else _content(folder, undo)
-        new = (old or b"") + data if mode == "append" else data
-        digest = hashlib.sha256(new).hexdigest()
+        # Not joined: what is kept for undo may be half of this device's memory.
+        new = (old, data) if mode == "append" and old else (data,)
+        digest = _sha256(new)
         permissions = 0 if facts is None else facts.st_mode & _PERMISSIONS
         undo_id = undo.keep(held.path, old, permissions, digest)
         try:
@@ -131,9 +132,7 @@ def write(held: HeldPath, data: bytes, mode: WriteMode, undo: UndoStore) -> dict
 def _refuse_read_only(folder: Folder) -> None:
     """Renaming asks nobody but the folder; a file that is read-only, or another's, says no all the same."""
     if not folder.may_write(folder.name):
-        raise BadInput(
-            f"{folder.path / folder.name} is read-only for this user", ErrorCode.DENIED_BY_DEVICE
-        )
+        raise BadInput(f"{folder.path / folder.name} is read-only for this user", ErrorCode.DENIED_BY_DEVICE)
 
 
 def _make_durable(folder: Folder, done: dict[str, Any]) -> None:
@@ -168,7 +167,7 @@ def restore(held: HeldPath, undo_id: str, undo: UndoStore) -> dict[str, Any]:
                     folder.unlink(folder.name)
                 else:
                     _refuse_read_only(folder)
-                    _put(folder, old, facts, temporary_name(undo_id), entry.mode)
+                    _put(folder, (old,), facts, temporary_name(undo_id), entry.mode)
                 undo.forget(undo_id)
                 _make_durable(folder, done)
         except FailedWithResult:
@@ -180,12 +179,24 @@ def restore(held: HeldPath, undo_id: str, undo: UndoStore) -> dict[str, Any]:
 
 
 def _content(folder: Folder, undo: UndoStore) -> bytes:
-    descriptor, _ = folder.open_file()
+    descriptor, facts = folder.open_file()
     with os.fdopen(descriptor, "rb") as file:
+        # Python takes at once as much memory as it is told to read; most files hold what they say they do.
+        parts = [file.read(min(facts.st_size, undo.most_bytes) + 1)]
+        size = len(parts[0])
         # Somebody may make it larger while it is read.
-        data = file.read(undo.most_bytes + 1)
-    undo.refuse_too_large(folder.path / folder.name, len(data))
-    return data
+        while parts[-1] and size <= undo.most_bytes:
+            parts.append(file.read(_CHUNK))
+            size += len(parts[-1])
+    undo.refuse_too_large(folder.path / folder.name, size)
+    return b"".join(parts) if len(parts) > 2 else parts[0]
+
+
+def _sha256(parts: tuple[bytes, ...]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def _digest(folder: Folder, most: int) -> str:
@@ -215,7 +226,11 @@ def _changed_since(path: Path, how: str = "") -> BadInput:
 
 
 def _put(
-    folder: Folder, data: bytes, before: os.stat_result | None, temporary: str, mode: int | None = None
+    folder: Folder,
+    data: tuple[bytes, ...],
+    before: os.stat_result | None,
+    temporary: str,
+    mode: int | None = None,
 ) -> None:
     """Write beside, make durable, then rename; a file that was there keeps what it had beside its content.
 
@@ -227,7 +242,7 @@ def _put(
     )
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            file.writelines(data)
             if before is not None and hasattr(os, "fchmod"):
                 # What is kept for undo may come from a client that kept more of the mode.
                 wanted = (before.st_mode if mode is None else mode) & _PERMISSIONS
