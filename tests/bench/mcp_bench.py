@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import os
 import shutil
 import socket
@@ -27,6 +28,7 @@ from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router
 from core.device.mcp.config import parse_servers
 from core.device.mcp.host import McpHost
+from core.dispatch.observe import UnusableAnswer, take_evidence
 from tests.bench.journal_bench import Figures
 from tests.fakes.mcp_server import rogue
 
@@ -129,6 +131,13 @@ async def _http(program: str) -> AsyncIterator[int]:
         await process.wait()
 
 
+class _Nowhere:
+    """Keeps no evidence."""
+
+    async def put_blob(self, data: bytes) -> str:
+        return hashlib.sha256(data).hexdigest()
+
+
 class _Caller:
     """Calls tools by server and their own name, and keeps count."""
 
@@ -148,6 +157,12 @@ class _Caller:
         command = Command(tool_name=info.tool_name, tool_type=info.tool_type, parameters=given, call_id="b")
         result = await self._router.run(command, 30, report=self._report)
         self.calls += 1
+        try:
+            # What a device sends is worth something once a console takes it.
+            await take_evidence(result.result, _Nowhere())
+        except UnusableAnswer as error:
+            self.failed.append(f"{server}.{tool}: {error.message}")
+            return result
         if result.status is ResultStatus.SUCCESS:
             self.kinds.update(block["type"] for block in result.result["content"])
             self.kinds.update(["structured"] if "structured" in result.result else [])

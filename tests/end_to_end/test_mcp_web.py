@@ -168,6 +168,7 @@ async def test_a_status_says_in_words_what_happened_and_whether_it_can_have_run(
     [
         ((401, {}, b"who?"), "It answers 401 Unauthorized: who?", "Authorization"),
         ((404, {"content-type": "text/html"}, b"<html>"), "It answers 404 Not Found", "SSE"),
+        ((405, {}, b""), "It answers 405 Method Not Allowed", "SSE"),
         ((503, {}, b""), "It answers 503 Service Unavailable", "runs there"),
         ((200, {"content-type": "application/json"}, b"{"), "is no message", "runs there"),
         (as_json({"jsonrpc": "2.0", "id": 1, "result": {}}), "capabilities: Field required", "runs there"),

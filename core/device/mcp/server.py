@@ -21,7 +21,7 @@ from core.device.mcp.lines import ServerLog
 from core.device.mcp.listing import Definition, Listing, fetch, read_listing
 from core.device.mcp.session import Session, is_unanswered, open_session
 from core.device.mcp.state import ServerState, State, Timing
-from core.device.mcp.web import SHUT_OUT
+from core.device.mcp.web import NOT_TAKEN, SHUT_OUT
 from core.device.tool import ToolCall
 from core.errors import DeviceError, ErrorCode
 
@@ -351,7 +351,7 @@ class HostedServer:
             return _NO_FOLDER
         if isinstance(error, _HOPELESS):
             return _ONE_LINE if " " in self.config.command.strip() else _NO_PROGRAM
-        if isinstance(error, MCPError) and error.code == SHUT_OUT:
+        if isinstance(error, MCPError) and error.code in {SHUT_OUT, NOT_TAKEN}:
             return _NO_ENTRY
         if self.config.kind == "http":
             return "Look whether it runs there, and whether the url and headers in its entry are right"
