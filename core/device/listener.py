@@ -33,6 +33,7 @@ from core.errors import BadInput, DeviceError, Refused
 log = structlog.get_logger(__name__)
 
 PATH = "/ws"
+_ANY_IPV6 = "::"
 # Connections that have not shown a token yet.
 _MOST_AT_DOOR = 32
 _MOST_OF_ONE_ADDRESS = 8
@@ -124,7 +125,7 @@ class DeviceListener:
         try:
             self._server = await serve(
                 self._serve,
-                self._address.host,
+                self._hosts(),
                 self._address.port,
                 process_request=self._admit,
                 # All that asyncio wants of it is a protocol; the doorstep becomes the visitor's connection.
@@ -143,6 +144,11 @@ class DeviceListener:
                 raise BadInput(f"{where} is no address to listen on") from None
             raise DeviceError(f"{where} cannot be listened on: {error.strerror or error}") from error
         log.info("listening", host=self._address.host, port=self.port, tls=self._secure is not None)
+
+    def _hosts(self) -> str | list[str]:
+        """Every address means both kinds of them: asyncio's `::` has none of IPv4, which consoles are told."""
+        both = self._address.host == _ANY_IPV6 and self._address.port
+        return [_ANY_IPV6, "0.0.0.0"] if both else self._address.host
 
     def stop(self) -> None:
         """End `run`; may be called from a signal handler."""
@@ -209,10 +215,12 @@ class DeviceListener:
             await connection.close(1013, _TAKEN)
             return
         self._inside = connection
+        # A socket that is closed has no address any more.
+        peer = peer_of(connection)
         session = Session(connection, self._desk, self._timing)
         try:
             await session.register()
-            log.info("registered", peer=peer_of(connection), features=sorted(session.features))
+            log.info("registered", peer=peer, features=sorted(session.features))
             await session.serve()
             reason = "the console closed it"
         except (ConnectionClosed, DeviceError, Refused) as error:
@@ -220,4 +228,4 @@ class DeviceListener:
         finally:
             if self._inside is connection:
                 self._inside = None
-        log.info("link ended", peer=peer_of(connection), reason=reason)
+        log.info("link ended", peer=peer, reason=reason)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -25,6 +26,7 @@ from core.device.listener import DeviceListener, ListenAddress, read_address
 from core.errors import BadInput, Refused
 from core.tasks import TaskGroupOwner
 from tests.fakes.link_console import QUICK, TOKEN, Bench, Wire, command, welcome
+from tests.fakes.remote_device import free_port
 
 
 class Listening:
@@ -228,6 +230,22 @@ def test_beyond_this_computer_it_never_listens_without_tls(tmp_path: Path) -> No
 )
 def test_an_address_is_read(text: str, host: str, port: int) -> None:
     assert read_address(text) == ListenAddress(host, port)
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
+async def test_every_address_is_every_address_of_both_kinds(tmp_path: Path) -> None:
+    config = DeviceConfig(roots=(tmp_path,))
+    desk = Desk("d1", build_router(config, tmp_path / "state", "d1"), config)
+    secure = server_context(load_or_make_identity(tmp_path, "d1"))
+    listener = DeviceListener(desk, ListenAddress("::", free_port()), TOKEN, secure)
+    await listener.start()
+    # The pairing string of `[::]` names an IPv4 address.
+    for host in ("127.0.0.1", "::1"):
+        _, writer = await asyncio.open_connection(host, listener.port)
+        writer.close()
+        await writer.wait_closed()
+    await desk.close()
+    await listener.close()
 
 
 async def test_an_address_that_is_none_is_bad_input(tmp_path: Path) -> None:
