@@ -146,7 +146,7 @@ class DeviceListener:
         log.info("listening", host=self._address.host, port=self.port, tls=self._secure is not None)
 
     def _hosts(self) -> str | list[str]:
-        """Every address means both kinds of them: asyncio's `::` has none of IPv4, which consoles are told."""
+        """Every address means both kinds of them: asyncio's `::` lacks IPv4, which consoles are told."""
         both = self._address.host == _ANY_IPV6 and self._address.port
         return [_ANY_IPV6, "0.0.0.0"] if both else self._address.host
 
