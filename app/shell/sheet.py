@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+from shiboken6 import isValid
 
 from app.components import paint
 from app.components.buttons import Button, Kind
@@ -68,9 +69,10 @@ class Overlay(QWidget):
     def uncover(self) -> None:
         """Go away."""
         self.hide()
-        if self._focus_before is not None and self._focus_before.isVisible():
-            self._focus_before.setFocus(Qt.FocusReason.OtherFocusReason)
-        self._focus_before = None
+        before, self._focus_before = self._focus_before, None
+        # What was pressed to open it may have gone meanwhile, as a banner does.
+        if before is not None and isValid(before) and before.isVisible():
+            before.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def dismiss(self) -> None:
         """Give way to another screen, as if the operator had put it away."""

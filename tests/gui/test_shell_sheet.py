@@ -7,13 +7,14 @@ from pathlib import Path
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
+from shiboken6 import isValid
 
 from app.components.inputs import Field, TextField
 from app.look.theme import Theme
 from app.main import Desk
 from app.shell.sheet import Sheet
 from tests.fakes.console import FakeConsole
-from tests.fakes.window import play, seen
+from tests.fakes.window import play, play_without_fleet, seen
 
 SMALLEST = (1024, 640)
 FIELDS = 12
@@ -77,3 +78,22 @@ def test_a_sheet_that_fits_does_not_scroll_and_grows_with_its_words(theme: Theme
         sheet.finish("")
 
     play(theme, tmp_path, FakeConsole(), scenario)
+
+
+def test_an_answer_is_told_also_when_what_opened_the_sheet_is_gone(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        opener = QPlainTextEdit(desk.window)
+        opener.show()
+        opener.setFocus()
+        assert opener.hasFocus()
+        sheet = Sheet(desk.window, "A question", "Short.")
+        sheet.add_answer("go", "Go", "primary")
+        answers: list[str] = []
+        sheet.finished.connect(answers.append)
+        sheet.open()
+        opener.deleteLater()
+        await seen(lambda: not isValid(opener))
+        sheet.answer("go").click()
+        assert answers == ["go"]
+
+    play_without_fleet(theme, tmp_path, FakeConsole(), scenario)
