@@ -125,7 +125,7 @@ class DeviceListener:
         try:
             self._server = await serve(
                 self._serve,
-                self._hosts(),
+                cast(Any, self._hosts()),
                 self._address.port,
                 process_request=self._admit,
                 # All that asyncio wants of it is a protocol; the doorstep becomes the visitor's connection.
