@@ -15,12 +15,13 @@ from app.components.table_paint import cell_width
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenDevice
+from app.screens.fleet.link_tab import REFUSED_COLUMNS, refusal_rows
 from app.screens.fleet.pairing import LISTENS, PairingSheet
 from app.screens.fleet.recent_tab import COLUMNS
 from app.screens.fleet.rows import DEVICE_COLUMNS, device_row
 from app.screens.fleet.screen import FleetScreen
-from core.fleet.models import Check, CheckState
-from tests.fakes.fleet_data import make_devices
+from core.fleet.models import Check, CheckState, Refusal
+from tests.fakes.fleet_data import ago, make_devices
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -80,6 +81,30 @@ def test_the_overview_of_a_device_scrolls_where_it_has_no_room(theme: Theme, tmp
     play(theme, tmp_path, story(), scenario, SMALLEST)
 
 
+def test_words_and_controls_above_the_devices_are_whole_and_the_filter_gives_way(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("fleet")
+        fleet = desk.window.current
+        assert isinstance(fleet, FleetScreen)
+        for wall, filtered in ((False, "os:linux"), (True, "os:linux"), (True, "")):
+            fleet.show_as(wall)
+            fleet.filter_field.setText(filtered)
+            fleet.filter_field.apply()
+            fleet.listing.set_marks(frozenset({"lab-lnx-01", "lab-lnx-02"} if filtered else ()))
+            head = fleet.head
+            parts = [head.title, head.detail, *(one for one in head.controls() if one.isVisible())]
+            wanted = {part: part.sizeHint().width() for part in parts if part is not fleet.filter_field}
+            await seen(lambda wanted=wanted: all(part.width() >= width for part, width in wanted.items()))
+            assert head.width() <= desk.window.width()
+        # With less beside it, it is as wide as before.
+        fleet.show_as(False)
+        await seen(lambda: fleet.filter_field.width() == 208)
+
+    play(theme, tmp_path, story(), scenario, SMALLEST)
+
+
 def test_what_tells_lines_apart_beside_the_devices_is_not_cut(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: Desk) -> None:
         panel = (await fleet_with(desk, "link")).panel
@@ -90,6 +115,8 @@ def test_what_tells_lines_apart_beside_the_devices_is_not_cut(theme: Theme, tmp_
         assert refused.model().index(0, 2).data() == "This token was revoked."
         assert peer.width() <= refused.columnWidth(1)
         assert reason.width() <= refused.columnWidth(2)
+        flood = refusal_rows([Refusal(at=ago(1), peer="10.4.9.31:1", name=NAME, reason="", count=1_000_000)])
+        assert cell_width(REFUSED_COLUMNS[3], flood[0].cells[3], theme) + 16 <= REFUSED_COLUMNS[3].width
         panel.show_tab("recent")
         recent = panel.recent.table
         await seen(lambda: recent.rows_model.rowCount() > 3)

@@ -15,6 +15,7 @@ from app.screens.fleet.filter_field import DeviceFilterField
 from app.screens.fleet.grouping import GROUPINGS
 from app.shell.words import count_words, plural
 
+LEAST_FILTER, MOST_FILTER, NARROW = 112, 320, 1100
 # Measured with a device client on a screen of 1920 × 1080 pixels.
 LIVE_TIP = (
     "Keeps the pictures of the tiles in sight fresh (L). Each is a command like any other: a device costs "
@@ -38,7 +39,8 @@ class FleetHead(ScreenHead):
     def __init__(self) -> None:
         super().__init__("Fleet")
         self.filter_field = DeviceFilterField()
-        self.filter_field.setFixedWidth(320)
+        self._filter_room = MOST_FILTER
+        self.filter_field.setFixedWidth(self._filter_room)
         self.group = DropDown("Group by", ghost=True)
         for name in GROUPINGS:
             self.group.addItem(f"Group: {name}", name)
@@ -69,6 +71,16 @@ class FleetHead(ScreenHead):
             self.add(right)
         self._wall = self._work = False
 
+    def set_filter_room(self, px: int) -> None:
+        """How wide the filter is where nothing else needs the room."""
+        self._filter_room = px
+        self._fit_filter()
+
+    def set_detail(self, detail: str) -> None:
+        """Change the words beside the title; the filter gives way to them."""
+        super().set_detail(detail)
+        self._fit_filter()
+
     def controls(self) -> list[QWidget]:
         """What is only there while devices are shown."""
         left = [self.filter_field, self.group, self.size_slider]
@@ -91,9 +103,11 @@ class FleetHead(ScreenHead):
 
     def show_counts(self, shown: int, total: int, marked: int, loaded: bool) -> None:
         """How many are shown of how many, and how many a run would be for."""
-        words = plural(total, "device") if shown == total else f"{count_words(shown)} of "
+        # Beside marks and tiles a small window has no room for what goes without saying.
+        short = bool(marked) and self._wall and self.width() < NARROW
+        words = count_words(total) if short else plural(total, "device")
         if shown != total:
-            words += plural(total, "device")
+            words = f"{count_words(shown)} of {words}"
         if marked:
             words += f", {count_words(marked)} marked"
         self.set_detail(words if loaded else "reading…")
@@ -109,6 +123,16 @@ class FleetHead(ScreenHead):
             only_there.setVisible(self._work and self._wall)
         # The keys + and − do the same where there is no room.
         self.size_slider.setVisible(self._work and self._wall and self.width() >= 1180)
+        self._fit_filter()
+
+    def _fit_filter(self) -> None:
+        """Words and controls beside the filter are never cut while it has room to give."""
+        beside = [self.title, self.detail, *self.controls()]
+        shown = [one for one in beside if one is not self.filter_field and not one.isHidden()]
+        edges = self._row.contentsMargins()
+        taken = edges.left() + edges.right() + self._row.spacing() * (len(shown) + 1)
+        taken += sum(max(one.sizeHint().width(), one.minimumWidth()) for one in shown)
+        self.filter_field.setFixedWidth(max(LEAST_FILTER, min(self._filter_room, self.width() - taken)))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """The size slider goes first."""

@@ -25,7 +25,7 @@ REFUSED_COLUMNS = (
     Column("time", "Time", Kind.TIME, 118, drop=2),
     Column("peer", "From", Kind.MONO, 140),
     Column("reason", "Why refused", Kind.TEXT, 150, stretch=True, tone="text"),
-    Column("count", "Count", Kind.NUMBER, 52, drop=1),
+    Column("count", "Count", Kind.NUMBER, 84, drop=1),
 )
 MOST_ROWS = 6
 

@@ -115,9 +115,11 @@ class PairingAnswer(QWidget):
         column.setContentsMargins(0, 4, 0, 0)
         column.setSpacing(10)
         parts = (self.once, self.string, self.command, self.stock, self.fingerprint_head, self.fingerprint)
-        for widget in (self.strip, *parts):
-            column.addWidget(widget)
+        column.addWidget(self.strip)
+        # Whether it has come is what one waits for: in sight, however much stands below.
         column.addLayout(line)
+        for widget in parts:
+            column.addWidget(widget)
 
     def show_pairing(self, pairing: Pairing, production: bool) -> None:
         """Show what was made."""

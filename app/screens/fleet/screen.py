@@ -202,7 +202,7 @@ class FleetScreen(FleetWishes):
     def set_compact(self, narrow: bool, low: bool) -> None:
         """The panel gives way a little."""
         self.panel.set_room(360 if narrow else 424, low)
-        self.filter_field.setFixedWidth(208 if narrow else 320)
+        self.head.set_filter_room(208 if narrow else 320)
 
     def save_layout(self) -> None:
         """Keep the columns, and which groups are closed."""
