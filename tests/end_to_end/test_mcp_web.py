@@ -150,6 +150,8 @@ async def test_a_status_says_in_words_what_happened_and_whether_it_can_have_run(
             # What the server itself says is an answer, by whatever status and code.
             (refusal(-32603, "the disk is full", 500), FAILED, "act: the disk is full"),
             (refusal(-32602, "no such city", 400), FAILED, "act: no such city"),
+            (refusal(-32602, "no such session: 7", 400), FAILED, "act: no such session: 7"),
+            (refusal(-32601, "no such tool", 404), FAILED, "act: no such tool"),
             (refusal(-32603, "the disk is full"), FAILED, "act: the disk is full"),
             (refusal(-32600, "not so"), FAILED, "act: not so"),
             (refusal(-32000, "not now"), FAILED, "act: not now"),
@@ -161,6 +163,7 @@ async def test_a_status_says_in_words_what_happened_and_whether_it_can_have_run(
             assert words in said
         web.answers = lambda message, headers: None
         assert (await built.call("act")).status is ResultStatus.SUCCESS
+        assert web.heard.count("initialize") == 1
 
 
 @pytest.mark.parametrize(

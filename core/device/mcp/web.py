@@ -29,6 +29,8 @@ NOT_SENT, SESSION_GONE, SHUT_OUT, NOT_TAKEN = -32098, -32097, -32096, -32095
 BROKEN = -32094
 _SHUT = frozenset({401, 403, 404, 407, 410})
 _SESSION = "mcp-session-id"
+# No such method, no such arguments: whoever says so has found the session.
+_OF_THE_REQUEST = frozenset({-32601, -32602})
 _MOST_SAID = 300
 _MOST_ERROR, _ERROR_S = 256 * 1024, 5.0
 
@@ -126,7 +128,8 @@ async def _put_in_words(response: httpx2.Response) -> None:
     words = f"It answers {status} {response.reason_phrase}".rstrip()
     if shown := said.get("message") or _shown(response, body):
         words = f"{words}: {shown}"
-    if in_session and (status == 404 or (status == 400 and b"session" in body.lower())):
+    of_session = status == 404 or (status == 400 and b"session" in body.lower())
+    if in_session and of_session and said.get("code") not in _OF_THE_REQUEST:
         # Both are in use for a session that the server has forgotten, with various codes beside them.
         told = _failure(SESSION_GONE, words)
     elif said:
