@@ -88,7 +88,8 @@ def _row(process: psutil.Process, before: float, seconds: float) -> dict[str, An
         times = process.cpu_times()
         try:
             line = " ".join(masked(map(readable, process.cmdline())))
-        except psutil.AccessDenied:
+        except (psutil.AccessDenied, psutil.ZombieProcess):
+            # What has ended has no command line any more, but somebody may be looking for just that.
             line = ""
         try:
             user: str | None = readable(process.username())

@@ -168,6 +168,9 @@ async def test_the_devices_own_files_and_sockets_are_hidden(
     result = await run(router, f"ls {tmp_path} /run /tmp; cat {tmp_path}/state/undo/*; cat {tmp_path}/beside")
     assert "beside" not in result.result["stdout"]
     assert "state" not in result.result["stdout"]
+    for folder in filter(os.path.isdir, ("/sys/kernel/tracing", "/sys/kernel/debug")):
+        # Where they are mounted, whoever reads takes from the tracer.
+        assert (await run(router, f"stat -f -c %T {folder}")).result["stdout"] == "tmpfs\n"
     config = DeviceConfig(roots=(tree,)).closing(tree / "folder", tree / "file")
     closed = build_router(config, tmp_path / "other-state", "closed")
     try:

@@ -23,6 +23,8 @@ _SELF_TEST_S = 10.0
 # Programs find their files with these; everything else may hold a secret, or lead to a daemon.
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "COLUMNS")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Whoever reads a trace of the kernel's takes it from the tracer; drivers do as they like when they are read.
+_KERNELS_OWN = ("/sys/kernel/debug", "/sys/kernel/tracing")
 # NixOS keeps every program of its PATH below /run.
 _NEEDED_BELOW_HIDDEN = ("/run/current-system", "/run/wrappers")
 _OPEN_FILES = 1024
@@ -132,8 +134,8 @@ def _python() -> str:
 
 
 def hidden_folders() -> tuple[Path, ...]:
-    """Folders where daemons have their sockets and programs their scratch files, outermost ones only."""
-    wanted = ["/run", "/tmp", "/var/tmp", os.environ.get("XDG_RUNTIME_DIR", "")]
+    """Folders with daemons' sockets, programs' scratch files or the kernel's traces, outermost ones only."""
+    wanted = ["/run", "/tmp", "/var/tmp", *_KERNELS_OWN, os.environ.get("XDG_RUNTIME_DIR", "")]
     wanted += [os.environ.get("QUARTERDECK_HOME", "")]
     wanted += [platformdirs.user_data_dir("quarterdeck", appauthor=False)]
     found = sorted({Path(os.path.realpath(one)) for one in wanted if one and os.path.isdir(one)})
