@@ -36,7 +36,7 @@ from tests.fakes.accessible_program import (
 from tests.fakes.accessible_session import accessible_session
 
 TEXT = ("Accessible", "Component", "Action", "Text", "EditableText")
-FILLER, SCROLL_PANE, TABLE_CELL, LIST_ITEM = 20, 49, 56, 32
+FILLER, SCROLL_PANE, TABLE_CELL, LIST_ITEM, DOCUMENT_WEB = 20, 49, 56, 32, 95
 SHOWING, EDITABLE = 1 << 25, 1 << 7
 # Left, top, width and height of the program's window, and the title that it shares with its frame.
 WINDOW, TITLE = (40, 30, 200, 100), "Log in"
@@ -190,6 +190,18 @@ async def test_a_web_page_is_read_and_its_passwords_are_hidden(
         found = await named(desktop, "Word")
         assert (found.value, found.box) == (None, Box(50, 70, 70, 20))
         assert await desktop.in_the_way(found, 60, 80) is None
+
+
+async def test_a_page_too_large_to_be_walked_is_searched_by_its_own_program(
+    program: Program, desktop: LinuxDesktop, things: dict[str, Thing], screen: Screen
+) -> None:
+    screen.show()
+    things["/f"].children = ["/d"]
+    things["/d"] = Thing("", DOCUMENT_WEB, lies={"ChildCount": ("i", [100_000])})
+    assert (await desktop.hidden()).not_searched
+    things["/d"].lies["GetMatches"] = ("a(so)", [[[program.name, "/p"]]])
+    hidden = await desktop.hidden()
+    assert (hidden.boxes, hidden.not_searched) == ([Box(50, 70, 70, 20)], [])
 
 
 async def test_without_the_registry_nothing_counts_as_searched_and_known_passwords_stay_hidden(

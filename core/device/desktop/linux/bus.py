@@ -152,7 +152,7 @@ class AccessibilityBus:
         self._mark = ""
         self._slots: OrderedDict[str, asyncio.Semaphore] = OrderedDict()
         self._hung: dict[str, float] = {}
-        self._deaf: dict[str, float] = {}
+        self._deaf: dict[tuple[str, str], float] = {}
         self._failed_until = 0.0
         self._toolkits: OrderedDict[str, Toolkit] = OrderedDict()
 
@@ -222,7 +222,7 @@ class AccessibilityBus:
         bus = self._bus
         if bus is None or not bus.connected:
             raise Gone("the accessibility bus")
-        if member in SOMETIMES_LOST and self._deaf.get(ref.bus, 0.0) > time.monotonic():
+        if member in SOMETIMES_LOST and self._deaf.get((ref.bus, member), 0.0) > time.monotonic():
             raise NotSupported(f"{member} gets no answer")
         try:
             message = Message(ref.bus, ref.path, interface, member, signature=signature, body=list(body))
@@ -233,7 +233,7 @@ class AccessibilityBus:
                 return await _ask(bus, message, CALL_S if seconds is None else seconds)
         except TimeoutError as error:
             if member in SOMETIMES_LOST and await self._answers(bus, ref):
-                self._deaf[ref.bus] = time.monotonic() + _DEAF_S
+                self._deaf[ref.bus, member] = time.monotonic() + _DEAF_S
                 raise NotSupported(f"{member} gets no answer") from error
             self._hung[ref.bus] = time.monotonic() + _LEFT_ALONE_S
             raise Silent(ref.bus) from error

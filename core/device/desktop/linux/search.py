@@ -9,13 +9,27 @@ from dataclasses import dataclass, field
 from core.device.desktop.linux.bus import AccessibilityBus, Gone, NotSupported, Ref, Silent
 from core.device.desktop.linux.secrecy import Secrecy
 from core.device.desktop.linux.walk import Program, Reader
-from core.device.desktop.linux.words import ACCESSIBLE, PASSWORD_TEXT, role_word, state_words
+from core.device.desktop.linux.words import (
+    ACCESSIBLE,
+    COLLECTION,
+    PASSWORD_TEXT,
+    ROLES,
+    STATES,
+    role_word,
+    state_words,
+)
 
 _NODES = 4_000
 _SECONDS = 1.5
 # Lists and tables whose rows are drawn, not made of controls: thousands of them, and none takes a password.
 _DRAWN = "manages descendants"
 _LEAVES = ("label", "push button", "check box", "radio button", "menu item", "image", "separator", "icon")
+
+
+# A web page may have a hundred thousand controls. Its program looks through them itself, in one call.
+_PAGE = "document web"
+_MATCHES = 100
+_RULE, _ALL, _ANY, _IN_ORDER = "(aiia{ss}iaiiasib)uib", 1, 2, 1
 
 
 @dataclass(slots=True)
@@ -88,6 +102,32 @@ async def _look(
         return [], True
     if role in _LEAVES or _DRAWN in states:
         return [], True
+    if role == _PAGE and await _look_through(bus, ref, program, found):
+        return [], True
     count = int(await bus.get(ref, ACCESSIBLE, "ChildCount"))
     children = await reader.children(ref, count)
     return children, count <= len(children)
+
+
+async def _look_through(bus: AccessibilityBus, page: Ref, program: Program, found: Found) -> bool:
+    """Have a page's program look for what is wanted; False where it does not do that."""
+    try:
+        passwords = await _matches(bus, page, [0, 0], _bits(ROLES.index(PASSWORD_TEXT), 5))
+        focused = await _matches(bus, page, _bits(STATES.index("focused"), 2), [0])
+    except NotSupported:
+        return False
+    found.passwords.extend(passwords)
+    found.focused.extend((ref, program) for ref in focused)
+    return max(len(passwords), len(focused)) < _MATCHES
+
+
+async def _matches(bus: AccessibilityBus, page: Ref, states: list[int], roles: list[int]) -> list[Ref]:
+    rule = [states, _ALL, {}, _ALL, roles, _ANY if any(roles) else _ALL, [], _ALL, False]
+    body = (rule, _IN_ORDER, _MATCHES, True)
+    (told,) = await bus.call(page, COLLECTION, "GetMatches", _RULE, body)
+    return [Ref(str(name), str(path)) for name, path in told[:_MATCHES]]
+
+
+def _bits(number: int, words: int) -> list[int]:
+    """A set of one number, in words of 32 bits."""
+    return [1 << number % 32 if at == number // 32 else 0 for at in range(words)]

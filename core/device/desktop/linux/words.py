@@ -5,6 +5,7 @@ from __future__ import annotations
 ACCESSIBLE = "org.a11y.atspi.Accessible"
 ACTION = "org.a11y.atspi.Action"
 APPLICATION = "org.a11y.atspi.Application"
+COLLECTION = "org.a11y.atspi.Collection"
 CACHE = "org.a11y.atspi.Cache"
 COMPONENT = "org.a11y.atspi.Component"
 EDITABLE_TEXT = "org.a11y.atspi.EditableText"
@@ -23,6 +24,7 @@ ANSWERS = {
     "GetInterfaces": "as",
     "GetChildren": "a(so)",
     "GetChildAtIndex": "(so)",
+    "GetMatches": "a(so)",
     "GetExtents": "(iiii)",
     "GetActions": "a(sss)",
     "GetText": "s",
@@ -37,8 +39,8 @@ ANSWERS = {
     "GetConnectionUnixProcessID": "u",
     "GetNameOwner": "s",
 }
-# WebKit's pages drop this call, and answer the older ones.
-SOMETIMES_LOST = ("GetActions",)
+# WebKit's pages drop the first, and answer the older ones. The second may take long on a very large page.
+SOMETIMES_LOST = ("GetActions", "GetMatches")
 PROPERTY_TYPES = {
     "Name": "s",
     "ChildCount": "i",
