@@ -273,6 +273,17 @@ def test_an_empty_text_is_not_the_absence_of_content():
     assert result_of({"content": None, "structuredContent": 0}, MEBIBYTE) == {"content": [], "structured": 0}
 
 
+@pytest.mark.parametrize("meta", [{}, {"wrapped": False, "left": None}])
+def test_what_a_server_says_beside_its_answer_is_kept(meta: dict[str, Any]):
+    assert result_of({"content": [], "_meta": meta}, MEBIBYTE) == {"content": [], "meta": meta}
+    assert result_of({"content": [], "_meta": {**meta, "long": "x" * 9999}}, 9999) == {
+        "content": [],
+        "truncated": True,
+    }
+    with pytest.raises(DeviceError, match=r"NaN at meta\['a'\]"):
+        result_of({"content": [], "_meta": {"a": math.nan}}, MEBIBYTE)
+
+
 def test_a_kind_of_content_that_nobody_knows_yet_is_kept():
     block = {"type": "hologram", "depth": 3, "_meta": {"a": None}}
     assert result_of({"content": [block]}, MEBIBYTE)["content"] == [

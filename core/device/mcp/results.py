@@ -1,11 +1,12 @@
 """A server's answer to a call, as a result of this device.
 
-    {"content": [block, …], "structured": any JSON value, "truncated": true}
+    {"content": [block, …], "structured": any JSON value, "meta": {…}, "truncated": true}
 
 `content` is always there, and empty when the server sent nothing. `structured` is there exactly when the
-server sent `structuredContent`: a null in it is not the same as its absence. `truncated` is there only when
-something was left out. Every value stays what it was, and an answer with NaN or an infinity, which would
-arrive as null, is none; each block has the `type` that the server gave it:
+server sent `structuredContent`: a null in it is not the same as its absence. `meta` is the answer's `_meta`,
+where it has one. `truncated` is there only when something was left out. Every value stays what it was, and an
+answer with NaN or an infinity, which would arrive as null, is none; each block has the `type` that the server
+gave it:
 
 | type | keys |
 |---|---|
@@ -64,6 +65,7 @@ def result_of(answer: dict[str, Any], most: int) -> dict[str, Any]:
                 ErrorCode.TOO_LARGE,
             )
         room -= size
+    room -= _take_meta(answer, result, room)
     for index, block in enumerate(content[:MOST_BLOCKS]):
         kept = _block(block)
         place = f"content[{index}]"
@@ -77,6 +79,19 @@ def result_of(answer: dict[str, Any], most: int) -> dict[str, Any]:
     if len(content) > MOST_BLOCKS:
         result["truncated"] = True
     return result
+
+
+def _take_meta(answer: dict[str, Any], result: dict[str, Any], room: int) -> int:
+    """Keep what the server says beside its answer, where there is room; returns the room it takes."""
+    meta = answer.get("_meta")
+    if not isinstance(meta, dict):
+        return 0
+    size = _size(meta, "meta")
+    if size > room:
+        result["truncated"] = True
+        return 0
+    result["meta"] = meta
+    return size
 
 
 def error_words(answer: dict[str, Any]) -> str:
