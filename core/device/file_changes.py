@@ -35,6 +35,8 @@ def told_as_failure(path: Path) -> Iterator[None]:
     except PermissionError as error:
         raise BadInput(f"{path}: {error.strerror}", ErrorCode.DENIED_BY_DEVICE) from error
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise BadInput(f"{path}: {error.strerror}") from error
         raise DeviceError(f"{path}: {error.strerror or error}", ErrorCode.TOOL_FAILED) from error
 
 

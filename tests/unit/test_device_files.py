@@ -284,6 +284,9 @@ async def test_a_name_as_long_as_may_be_is_written_and_overwritten(router: Route
     for content in ("one", "two"):
         await good(router, "write_file", file_path=str(path), content=content)
     assert path.read_text() == "two"
+    for tool, more in (("read_file", {}), ("write_file", {"content": ""})):
+        error = await refused(router, tool, file_path=f"{path}x", **more)
+        assert error == f"invalid_arguments: {path}x: File name too long"
 
 
 async def test_a_way_to_a_name_that_is_not_text_is_refused_in_words(router: Router, root: Path) -> None:
