@@ -55,18 +55,21 @@ def in_session(
     given: Given = context.obj
 
     async def whole() -> int:
-        _end_on_signals()
+        end_on_signals()
         async with open_session(given.home, wait_for_devices, device) as session:
             return await work(session) or exit_codes.DONE
 
     raise typer.Exit(asyncio.run(whole()))
 
 
-def _end_on_signals() -> None:
+def end_on_signals() -> None:
     """SIGTERM and SIGHUP end a command in order, as Ctrl+C does: what it hosts must not be left behind."""
     this = asyncio.current_task()
     loop = asyncio.get_running_loop()
-    for name in ("SIGTERM", "SIGHUP"):
-        # Windows has neither in its loop.
-        if this is not None and sys.platform != "win32":
-            loop.add_signal_handler(getattr(signal, name), this.cancel)
+    # Windows has neither in its loop.
+    if this is None or sys.platform == "win32":
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Under nohup a terminal that closes is none of its business.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, this.cancel)

@@ -70,10 +70,11 @@ async def _begin(
                 raise
         try:
             console = await _host(ends, home)
-        except ServiceError:
+        except ServiceError as error:
             # The home's owner may be starting, or may be a command that is ending.
             if asyncio.get_running_loop().time() >= deadline:
-                raise
+                many = "If that is another command: with quarterdeck service start, many work at once."
+                raise ServiceError(f"{error.message} {many}", error.code) from error
             await asyncio.sleep(LOOK_AGAIN)
             continue
         if wait_for_devices:

@@ -81,6 +81,7 @@ class TestHosting:
         assert f"kill {os.getpid()} asks" in stop.err
         assert done.json["error"]["code"] == "home_busy"
         assert str(os.getpid()) in done.json["error"]["message"]
+        assert "quarterdeck service start" in done.json["error"]["message"]
 
     def test_a_broken_setting_is_named(self, home):
         (home.path / "settings.toml").write_text('this_computer = "moon"\n')

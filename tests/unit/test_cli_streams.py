@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from core import cli
+from core.cli import base
 from core.cli.commands import run
 from core.cli.terminal import is_terminal, open_missing_streams
 from core.service import exit_codes
@@ -90,3 +93,16 @@ def test_ctrl_c_before_the_commands_are_loaded_is_as_quiet_as_later(monkeypatch:
 
     monkeypatch.setitem(sys.modules, "core.cli.commands", Slow())
     assert cli.main(["version"]) == exit_codes.INTERRUPTED
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no such signal")
+async def test_a_terminal_that_closes_ends_no_command_that_was_started_with_nohup() -> None:
+    loop = asyncio.get_running_loop()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        base.end_on_signals()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert loop.remove_signal_handler(signal.SIGTERM)
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, before)
