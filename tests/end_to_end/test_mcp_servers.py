@@ -182,6 +182,9 @@ async def test_what_the_output_schema_does_not_allow_is_a_failure_that_says_so(t
         ):
             bad = await built.call("say_typed", answer=answer)
             assert code(bad) is ErrorCode.BAD_RESULT, answer
+            # It ran, and what came of it is shown all the same.
+            shown = None if answer["content"] == "nonsense" else answer.get("structuredContent")
+            assert (bad.result or {}).get("structured") == shown
         told = await built.call(
             "say_typed", answer={"content": [{"type": "text", "text": "no"}], "isError": True}
         )

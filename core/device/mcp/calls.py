@@ -81,8 +81,12 @@ async def _taken(
     # First, for a number that is none would have the schema blamed.
     result = await _result(answer, most)
     if definition.output is not None:
-        # The server chose both the schema and what is held against it, so this may take a while.
-        await asyncio.to_thread(definition.check_result, answer)
+        try:
+            # The server chose both the schema and what is held against it, so this may take a while.
+            await asyncio.to_thread(definition.check_result, answer)
+        except DeviceError as error:
+            # It ran all the same, and somebody has to see what came of it.
+            raise FailedWithResult(error.message, error.code, result) from error
     return result
 
 
