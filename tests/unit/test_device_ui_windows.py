@@ -181,6 +181,21 @@ async def test_the_tree_carries_roles_states_values_and_boxes_but_no_password(
     await desktop.close()
 
 
+async def test_what_held_a_secret_stays_hidden_when_it_is_shown_in_clear_or_another_window_is_in_front(
+    desktop: WindowsDesktop, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await desktop.hidden()
+    machine.password.IsPassword = False
+    password = next(one for one in (await desktop.tree(Scope(), Bounds())).all() if one.name == "Password")
+    assert (password.value, "protected" in password.states) == (None, True)
+    assert (await desktop.hidden()).boxes == [Box(5, 5, 45, 20)]
+    desktop.protect(None)
+    await desktop.type_keys("s")
+    monkeypatch.setattr(machine, "GetForegroundWindow", lambda: 0)
+    assert Box(10, 20, 100, 40) in (await desktop.hidden()).boxes
+    await desktop.close()
+
+
 async def test_bounds_and_scope_are_kept(desktop: WindowsDesktop) -> None:
     few = await desktop.tree(Scope(), Bounds(nodes=2))
     assert (len(few.all()), few.truncated) == (3, True)

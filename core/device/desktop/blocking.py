@@ -30,14 +30,13 @@ from core.device.desktop.model import (
 )
 from core.device.desktop.one_thread import OneThread
 from core.device.desktop.screens import monitors_now
+from core.device.desktop.secrecy import Secrecy
 from core.errors import BadInput, DeviceError
 
 Answer = TypeVar("Answer")
 CALL_S = 10.0
 _REMEMBERED = 20_000
-_PROTECTED_KEPT = 256
 _HIDDEN = Bounds(depth=40, nodes=4_000, seconds=1.5)
-_WINDOW_HIDDEN_S = 30.0
 _CHILDREN = 200
 
 
@@ -64,8 +63,7 @@ class BlockingDesktop(Desktop):
     def __init__(self, name: str) -> None:
         self._thread = OneThread(name, "The desktop")
         self._elements: OrderedDict[str, Any] = OrderedDict()
-        self._protected: OrderedDict[str, None] = OrderedDict()
-        self._hidden_until = 0.0
+        self._secrecy = Secrecy()
 
     @abstractmethod
     def look_programs(self) -> list[Program]:
@@ -165,21 +163,19 @@ class BlockingDesktop(Desktop):
         """See `Desktop`."""
         try:
             found = await self._run(self._tree, Scope(), _HIDDEN)
+            windows = await self.windows()
         except DeviceError as error:
             return Hidden(not_searched=[f"every program: {error.message}"])
         boxes = [one.box for one in found.all() if PROTECTED in one.states and one.box is not None]
-        if time.monotonic() < self._hidden_until:
-            boxes.extend(one.box for one in await self.windows() if one.active)
+        boxes.extend(one.box for one in windows if self._secrecy.hides(one))
         return Hidden(boxes, ["some programs have too many controls"] if found.truncated else [])
 
     def protect(self, control_id: str | None) -> None:
         """See `Desktop`."""
         if control_id is None:
-            self._hidden_until = time.monotonic() + _WINDOW_HIDDEN_S
-            return
-        self._protected[control_id] = None
-        while len(self._protected) > _PROTECTED_KEPT:
-            self._protected.popitem(last=False)
+            self._secrecy.typed_somewhere()
+        else:
+            self._secrecy.typed_into(control_id)
 
     async def owner_at(self, x: int, y: int) -> Window | None:
         """See `Desktop`."""
@@ -193,8 +189,14 @@ class BlockingDesktop(Desktop):
     async def type_keys(self, text: str) -> None:
         """See `Desktop`."""
         stop = threading.Event()
+        window = None
+        if self._secrecy.is_pending:
+            window = next((one.id for one in await self.windows() if one.active), None)
+        self._secrecy.typed_in_window(window)
         try:
             await self._thread.run(self.do_type, text, stop, seconds=CALL_S + 0.05 * len(text))
+            # It counts from the last key.
+            self._secrecy.typed_in_window(window)
         except (asyncio.CancelledError, DeviceError):
             stop.set()
             with contextlib.suppress(DeviceError):
@@ -218,7 +220,7 @@ class BlockingDesktop(Desktop):
         return await self._thread.run(work, *arguments, seconds=CALL_S)
 
     def _is_protected(self, control_id: str) -> bool:
-        return control_id in self._protected
+        return control_id in self._secrecy
 
     def _element(self, control_id: str) -> Any:
         if control_id not in self._elements:
@@ -235,7 +237,10 @@ class BlockingDesktop(Desktop):
         return self._on(control_id, self._read)
 
     def _read(self, element: Any) -> Control:
-        return self.look_at(element, protected=self._is_protected)
+        control = self.look_at(element, protected=self._is_protected)
+        if PROTECTED in control.states:
+            self._secrecy.saw_password(control.id)
+        return control
 
     def _focused(self) -> Control | None:
         try:

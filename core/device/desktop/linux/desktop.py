@@ -16,7 +16,6 @@ from core.device.desktop.linux.bus import NO_BUS, AccessibilityBus, Gone, NotSup
 from core.device.desktop.linux.bus import session_bus_address as session_bus
 from core.device.desktop.linux.masks import find_hidden
 from core.device.desktop.linux.places import Frame, Places, home_of, places_of
-from core.device.desktop.linux.secrecy import Secrecy
 from core.device.desktop.linux.walk import Program, Reader, Walk, process_name, programs
 from core.device.desktop.linux.words import ACCESSIBLE, ROOT
 from core.device.desktop.linux.x11 import XLink, display_lack
@@ -37,6 +36,7 @@ from core.device.desktop.model import (
     stale,
 )
 from core.device.desktop.screens import monitors_now
+from core.device.desktop.secrecy import Secrecy
 from core.errors import BadInput, DeviceError, ErrorCode
 
 Answer = TypeVar("Answer")
@@ -196,7 +196,8 @@ class LinuxDesktop(Desktop):
     async def type_keys(self, text: str) -> None:
         """See `Desktop`."""
         stop = threading.Event()
-        window = await self._hands.run(x11_windows.active_window) if self._secrecy.is_pending else None
+        number = await self._hands.run(x11_windows.active_window) if self._secrecy.is_pending else None
+        window = None if number is None else f"0x{number:x}"
         self._secrecy.typed_in_window(window)
         try:
             await self._hands.run(x11_input.type_text, text, stop, seconds=10 + 0.05 * len(text))

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from core.device.desktop.linux.bus import AccessibilityBus, Gone, NotSupported, Ref, Silent
 from core.device.desktop.linux.places import Places, home_of, places_of
 from core.device.desktop.linux.search import search
-from core.device.desktop.linux.secrecy import Secrecy
 from core.device.desktop.linux.walk import Program
 from core.device.desktop.linux.words import ACCESSIBLE, state_words
 from core.device.desktop.model import Box, Hidden, Window
+from core.device.desktop.secrecy import Secrecy
 from core.errors import DeviceError
 
 

@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass, field
 
 from core.device.desktop.linux.bus import AccessibilityBus, Gone, NotSupported, Ref, Silent
-from core.device.desktop.linux.secrecy import Secrecy
 from core.device.desktop.linux.walk import Program, Reader
 from core.device.desktop.linux.words import (
     ACCESSIBLE,
@@ -18,6 +17,7 @@ from core.device.desktop.linux.words import (
     role_word,
     state_words,
 )
+from core.device.desktop.secrecy import Secrecy
 
 _NODES = 4_000
 _SECONDS = 1.5

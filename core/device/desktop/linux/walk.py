@@ -16,7 +16,6 @@ import psutil
 
 from core.device.desktop.linux.bus import NO_BUS, AccessibilityBus, Gone, NotSupported, Ref, Silent
 from core.device.desktop.linux.places import Where, extents_of, places_of
-from core.device.desktop.linux.secrecy import Secrecy
 from core.device.desktop.linux.words import (
     ACCESSIBLE,
     ACTION,
@@ -33,6 +32,7 @@ from core.device.desktop.linux.words import (
     state_words,
 )
 from core.device.desktop.model import LONGEST_VALUE, PROTECTED, Bounds, Control, Window
+from core.device.desktop.secrecy import Secrecy
 
 Answer = TypeVar("Answer")
 # A table may have a million rows; asking for all its children would hang its program, not only us.

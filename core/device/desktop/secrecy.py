@@ -66,11 +66,11 @@ class Secrecy:
         """Whether a secret is being typed into nobody knows what."""
         return time.monotonic() < self._pending_until
 
-    def typed_in_window(self, number: int | None) -> None:
-        """Remember the window that the keys of such a secret go to."""
-        if number is None:
+    def typed_in_window(self, window_id: str | None) -> None:
+        """Remember the window that the keys of such a secret go to; None is no window that is known."""
+        if window_id is None:
             return
-        self._windows[f"0x{number:x}"] = time.monotonic() + _WINDOW_HIDDEN_S
+        self._windows[window_id] = time.monotonic() + _WINDOW_HIDDEN_S
         self._pending_until = 0.0
 
     def hides(self, window: Window) -> bool:
