@@ -25,7 +25,7 @@ from core.aip.frames import acknowledgement
 from core.aip.limits import Allowance, LinkLimits
 from core.aip.link import DeviceLink
 from core.aip.messages import ClientMessage
-from core.aip.pairing import is_loopback
+from core.aip.pairing import hosts_of, is_loopback
 from core.aip.tls import Identity, server_context
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused
 
@@ -130,7 +130,8 @@ class DeviceLinkServer:
         limits = self._limits
         self._server = await websocket_server(
             self._serve,
-            self._host,
+            # asyncio takes several hosts, whatever the type of `serve` says.
+            cast(Any, hosts_of(self._host, self._asked_port)),
             self._asked_port,
             process_request=self._door.admit,
             # On loopback compressing costs more than sending; beyond, devices may ask for it.

@@ -85,6 +85,14 @@ def decode_pairing(text: str) -> Pairing:
     return _read(data)
 
 
+def hosts_of(host: str, port: int) -> list[str]:
+    """What asyncio listens at for `host`. `::` is every address to people, and to asyncio every one of IPv6.
+
+    With port 0 each of the two would be given a port of its own, so it is one of them then.
+    """
+    return [host, "0.0.0.0"] if host == "::" and port else [host]
+
+
 def is_loopback(host: str | None) -> bool:
     """Whether an address's host is this computer itself."""
     if not host:

@@ -24,7 +24,7 @@ from websockets.http11 import Request, Response
 from core.aip.door import Door, Doorstep, Visitor
 from core.aip.ends import peer_of
 from core.aip.limits import LinkLimits
-from core.aip.pairing import is_loopback
+from core.aip.pairing import hosts_of, is_loopback
 from core.device.client import Ending
 from core.device.desk import Desk
 from core.device.session import Session, Timing
@@ -33,7 +33,6 @@ from core.errors import BadInput, DeviceError, Refused
 log = structlog.get_logger(__name__)
 
 PATH = "/ws"
-_ANY_IPV6 = "::"
 # Connections that have not shown a token yet.
 _MOST_AT_DOOR = 32
 _MOST_OF_ONE_ADDRESS = 8
@@ -125,7 +124,8 @@ class DeviceListener:
         try:
             self._server = await serve(
                 self._serve,
-                cast(Any, self._hosts()),
+                # asyncio takes several hosts, whatever the type of `serve` says.
+                cast(Any, hosts_of(self._address.host, self._address.port)),
                 self._address.port,
                 process_request=self._admit,
                 # All that asyncio wants of it is a protocol; the doorstep becomes the visitor's connection.
@@ -144,11 +144,6 @@ class DeviceListener:
                 raise BadInput(f"{where} is no address to listen on") from None
             raise DeviceError(f"{where} cannot be listened on: {error.strerror or error}") from error
         log.info("listening", host=self._address.host, port=self.port, tls=self._secure is not None)
-
-    def _hosts(self) -> str | list[str]:
-        """Every address means both kinds of them: asyncio's `::` lacks IPv4, which consoles are told."""
-        both = self._address.host == _ANY_IPV6 and self._address.port
-        return [_ANY_IPV6, "0.0.0.0"] if both else self._address.host
 
     def stop(self) -> None:
         """End `run`; may be called from a signal handler."""

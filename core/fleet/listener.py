@@ -15,7 +15,7 @@ import structlog
 from core.aip.console_end import Authorise, DeviceLinkServer
 from core.aip.events import LinkEvents
 from core.aip.limits import LinkLimits
-from core.aip.pairing import is_loopback
+from core.aip.pairing import hosts_of, is_loopback
 from core.aip.tls import Identity, load_or_make_identity
 from core.errors import BadInput
 from core.fleet.models import Listening
@@ -113,9 +113,12 @@ class Listener:
             # This port is ours; whether another host goes with it shows when the old one is let go.
             return
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(
-                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )
+            look_up = asyncio.get_running_loop().getaddrinfo
+            found = [
+                one
+                for name in hosts_of(host, port)
+                for one in await look_up(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            ]
             for family, kind, protocol, _, where in found:
                 with socket.socket(family, kind, protocol) as tried:
                     if sys.platform != "win32":

@@ -165,3 +165,19 @@ async def test_an_address_of_a_network_that_comes_up_later_is_listened_at_when_i
         assert service.links.listening().url == f"wss://desk.example:{port}/ws"
     finally:
         await service.close()
+
+
+async def test_every_address_is_that_of_both_kinds(service: Service) -> None:
+    port = free_port()
+    await service.console("operator:anna").listen(f"[::]:{port}")
+    for host in ("127.0.0.1", "::1"):
+        async with asyncio.timeout(20):
+            _, writer = await asyncio.open_connection(host, port)
+        writer.close()
+
+
+async def test_every_address_is_not_to_be_had_where_another_program_has_one_of_them(
+    service: Service, other: socket.socket
+) -> None:
+    with pytest.raises(BadInput, match="taken"):
+        await service.console("operator:anna").listen(f"[::]:{other.getsockname()[1]}")
