@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -161,6 +162,9 @@ class WardenLink:
                 await asyncio.to_thread(process.wait, _CLOSE_S)
 
     def _linked(self) -> socket.socket:
+        if self._socket is not None and _is_closed(self._socket):
+            # Somebody killed it, and the loop has not come to say so yet.
+            self._receive()
         if self._socket is not None:
             return self._socket
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -194,6 +198,12 @@ class WardenLink:
         if link is not None:
             asyncio.get_running_loop().remove_reader(link)
             link.close()
+
+
+def _is_closed(link: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(link, 0)
+    return bool(poll.poll(0))
 
 
 def _wake(pid: int) -> None:

@@ -142,14 +142,17 @@ async def test_a_killed_warden_is_replaced_and_a_killed_keeper_takes_its_shell_w
     running = TaskGroupOwner("test").spawn(
         "shell", shell(router, f"echo $$ > {tmp_path}/fifo; exec sleep 63")
     )
-    pid = int(await line_of(tmp_path / "fifo"))
-    keeper = psutil.Process(pid).parent()
+    killed = psutil.Process(int(await line_of(tmp_path / "fifo")))
+    keeper = killed.parent()
     assert keeper is not None
-    os.kill(keeper.ppid(), signal.SIGKILL)
+    warden = keeper.parent()
+    assert warden is not None
+    warden.kill()
     keeper.kill()
     result = await running
     assert (result.error or "").startswith("outcome_unknown: ")
-    await is_gone(pid)
+    # Blocks: the loop does not learn of the warden's end before the next command comes.
+    assert still_running([killed, warden], within=20) == []
     assert (await shell(router, "echo again")).result["stdout"] == "again\n"
 
 
