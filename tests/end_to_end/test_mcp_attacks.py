@@ -101,11 +101,13 @@ async def test_what_stands_before_a_servers_first_message_is_passed_over_or_name
     starting = "\ufeff\nnpm notice\n[1]\n\x1b[32mListening\x1b[0m\n\ufeff"
     async with hosted(tmp_path, rogue(tools=["say"], begin=starting)) as built:
         assert built.names("rogue") == {"say"}
-    timing = replace(QUICK, start_s=0.5, give_up_after=1)
-    async with hosted(tmp_path, rogue(begin="Loading the model… "), timing) as built:
+    timing = replace(QUICK, give_up_after=1)
+    async with hosted(
+        tmp_path, rogue(begin="Loading the model…\nHere you are\n", dead=True), timing
+    ) as built:
         [state] = built.host.states()
         assert state.state is State.FAILED
-        assert "standard output what is no message of MCP: Loading the model… {" in state.reason
+        assert "It ended; it writes to its standard output what is no message of MCP: Loading" in state.reason
 
 
 @pytest.mark.parametrize("result", ['"\\ud800"', "[" * 5000 + "]" * 5000, "{"], ids=["half", "deep", "cut"])

@@ -41,9 +41,9 @@ class Rogue:
         self.waiting: Any = None
 
     def run(self) -> None:
+        os.write(1, self.options.get("begin", "").encode())
         if self.options.get("dead"):
             sys.exit(f"cannot go on: {os.environ.get('TOKEN', '')}\nsee the log")
-        os.write(1, self.options.get("begin", "").encode())
         if fifo := self.options.get("fifo"):
             Path(fifo).read_text()
         while line := sys.stdin.readline():
