@@ -136,6 +136,24 @@ async def test_a_layout_that_changes_later_is_the_one_that_counts(
         display.close()
 
 
+async def test_a_character_that_finds_no_key_is_in_no_error(program: Program, desktop: LinuxDesktop) -> None:
+    display = Display()
+    first, last = display.display.info.min_keycode, display.display.info.max_keycode
+    codes = display.get_keyboard_mapping(first, last - first + 1)
+    spare = [first + at for at, keysyms in enumerate(codes) if not any(keysyms)]
+    for code in spare:
+        display.change_keyboard_mapping(code, [[XK.string_to_keysym("F24")] * len(codes[0])])
+    display.sync()
+    try:
+        with pytest.raises(DeviceError) as caught:
+            await desktop.type_keys("aЖ")
+        assert "Ж" not in caught.value.message
+    finally:
+        for code in spare:
+            display.change_keyboard_mapping(code, [[0] * len(codes[0])])
+        display.close()
+
+
 async def test_a_modifier_that_somebody_left_pressed_turns_no_text_into_commands(
     program: Program, desktop: LinuxDesktop
 ) -> None:

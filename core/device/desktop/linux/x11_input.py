@@ -207,10 +207,7 @@ class Keyboard:
             if self._find(character) is not None or character in missing:
                 continue
             if not self._spare:
-                raise DeviceError(
-                    f"The keyboard layout has no {character!r} and no unused key to put it on",
-                    ErrorCode.TOOL_FAILED,
-                )
+                raise _no_room()
             if len(missing) == len(self._spare):
                 yield text[start:index]
                 start, missing = index, set()
@@ -266,12 +263,16 @@ class Keyboard:
 
     def _lend(self, character: str, used: int) -> int:
         if used >= len(self._spare):
-            raise DeviceError(
-                f"The keyboard layout has no {character!r} and no unused key to put it on",
-                ErrorCode.TOOL_FAILED,
-            )
+            raise _no_room()
         code = int(self._spare[used])
         # The same on every level, so that neither shift nor a second group changes it.
         width = len(self._mapping[0])
         self._display.change_keyboard_mapping(code, [[keysym_of_character(character)] * width])
         return code
+
+
+def _no_room() -> DeviceError:
+    # Which character it is stays untold: the text may be a secret.
+    return DeviceError(
+        "The keyboard layout lacks a character and has no unused key to put it on", ErrorCode.TOOL_FAILED
+    )
