@@ -63,13 +63,17 @@ def granted_terms(
 
 
 def _moment(text: str) -> datetime:
+    now = datetime.now(UTC)
     if span := _SPAN.fullmatch(text):
-        return datetime.now(UTC) + timedelta(**{_UNITS[span[2]]: int(span[1])})
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise BadInput(f"until={text} is no moment: write 30m, 8h, 7d or 2026-12-24T18:00.") from error
-    return moment.astimezone(UTC)
+        moment = now + timedelta(**{_UNITS[span[2]]: int(span[1])})
+    else:
+        try:
+            moment = datetime.fromisoformat(text).astimezone(UTC)
+        except (ValueError, OverflowError) as error:
+            raise BadInput(f"until={text} is no moment: write 30m, 8h, 7d or 2026-12-24T18:00.") from error
+    if moment <= now:
+        raise BadInput(f"until={text} is over already.")
+    return moment
 
 
 async def answer(
@@ -90,7 +94,7 @@ async def answer(
     terms = granted_terms(approval, key.name, grant, for_run)
     signed = None
     if terms is not None:
-        note("Granted from now on:\n" + "\n".join(f"  {one_line(line)}" for line in scope_words(terms)))
+        note("To be granted with it:\n" + "\n".join(f"  {one_line(line)}" for line in scope_words(terms)))
         signed = key.sign_grant(terms)
     statement = key.sign(statement_for(approval, verdict, key.name, reason))
     decided = await console.decide(statement, signed)

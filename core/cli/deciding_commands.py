@@ -11,7 +11,7 @@ from core.cli import deciding as work
 from core.cli import show
 from core.cli.base import EVERYWHERE, examples, in_session
 from core.cli.session import Session
-from core.cli.signing import Unlocking
+from core.cli.signing import Unlocking, checked
 from core.cli.terminal import ask_line, is_terminal
 from core.errors import BadInput
 
@@ -167,4 +167,4 @@ async def _new_passphrase(name: str, file: Path | None) -> str:
     chosen = await ask_line(f"New passphrase of {name}: ", secret=True)
     if chosen != await ask_line("Once more: ", secret=True):
         raise BadInput("The two are not the same.")
-    return chosen
+    return checked(chosen)

@@ -23,7 +23,8 @@ from core.policy.operator_keys import (
 from core.policy.operators import endorsement_of
 from core.statements import SignedStatement
 
-LONGEST_PASSPHRASE = 4096
+# In bytes; no longer one can lock a key.
+LONGEST_PASSPHRASE = 1023
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +39,33 @@ class Unlocking:
         """The passphrase of this operator's key.
 
         Raises:
-            BadInput: it cannot be read, or there is nobody to ask.
+            BadInput: it cannot be read, is too long for any key, or there is nobody to ask.
         """
         if self.passphrase_file is not None or self.passphrase_fd is not None:
-            return self._read()
+            return checked(self._read())
         if not is_terminal():
             raise BadInput(f"The key of {name} has a passphrase: give --passphrase-file or --passphrase-fd.")
-        return await ask_line(f"Passphrase of {name}: ", secret=True)
+        return checked(await ask_line(f"Passphrase of {name}: ", secret=True))
 
     def _read(self) -> str:
         try:
             source = self.passphrase_fd if self.passphrase_fd is not None else str(self.passphrase_file)
             with open(source, "rb") as file:
-                line = file.read(LONGEST_PASSPHRASE).split(b"\n", 1)[0]
+                line = file.read(2 * LONGEST_PASSPHRASE).split(b"\n", 1)[0]
             return line.removesuffix(b"\r").decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput(f"The passphrase cannot be read: {error}") from error
+
+
+def checked(passphrase: str) -> str:
+    """The passphrase.
+
+    Raises:
+        BadInput: it is too long for any key; cut, it would be another one.
+    """
+    if len(passphrase.encode()) > LONGEST_PASSPHRASE:
+        raise BadInput(f"A passphrase has at most {LONGEST_PASSPHRASE:,} bytes.")
+    return passphrase
 
 
 async def unlock(session: Session, how: Unlocking) -> OperatorKey:

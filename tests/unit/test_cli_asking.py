@@ -10,11 +10,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from core.cli.call import call
+from core.cli.deciding import granted_terms
 from core.cli.session import Session
 from core.cli.signing import Unlocking
 from core.cli.terminal import ask_line
@@ -172,3 +174,25 @@ async def test_a_device_that_is_away_is_offline_and_lacks_no_tool(host: MemoryHo
     with pytest.raises(BadInput) as lacking:
         await made(host.console("cli:anna"), key, "change")
     assert lacking.value.code is ErrorCode.UNKNOWN_TOOL
+
+
+@pytest.mark.parametrize("until", ["yesterday", "2020-01-01", "0001-01-01", "0h", "uses=0"])
+def test_a_grant_that_would_be_over_at_once_is_not_signed(until: str) -> None:
+    request: Any = SimpleNamespace(run=None)
+    with pytest.raises(BadInput):
+        granted_terms(request, "anna", [until if "=" in until else f"until={until}"], for_run=False)
+
+
+@pytest.mark.parametrize("length", [1024, 5_000])
+async def test_a_passphrase_that_no_key_can_have_is_refused_and_never_cut(
+    tmp_path: Path, length: int
+) -> None:
+    file = tmp_path / "passphrase"
+    file.write_text("x" * length)
+    with pytest.raises(BadInput, match="at most 1,023 bytes"):
+        await Unlocking(passphrase_file=file).passphrase("anna")
+    file.write_text("x" * 1023 + "\nsecond line")
+    key = create_operator_key(
+        Home(tmp_path).create(), "anna", await Unlocking(passphrase_file=file).passphrase("anna")
+    )
+    assert key.name == "anna"
