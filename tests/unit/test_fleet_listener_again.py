@@ -167,6 +167,7 @@ async def test_an_address_of_a_network_that_comes_up_later_is_listened_at_when_i
         await service.close()
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
 async def test_every_address_is_that_of_both_kinds(service: Service) -> None:
     port = free_port()
     await service.console("operator:anna").listen(f"[::]:{port}")
@@ -176,6 +177,7 @@ async def test_every_address_is_that_of_both_kinds(service: Service) -> None:
         writer.close()
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
 async def test_every_address_is_not_to_be_had_where_another_program_has_one_of_them(
     service: Service, other: socket.socket
 ) -> None:
