@@ -98,14 +98,22 @@ class TestExtensions:
         url, token = await pair(console)
         async with scripted(url, token, "lab-1", features=FEATURES) as device:
             await stands(console, "lab-1", Health.ONLINE)
-            # Each as soon as the one before was listed, so that none falls together with another.
+
+            async def change() -> None:
+                """One as soon as the one before was listed, so that none falls together with another."""
+                wanted = device.listed + 1
+                await device.say(type="quarterdeck.tools_changed")
+                while device.listed < wanted:
+                    await device.has_listed.wait()
+
+            async with asyncio.timeout(20):
+                while device.listed <= 2:
+                    await change()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(1.5):
-                    for wanted in range(2, 60):
-                        await device.say(type="quarterdeck.tools_changed")
-                        while device.listed < wanted:
-                            await device.has_listed.wait()
-            assert 2 < device.listed <= 12
+                async with asyncio.timeout(1.0):
+                    while device.listed < 60:
+                        await change()
+            assert device.listed <= 12
 
     async def test_a_tool_of_a_stranger_is_high_risk_whatever_it_says_of_itself(self, console):
         url, token = await pair(console)
@@ -124,9 +132,11 @@ class TestHealth:
         async with scripted(url, token, "lab-1", features=FEATURES) as device:
             online = await stands(console, "lab-1", Health.ONLINE)
             clock = asyncio.get_running_loop().time()
-            service.links.look(datetime.now(UTC) + timedelta(seconds=49), clock)
+            # Counted from then, and not from now: on a busy machine that may be seconds ago.
+            heard = datetime.fromisoformat(str(service.fleet.get("lab-1").last_heard))
+            service.links.look(heard + timedelta(seconds=49), clock)
             assert service.fleet.get("lab-1").health is Health.ONLINE
-            service.links.look(datetime.now(UTC) + timedelta(seconds=51), clock)
+            service.links.look(heard + timedelta(seconds=51), clock)
             stale = service.fleet.get("lab-1")
             assert stale.health is Health.STALE
             assert stale.since <= datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
