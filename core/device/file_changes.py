@@ -51,7 +51,8 @@ def read(held: HeldPath, encoding: str, offset: int, most: int, room: int) -> di
     with told_as_failure(held.path), held.folder() as folder:
         descriptor, facts = folder.open_file()
         with os.fdopen(descriptor, "rb") as file:
-            data = file.read(most) if _seek(file, offset) else b""
+            # None: a kernel's own file that has nothing to say just now.
+            data = (file.read(most) if _seek(file, offset) else b"") or b""
             truncated = bool(data and file.read(1))
     if encoding == "base64":
         content = base64.b64encode(data).decode("ascii")

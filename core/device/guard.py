@@ -29,6 +29,8 @@ _SHOWN = 120
 _MOST_LINKS = 40
 # What the system takes. Resolving takes the square of a path's length, and an argument may be a megabyte.
 _LONGEST_PATH = 32_767 if sys.platform == "win32" else 4_096
+_PROCESSES = Path("/proc")
+_OWN_PROCESS = _PROCESSES / "self"
 # In a property's schema: it is secret when its neighbour of that name says so.
 _SECRET_IF = "x-quarterdeck-secret-if"
 
@@ -115,12 +117,11 @@ class Guard:
             leads = f"{argument} {_short(given)} leads to a name that is not UTF-8: {shown(str(resolved))}"
             raise BadInput(leads, ErrorCode.PATH_NOT_ALLOWED)
         way = _identities(resolved, *resolved.parents)
-        for closed in self._closed:
-            if _is_closed_by(resolved, closed, way):
-                raise BadInput(
-                    f"{argument} {_short(given)} belongs to the device client itself",
-                    ErrorCode.PATH_NOT_ALLOWED,
-                )
+        closed = (*self._closed, _OWN_PROCESS)
+        if _is_own_thread(resolved) or any(_is_closed_by(resolved, one, way) for one in closed):
+            raise BadInput(
+                f"{argument} {_short(given)} belongs to the device client itself", ErrorCode.PATH_NOT_ALLOWED
+            )
         for root in self._roots:
             if _below(resolved, root):
                 return HeldPath(resolved, root)
@@ -225,6 +226,14 @@ def _is_closed_by(path: Path, closed: Path, way: set[tuple[int, int]]) -> bool:
         return True
     # A hard link, a bind mount or a name in other letters leads to the very same file or folder.
     return not way.isdisjoint(_identities(closed))
+
+
+def _is_own_thread(path: Path) -> bool:
+    """Whether a path shows this process under the number of one of its threads: its memory holds tokens."""
+    if not path.is_relative_to(_PROCESSES) or path == _PROCESSES:
+        return False
+    number = path.relative_to(_PROCESSES).parts[0]
+    return number.isdigit() and (_OWN_PROCESS / "task" / number).exists()
 
 
 def _identities(*paths: Path) -> set[tuple[int, int]]:

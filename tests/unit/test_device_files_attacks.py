@@ -21,8 +21,6 @@ import pytest
 from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
-from core.device.guard import Guard
-from core.errors import BadInput
 from tests.fakes.pace import within
 
 READS = {"read_file", "list_directory", "list_processes", "shell_execute_read", "get_system_info", "SYS_INFO"}
@@ -216,30 +214,6 @@ async def test_what_would_block_or_never_end_is_refused_at_once(router: Router, 
         listening.close()
     assert time.monotonic() - begun < 5
     assert stat.S_ISFIFO((root / "fifo").stat().st_mode)
-
-
-async def test_a_fifo_that_is_not_read_is_not_opened_either(router: Router, root: Path) -> None:
-    os.mkfifo(root / "fifo")
-    # Opening it would wake this one, and leaving it again would kill it.
-    waiting = threading.Thread(target=lambda: os.close(os.open(root / "fifo", os.O_WRONLY)))
-    waiting.start()
-    assert "not a regular file" in await error_of(router, "read_file", file_path=str(root / "fifo"))
-    await asyncio.to_thread(waiting.join, 0.1)
-    was_waiting = waiting.is_alive()
-    os.close(os.open(root / "fifo", os.O_RDONLY | os.O_NONBLOCK))
-    waiting.join()
-    assert was_waiting
-
-
-def test_a_closed_folder_is_closed_by_whatever_other_name_it_is_reached(root: Path) -> None:
-    (root / "state" / "undo").mkdir(parents=True)
-    # As with a bind mount, or on a disk that ignores case: two names, neither of which leads to the other.
-    (root / "other").symlink_to(root / "state")
-    guard = Guard(DeviceConfig(roots=(root,)).model_copy(update={"closed_paths": (root / "other",)}))
-    for path in (root / "state", root / "state" / "undo" / "x"):
-        with pytest.raises(BadInput, match="belongs to the device client itself"):
-            guard.hold(str(path))
-    guard.hold(str(root / "state-of-things"))
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="makes another user's link")
