@@ -88,8 +88,10 @@ class FleetHead(ScreenHead):
 
     def show_work(self, work: bool) -> None:
         """Devices are shown, or the first run is."""
-        self._work = work
-        self._arrange()
+        # With every change of a device, of which a large fleet has thirty a second.
+        if work != self._work:
+            self._work = work
+            self._arrange()
 
     def show_view(self, wall: bool, group: str, size: int) -> None:
         """Show what is chosen, without emitting."""
