@@ -191,7 +191,7 @@ async def test_a_server_that_does_not_let_us_in_is_told_with_its_status_and_what
 
 
 async def test_a_server_that_does_one_thing_at_a_time_is_not_taken_for_dead_while_it_does(tmp_path: Path):
-    timing = replace(QUICK, ping_s=0.01, ping_answer_s=0.01)
+    timing = replace(SELDOM, ping_answer_s=0.01)
     tasks = TaskGroupOwner("test")
     async with web_server() as web, hosted(tmp_path, web.entry, timing) as built:
         web.gate.clear()
@@ -221,7 +221,7 @@ async def test_a_connection_that_breaks_costs_its_own_call_and_no_other(
     tmp_path: Path, reply: Reply, word: ErrorCode
 ):
     tasks = TaskGroupOwner("test")
-    async with web_server() as web, hosted(tmp_path, web.entry, replace(SELDOM, ping_answer_s=0.05)) as built:
+    async with web_server() as web, hosted(tmp_path, web.entry, SELDOM) as built:
         web.gate.clear()
         running = tasks.spawn("say", built.call("say"))
         await web.hears("tools/call")

@@ -200,13 +200,13 @@ class HostedServer:
         if not self._doubtful and (self.config.kind == "stdio" or self._running):
             return True
         self._doubtful = False
-        before = set(self._running)
+        at_work = bool(self._running)
         try:
             async with asyncio.timeout(self._timing.ping_answer_s):
                 alive = await session.is_alive()
         except TimeoutError:
-            # Many servers do one thing at a time. What it was at before has a deadline of its own.
-            return bool(before & self._running)
+            # Many servers do one thing at a time. What it was at has a deadline of its own, and its own doubt.
+            return at_work
         if not alive:
             self._leave(session, "")
             await self._last_answers()
