@@ -205,7 +205,7 @@ class HostedServer:
             async with asyncio.timeout(self._timing.ping_answer_s):
                 alive = await session.is_alive()
         except TimeoutError:
-            # Many servers do one thing at a time. What it was at has a deadline of its own, and its own doubt.
+            # Many servers do one thing at a time. What it was at has a deadline of its own, and a doubt.
             return at_work
         if not alive:
             self._leave(session, "")
