@@ -136,7 +136,9 @@ async def test_a_layout_that_changes_later_is_the_one_that_counts(
         display.close()
 
 
-async def test_a_character_that_finds_no_key_is_in_no_error(program: Program, desktop: LinuxDesktop) -> None:
+async def test_a_character_that_finds_no_key_is_in_no_error_and_keys_of_a_killed_client_are_free(
+    program: Program, desktop: LinuxDesktop
+) -> None:
     display = Display()
     first, last = display.display.info.min_keycode, display.display.info.max_keycode
     codes = display.get_keyboard_mapping(first, last - first + 1)
@@ -148,6 +150,10 @@ async def test_a_character_that_finds_no_key_is_in_no_error(program: Program, de
         with pytest.raises(DeviceError) as caught:
             await desktop.type_keys("aЖ")
         assert "Ж" not in caught.value.message
+        # A client that was killed left another character on one of them.
+        display.change_keyboard_mapping(spare[0], [[0x0100042F] * len(codes[0])])
+        display.sync()
+        await desktop.type_keys("aЖ")
     finally:
         for code in spare:
             display.change_keyboard_mapping(code, [[0] * len(codes[0])])

@@ -154,10 +154,12 @@ class Keyboard:
         self._by_keysym: dict[int, tuple[int, bool]] = {}
         for offset, keysyms in enumerate(self._mapping):
             for level, keysym in enumerate(keysyms[:2]):
-                if keysym != NO_SYMBOL:
+                if keysym != NO_SYMBOL and not _is_lent(keysyms):
                     self._by_keysym.setdefault(keysym, (self._first + offset, level == 1))
         self._spare = [
-            self._first + offset for offset, keysyms in enumerate(self._mapping) if not any(keysyms)
+            self._first + offset
+            for offset, keysyms in enumerate(self._mapping)
+            if not any(keysyms) or _is_lent(keysyms)
         ]
 
     def keysyms(self, code: int) -> list[int]:
@@ -269,6 +271,15 @@ class Keyboard:
         width = len(self._mapping[0])
         self._display.change_keyboard_mapping(code, [[keysym_of_character(character)] * width])
         return code
+
+
+def _is_lent(keysyms: list[int]) -> bool:
+    """Whether a key has one character on all four levels, as only `Keyboard._lend` leaves it.
+
+    A client that was killed while it typed did not take it back.
+    """
+    told = set(keysyms[:4])
+    return len(told) == 1 and 0x01000100 <= keysyms[0] <= 0x0110FFFF and set(keysyms) <= told | {NO_SYMBOL}
 
 
 def _no_room() -> DeviceError:
