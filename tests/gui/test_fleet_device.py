@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenApproval, OpenDevice, OpenRun, Target
-from app.screens.fleet.health_spans import device_series, health_spans
+from app.screens.fleet.health_spans import band_start, device_series, health_spans
 from app.screens.fleet.link_tab import LinkTab
 from app.screens.fleet.recent_tab import RecentTab
 from app.screens.fleet.screen import FleetScreen
@@ -56,6 +56,12 @@ def test_stretches_of_health_cover_the_time_without_a_gap() -> None:
     assert [one.end for one in spans[:-1]] == [one.start for one in spans[1:]]
     assert "No heartbeat." in spans[1].words
     assert health_spans([], now) == ()
+    # Known for twelve seconds: the band ends now all the same, and of the rest of its minute it says nothing.
+    young = [HealthChange(at=(now - timedelta(seconds=12)).isoformat(), health=Health.ONLINE)]
+    (span,) = health_spans(young, now)
+    assert [round(span.start, 3), span.end] == [0.8, 1]
+    assert band_start(young, now) == (now - timedelta(minutes=1)).isoformat()
+    assert band_start(changes, now) == changes[1].at
 
 
 def test_lines_are_only_drawn_for_what_a_device_tells() -> None:
@@ -65,7 +71,9 @@ def test_lines_are_only_drawn_for_what_a_device_tells() -> None:
     assert device_series(devices["kiosk-yard"]) == ()
 
 
-def test_the_overview_says_who_dials_what_was_agreed_and_how_it_was(theme: Theme, tmp_path: Path) -> None:
+def test_the_overview_says_who_dials_what_was_agreed_and_how_it_was(
+    theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scenario(desk: Desk) -> None:
         fleet = page_of(desk, "edge-gw-11", "overview")
         overview = fleet.panel.overview
@@ -74,6 +82,11 @@ def test_the_overview_says_who_dials_what_was_agreed_and_how_it_was(theme: Theme
         assert "cancel" in overview.facts.value("Client").text()
         assert overview.facts.value("Identity").text().startswith("sha256 ")
         assert "Stale from" in overview.plot.accessibleDescription()
+        # The band goes on while the panel stays open: its end is always now.
+        drawn = overview.plot._spans
+        monkeypatch.setattr("app.screens.fleet.overview.REDRAW_S", 0.0)
+        fleet._show_devices()
+        assert overview.plot._spans[-1].start < drawn[-1].start
         fleet = page_of(desk, "line2-board", "overview")
         await seen(lambda: "speaks plain AIP" in overview.facts.value("Client").text())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from app.components.health_plot import Series, Span
 from app.look.states import health_look
@@ -15,12 +15,16 @@ LEAST_S = 60.0
 
 
 def health_spans(history: Sequence[HealthChange], now: datetime | None = None) -> tuple[Span, ...]:
-    """Stretches from the first change until now; oldest first. Empty without any change."""
+    """Stretches from the first change until now, which is the end of the band; oldest first.
+
+    A band is of a minute at least: of a device that is known for less its beginning is left empty. Empty
+    without any change.
+    """
     changes = sorted(history, key=lambda one: one.at)
     if not changes:
         return ()
     end = now or datetime.now(UTC)
-    start = parse_time(changes[0].at)
+    start = parse_time(band_start(changes, end))
     whole = max(LEAST_S, (end - start).total_seconds())
     spans = []
     for place, change in enumerate(changes):
@@ -35,6 +39,13 @@ def health_spans(history: Sequence[HealthChange], now: datetime | None = None) -
             words += f". {change.reason}"
         spans.append(Span(change.health.value, min(1.0, first), min(1.0, max(first, last)), words))
     return tuple(spans)
+
+
+def band_start(history: Sequence[HealthChange], now: datetime | None = None) -> str:
+    """The UTC stamp at which the band of a history begins; the history has one change at least."""
+    end = now or datetime.now(UTC)
+    first = min(parse_time(change.at) for change in history)
+    return min(first, end - timedelta(seconds=LEAST_S)).isoformat()
 
 
 def device_series(device: Device) -> tuple[Series, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
@@ -13,12 +15,14 @@ from app.components.tables import DataTable
 from app.link import ConsoleLink
 from app.screens.base import Navigator
 from app.screens.fleet.device_words import clock_words, direction_words, feature_words
-from app.screens.fleet.health_spans import device_series, health_spans
+from app.screens.fleet.health_spans import band_start, device_series, health_spans
 from app.screens.fleet.long_words import breakable, show_facts
 from app.screens.fleet.review import start_review
 from app.screens.fleet.rows import TOOL_COLUMNS, tool_rows, tool_title
 from app.shell.words import clock, milliseconds, plural
-from core.fleet.models import OTHERWISE, Device, DeviceDetails, Health, Tool
+from core.fleet.models import OTHERWISE, Device, DeviceDetails, Health, HealthChange, Tool
+
+REDRAW_S = 10.0
 
 
 class OverviewTab(QWidget):
@@ -38,6 +42,8 @@ class OverviewTab(QWidget):
         self._tools: list[Tool] = []
         self._device: Device | None = None
         self._fingerprint, self._low = "", False
+        self._history: list[HealthChange] = []
+        self._drawn_at = 0.0
         self.facts = Facts(name="Facts of the device")
         self.notice = Notice("warn", "")
         self.notice.acted.connect(self._review)
@@ -98,6 +104,8 @@ class OverviewTab(QWidget):
         """Show facts at once, and the tools when they are known."""
         show_facts(self.facts, device_facts(device, self._fingerprint))
         self.plot.show_series(device_series(device))
+        if time.monotonic() - self._drawn_at >= REDRAW_S and self._history:
+            self._draw_health()
         self._device = device
         self._tools = tools or []
         self._show_notice(device)
@@ -109,11 +117,17 @@ class OverviewTab(QWidget):
     def show_details(self, details: DeviceDetails | None) -> None:
         """Show how its health was, and what it is known by; None while that is read."""
         self._fingerprint = details.fingerprint if details is not None else ""
-        spans = health_spans(details.history) if details is not None else ()
-        first = clock(details.history[0].at, seconds=False) if details is not None and spans else ""
-        self.plot.show_health(spans, first, "now")
+        self._history = details.history if details is not None else []
+        self._draw_health()
         if self._device is not None and details is not None:
             show_facts(self.facts, device_facts(self._device, self._fingerprint))
+
+    def _draw_health(self) -> None:
+        """The band ends now, and goes on as time does."""
+        self._drawn_at = time.monotonic()
+        spans = health_spans(self._history)
+        first = clock(band_start(self._history), seconds=False) if spans else ""
+        self.plot.show_health(spans, first, "now")
 
     def say_no_tools(self, why: str) -> None:
         """The tools cannot be read."""
