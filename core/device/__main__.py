@@ -30,6 +30,7 @@ from core.device.client import DeviceClient, Ending
 from core.device.config import DeviceConfig, load_config
 from core.device.desk import Desk
 from core.device.listener import DeviceListener, ListenAddress, read_address
+from core.device.pulse import LoopThatCountsSleep
 from core.device.router import Router
 from core.device.trust import TrustStore, make_private
 from core.errors import BadInput, DeviceError
@@ -66,13 +67,19 @@ def main(arguments: list[str] | None = None) -> int:
         if options.pair is not None:
             return _pair(options, trust)
         token = _read_token() if options.token_stdin else None
-        return asyncio.run(_run(options, config, trust, token))
+        with asyncio.Runner(loop_factory=_loop) as runner:
+            return runner.run(_run(options, config, trust, token))
     except (BadInput, DeviceError) as error:
         sys.stderr.write(f"quarterdeck-device: {error.message}\n")
         # What a later attempt may mend has another code than what a person must.
         return int(Ending.BAD_INPUT if isinstance(error, BadInput) else Ending.LOST)
     except KeyboardInterrupt:
         return int(Ending.DONE)
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    # Only there is the clock of a sleeping machine known; elsewhere the usual loop is the better one.
+    return LoopThatCountsSleep() if sys.platform == "linux" else asyncio.new_event_loop()
 
 
 def keep_memory_private() -> None:

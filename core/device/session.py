@@ -36,9 +36,10 @@ from core.aip.messages import (
 from core.device.batches import MOST_STEPS, Asker, Frame
 from core.device.delivery import MOST_BLOBS
 from core.device.desk import Desk
-from core.device.frames import Received, read_frame
+from core.device.frames import Received, Step, read_frame
 from core.device.load_meter import LoadMeter
 from core.device.progress import CallProgress
+from core.device.pulse import Pulse
 from core.device.router import failure
 from core.device.system_info import registration
 from core.device.values import BinaryResult, for_binary_peer, is_ready_for_binary_peer, plain
@@ -155,13 +156,15 @@ class Session:
             ConnectionClosed: it broke, or the console broke the rules.
         """
         heartbeat = self._desk.tasks.spawn("heartbeat", self._heartbeat())
+        pulse = Pulse(asyncio.get_running_loop())
         try:
             self._desk.begin(self)
             async for data in self._connection:
-                await self._receive(data)
+                await self._receive(data, pulse.arrival())
         finally:
             self._desk.end(self)
             heartbeat.cancel()
+            pulse.stop()
 
     async def say(self, text: str) -> None:
         """Send a frame that nobody needs once the link is gone."""
@@ -203,8 +206,7 @@ class Session:
             )
             await self.say(beat.model_dump_json())
 
-    async def _receive(self, data: str | bytes) -> None:
-        arrived = asyncio.get_running_loop().time()
+    async def _receive(self, data: str | bytes, arrived: float) -> None:
         try:
             received = read_frame(data, FEATURE_TERMS in self.features)
         except DeviceError as error:
@@ -227,17 +229,19 @@ class Session:
 
     async def _take_commands(self, received: Received, arrived: float, size: int) -> None:
         batches = self._desk.batches
-        if len(received.steps) > MOST_STEPS:
+        stood = asyncio.get_running_loop().time() - arrived
+        steps = [_in_time(step, stood) for step in received.steps]
+        if len(steps) > MOST_STEPS:
             fault = DeviceError(f"A frame has at most {MOST_STEPS} commands", ErrorCode.TOO_LARGE)
             await self._complain(fault, received.message.response_id, 0)
             return
-        refusal = batches.refusal(received.message.response_id, received.steps, self._asker, size)
+        refusal = batches.refusal(received.message.response_id, steps, self._asker, size)
         if refusal is not None:
-            results = [failure(refusal, step.call_id) for step in received.steps]
+            results = [failure(refusal, step.call_id) for step in steps]
             await self._answer(received.message, results)
             return
-        instant = batches.is_instant(received.steps)
-        serving = self._serve(received.message, batches.admit(received.steps, self._asker, arrived, size))
+        instant = batches.is_instant(steps)
+        serving = self._serve(received.message, batches.admit(steps, self._asker, arrived, size))
         if instant:
             await serving
         else:
@@ -319,6 +323,17 @@ class Session:
             timestamp=now_stamp(),
         )
         await self._connection.send(told.model_dump_json())
+
+
+def _in_time(step: Step, stood: float) -> Step:
+    """The step, or why it is none any more: it may have waited `stood` seconds for this device to read it."""
+    if step.terms is None or step.terms.deadline_s > stood:
+        return step
+    seconds = step.terms.deadline_s
+    late = DeviceError(
+        f"It came while this device stood still, and was not started within {seconds:g} s", ErrorCode.TIMEOUT
+    )
+    return Step(step.call_id, None, late)
 
 
 def _meter() -> LoadMeter | None:

@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import signal
+import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 from core.aip.extras import FEATURES
+from core.device.__main__ import _loop
 from core.device.assembly import build_router
 from core.device.config import DeviceConfig, Limits
 from tests.fakes.device_process import device
@@ -219,6 +222,38 @@ async def test_the_device_keeps_the_deadline_by_itself(tmp_path: Path) -> None:
         assert "not started" in waited["error"]
         assert ran["error"].startswith("timeout: ")
         assert len(bench.ran) == 1
+
+
+def stand_still(seconds: float) -> None:
+    """As a process that is stopped, or whose machine sleeps."""
+    time.sleep(seconds)
+
+
+async def test_what_came_while_the_process_stood_still_counts_from_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.device.pulse._STANDSTILL_S", 0.2)
+    async with at_work(tmp_path) as (console, bench):
+        bench.go.set()
+        wire = await console.link()
+        await wire.ask(command("work", call_id="before"))
+        # It stands still once the frame has left, and before it is read.
+        asyncio.get_running_loop().call_soon(stand_still, 0.4)
+        late = await wire.send(command("work", call_id="late", terms={"deadline_s": 0.3}))
+        answer = await wire.hear()
+        assert answer["prev_response_id"] == late
+        assert answer["action_results"][0]["error"].startswith("timeout: ")
+        # Whoever has time enough is served all the same.
+        [served] = await wire.ask(command("work", call_id="soon", terms={"deadline_s": 20}))
+        assert served["status"] == "success"
+        assert len(bench.ran) == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the clock is Linux's")
+def test_the_clock_of_deadlines_goes_on_while_the_machine_sleeps() -> None:
+    loop = _loop()
+    assert abs(loop.time() - time.clock_gettime(time.CLOCK_BOOTTIME)) < 1
+    loop.close()
 
 
 @pytest.mark.parametrize("terms", [{"deadline_s": 0}, {"deadline_s": "soon"}, {"deadline_s": 1e9}, {}])
