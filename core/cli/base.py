@@ -11,7 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
+from core.cli.output import print_error
 from core.cli.session import Session, open_session
+from core.errors import QuarterdeckError
 from core.home import Home
 from core.service import exit_codes
 
@@ -56,8 +58,17 @@ def in_session(
 
     async def whole() -> int:
         end_on_signals()
-        async with open_session(given.home, wait_for_devices, device) as session:
-            return await work(session) or exit_codes.DONE
+        code: int | None = None
+        try:
+            async with open_session(given.home, wait_for_devices, device) as session:
+                code = await work(session) or exit_codes.DONE
+        except QuarterdeckError as error:
+            if code is None:
+                raise
+            # The answer stands on standard output; a second one would make both unreadable for programs.
+            print_error(error.info, json_wanted=False)
+            code = code or exit_codes.exit_code_of(error.code)
+        return code
 
     raise typer.Exit(asyncio.run(whole()))
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,12 @@ import pytest
 from core import cli
 from core.cli import base
 from core.cli.commands import run
+from core.cli.session import Session
 from core.cli.terminal import is_terminal, open_missing_streams
+from core.errors import JournalUnavailable
+from core.home import Home
 from core.service import exit_codes
+from tests.fakes.memory_console import MemoryHost
 
 Into = Callable[[str, int], None]
 
@@ -93,6 +99,21 @@ def test_ctrl_c_before_the_commands_are_loaded_is_as_quiet_as_later(monkeypatch:
 
     monkeypatch.setitem(sys.modules, "core.cli.commands", Slow())
     assert cli.main(["version"]) == exit_codes.INTERRUPTED
+
+
+def test_a_home_that_cannot_be_closed_is_told_beside_the_answer_and_not_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextlib.asynccontextmanager
+    async def on_a_full_disk(home: Home, *_: object) -> AsyncIterator[Session]:
+        yield Session(home, MemoryHost().console("cli:anna"), hosted=True)
+        raise JournalUnavailable("The disk is full.")
+
+    monkeypatch.setattr(base, "open_session", on_a_full_disk)
+    assert run(["--home", str(tmp_path), "runs", "list", "--json"]) == exit_codes.JOURNAL_BAD
+    told = capsys.readouterr()
+    assert json.loads(told.out) == {"runs": []}
+    assert "The disk is full." in told.err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no such signal")
