@@ -34,7 +34,7 @@ class Limits(_Numbers):
     max_pending_frames: int = Field(default=256, ge=1, le=10_000)
     tool_timeout_s: float = Field(default=600.0, gt=0, le=86_400)
     shell_timeout_s: float = Field(default=600.0, gt=0, le=86_400)
-    # Of one command in the read-only shell: its processes, and the memory of each.
+    # Of one command in the read-only shell: its processes, and the memory of each and of all together.
     read_shell_processes: int = Field(default=128, ge=4, le=4096)
     read_shell_memory_bytes: int = Field(default=2048 * MEBIBYTE, ge=64 * MEBIBYTE)
 

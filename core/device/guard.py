@@ -342,11 +342,13 @@ def _drop_rows(cut: dict[str, Any], most: int) -> None:
 
 def text_within(value: str, most: int) -> str:
     """The longest beginning of `value` whose JSON has at most `most` bytes."""
-    low, high = 0, min(len(value), most)
+    low, high, size = 0, min(len(value), most), len('""')
     while low < high:
         middle = (low + high + 1) // 2
-        if result_size(value[:middle]) <= most:
-            low = middle
+        # Each character is written by itself, so what fits already need not be written again.
+        more = result_size(value[low:middle]) - len('""')
+        if size + more <= most:
+            low, size = middle, size + more
         else:
             high = middle - 1
     return value[:low]

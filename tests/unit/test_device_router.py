@@ -21,7 +21,7 @@ from core.device import DeviceConfig, Router, build_router, load_meter, system_i
 from core.device.batches import SKIPPED, BatchRunner
 from core.device.config import Limits, PinnedOperator
 from core.device.frames import Step, read_frame
-from core.device.guard import Guard, result_size
+from core.device.guard import Guard, result_size, text_within
 from core.device.system_info import FACTS
 from core.device.tool import OBSERVES, Tool, ToolCall, object_schema
 from core.device.values import BinaryResult
@@ -345,6 +345,13 @@ def test_a_large_result_is_shortened_and_says_so() -> None:
         assert size == result_size(shorter) <= 2000
         assert shorter["truncated"] is True
     assert guard.bound({"a": 1}) == ({"a": 1}, 7)
+
+
+@pytest.mark.parametrize("most", range(2, 40))
+def test_a_text_is_cut_at_the_last_character_that_fits(most: int) -> None:
+    text = 'a"\x01é漢\n😀\\z' * 3
+    fits = [size for size in range(len(text) + 1) if result_size(text[:size]) <= most]
+    assert text_within(text, most) == text[: fits[-1]]
 
 
 def test_a_result_that_is_not_json_is_a_bad_result() -> None:
