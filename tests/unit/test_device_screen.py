@@ -19,7 +19,7 @@ from PIL import Image
 from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
-from core.device.desktop.model import Box, Hidden, Window
+from core.device.desktop.model import Box, Hidden, NoDesktop, Window
 from core.device.observations import LIFETIME_S, Observation, ObservationStore
 from core.device.tools import screen
 from core.errors import BadInput, DeviceError, ErrorCode
@@ -168,6 +168,16 @@ async def test_what_appears_while_the_picture_is_taken_is_hidden_in_it(
     picture = picture_of(await shot(router))
     assert {picture.getpixel((20, y)) for y in (20, 110, 210)} == {(0, 0, 0)}
     assert picture.getpixel((100, 110)) == (255, 255, 255)
+
+
+async def test_a_picture_is_taken_where_nobody_knows_the_windows(
+    router: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody, desktop = NoDesktop("plan9"), router._workshop.desktop
+    for name in ("windows", "layers"):
+        monkeypatch.setattr(desktop, name, getattr(nobody, name))
+    result = await shot(router)
+    assert (picture_of(result).size, result.result["windows"]) == ((640, 480), [])
 
 
 async def test_a_window_whose_program_tells_nothing_is_named_as_not_searched(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import mss
 import mss.exception
 
-from core.device.desktop.model import Box, Desktop, Hidden, stale
+from core.device.desktop.model import Box, Desktop, Hidden, Layer, stale
 from core.device.desktop.one_thread import OneThread, bounded
 from core.device.desktop.screens import monitors_now
 from core.device.desktop.use import window_as_dict
@@ -136,7 +136,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
         eyes = OneThread("screen", "The screen")
         try:
             area = await eyes.run(_area, wish, window, seconds=_GRAB_S)
-            layers = tuple(await workshop.desktop.layers())
+            layers = await _layers(workshop.desktop)
             picture, taken_at, hidden = await _take(workshop.desktop, eyes, area)
         finally:
             eyes.abandon()
@@ -240,6 +240,14 @@ async def _windows_in(desktop: Desktop, area: Box) -> list[dict[str, Any]]:
         # The picture is worth having without.
         return []
     return [window_as_dict(one) for one in reversed(found) if one.visible and area.shared_with(one.box)]
+
+
+async def _layers(desktop: Desktop) -> tuple[Layer, ...]:
+    try:
+        return tuple(await desktop.layers())
+    except DeviceError:
+        # The picture is worth having without, though not for a click.
+        return ()
 
 
 def _area(wish: _Wish, window: Box | None) -> _Area:
