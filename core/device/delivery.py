@@ -141,6 +141,8 @@ class Deliveries:
     def result_of(self, call: Call) -> Result:
         """What a call that has ended, or may never run, is answered with."""
         if call.state == "gone":
+            if (other := self._beside([call.call_id]).get(call.call_id)) is not None:
+                return failure(_had_by(other), call.call_id)
             fault = DeviceError(
                 "The console asked about this call before it came, and was told that it never would",
                 ErrorCode.CANCELLED,
@@ -168,7 +170,9 @@ class Deliveries:
                 f"These {len(known)} results have {size} bytes together; ask for fewer at once",
                 ErrorCode.TOO_LARGE,
             )
-        beside = self._bury([call_id for call_id, call in known.items() if call is None])
+        # What this client was refused, because another one had it, is `gone` here and not there.
+        beside = self._beside([call_id for call_id, call in known.items() if call and call.state == "gone"])
+        beside |= self._bury([call_id for call_id, call in known.items() if call is None])
         blobs: Blobs = {}
         return {
             call_id: _told(beside[call_id]) if call_id in beside else self._recalled(call_id, blobs)

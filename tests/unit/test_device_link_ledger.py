@@ -209,6 +209,10 @@ def test_clients_with_one_folder_never_run_one_call_twice_nor_deny_what_the_othe
     with pytest.raises(DeviceError, match="not run again"):
         second.begin(second.accept(command("runs"), None, action=True))
     assert state(first, "runs") == ("running", "")
+    # Nor after a restart.
+    second = reborn(tmp_path, second)
+    assert state(second, "runs") == ("running", "")
+    assert str(second.result_of(second._calls["runs"]).error).startswith("outcome_unknown: ")
     first.finish(running, result("runs"), 10)
     ran(first, "ended")
     assert state(second, "ended") == ("done", "")
