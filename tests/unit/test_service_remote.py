@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ from core.service.server import WRITE_LIMIT, ControlServer
 from tests.fakes.control_socket import raw, within
 from tests.fakes.memory_console import BLOB, MemoryHost
 
+# Ten times what is kept for a client that does not read.
+FLOOD = 10 * MAX_PENDING
 BATCH = Batch(name="b", steps=[Step(id="s", tool="echo", parameters={"text": "hello"})])
 
 
@@ -239,17 +242,16 @@ class TestEvents:
         (pumped,) = (client for client in server._clients if client._streams)
         while pumped._connection.transport.get_write_buffer_size() < WRITE_LIMIT:
             await seeing.verify()
-        clock = asyncio.get_running_loop().time
+        # In the time that publishing itself takes, however busy the machine is.
         spent = 0.0
-        for number in range(200_000):
+        for number in range(FLOOD):
             event = changed(host, number)
-            before = clock()
+            before = time.thread_time()
             host.hub.publish(event)
-            spent += clock() - before
+            spent += time.thread_time() - before
             if number % 1000 == 0:
                 await seeing.verify()
-        print(f"one publish: {spent / 200_000 * 1e6:.2f} us")
-        assert spent / 200_000 < 100e-6
+        assert spent / FLOOD < 100e-6
         assert len(pumped._streams[5]._pending) <= MAX_PENDING
         stuck.transport.resume_reading()
         seen: list[Any] = []
@@ -257,7 +259,7 @@ class TestEvents:
             while not any(event["event"] == "missed" for event in seen):
                 seen += from_json(await stuck.recv())["events"]
         missed = Missed.model_validate(next(event for event in seen if event["event"] == "missed"))
-        assert missed.count > 190_000
+        assert missed.count > FLOOD - 2 * MAX_PENDING
         await stuck.send('{"id": 8, "method": "state"}')
         async with asyncio.timeout(20):
             while from_json(await stuck.recv()).get("id") != 8:
