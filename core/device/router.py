@@ -250,7 +250,7 @@ class Router:
         if size > allowed:
             raise DeviceError(
                 f"The result has {size} bytes of pictures or data; this device sends at most {allowed}",
-                ErrorCode.TOO_LARGE,
+                ErrorCode.BAD_RESULT,
             )
         bounded, _ = self._guard.bound(skeleton, max(1024, allowed - size))
         return bounded, blobs

@@ -6,12 +6,15 @@ from typing import Any
 
 from core.audit.entries import Kind, NewEntry, PlainEntry
 from core.canonical import float_prints_alike, is_plain
-from core.dispatch.models import CommandResult, Verdict
+from core.dispatch.models import Basis, CommandResult
 from core.dispatch.order import Order, Prepared
 from core.errors import BadInput
 from core.policy.models import Approval, Decision
 from core.quick import made
 from core.statements import Request, SignedLeave
+
+# Outcomes that the service concluded for want of a device's word.
+_WITHOUT_ITS_WORD = frozenset({Basis.NO_ANSWER, Basis.UNUSABLE_ANSWER, Basis.NOTHING_SENT})
 
 
 def entry_of(
@@ -125,7 +128,7 @@ def outcome_entry(prepared: Prepared, result: CommandResult) -> NewEntry:
         prepared.order,
         Kind.RESULT_RECORDED,
         {"result": written},
-        f"device:{result.device}" if result.verdict is not Verdict.UNKNOWN else "service",
+        "service" if result.basis in _WITHOUT_ITS_WORD else f"device:{result.device}",
         plain=plain,
         status=written["status"],
         verdict=written["verdict"],

@@ -35,6 +35,7 @@ class Basis(StrEnum):
     NOTHING_SENT = "nothing_sent"
     NO_ANSWER = "no_answer"
     UNUSABLE_ANSWER = "unusable_answer"
+    DEVICE_DOES_NOT_KNOW = "device_does_not_know"
     DEVICE_CONFIRMED_CANCEL = "device_confirmed_cancel"
 
 
@@ -52,6 +53,7 @@ LISTED_PAIRS: frozenset[tuple[Verdict, Basis]] = frozenset(
         (Verdict.CANCELLED, Basis.DEVICE_CONFIRMED_CANCEL),
         (Verdict.UNKNOWN, Basis.NO_ANSWER),
         (Verdict.UNKNOWN, Basis.UNUSABLE_ANSWER),
+        (Verdict.UNKNOWN, Basis.DEVICE_DOES_NOT_KNOW),
     }
 )
 

@@ -26,6 +26,13 @@ GUARD_CODES = frozenset(
         ErrorCode.DENIED_BY_DEVICE,
     }
 )
+# What else a device may say of a command that it has begun.
+_DEVICES_OWN = frozenset({ErrorCode.CANCELLED, ErrorCode.TIMEOUT})
+# It ran, or may have, and the device cannot say what came of it.
+_UNSURE = {
+    ErrorCode.OUTCOME_UNKNOWN: Basis.DEVICE_DOES_NOT_KNOW,
+    ErrorCode.BAD_RESULT: Basis.UNUSABLE_ANSWER,
+}
 
 
 def make_result(
@@ -75,29 +82,24 @@ def conclude(
 ) -> CommandResult:
     """Judge a device's answer. A read that answers is confirmed; an action is what the device claims.
 
-    `success` with a failure inside the payload (`core.dispatch.payload`) is a failure. `stock`: the device
-    has none of our extensions, so what is falsy may have become null on its way, and of an action too: stock
-    agents list most of what they can do as actions.
+    `success` with a failure inside the payload (`core.dispatch.payload`) is a failure. A change of which the
+    device itself says that it may have happened is unknown, and so is one that ran and whose result the
+    device could not send. `stock`: the device has none of our extensions, so what is falsy may have become
+    null on its way, and of an action too: stock agents list most of what they can do as actions.
     """
     if answer.status is ResultStatus.NONE:
         said = f": {answer.error}" if answer.error else "."
         nothing = QuarterdeckError(f"The device answered, but not whether it did it{said}")
         return unusable(request, decision, nothing, evidence, duration_ms)
     reads = request.tool_type == "data_collection"
-    error = _reported(answer, clean)
-    if error is None:
+    error = _reported(answer, clean, reads)
+    if error is not None:
+        status, verdict, basis = _failed(answer, error, reads)
+    else:
+        status = ResultStatus.SUCCESS
         verdict, basis = (
             (Verdict.CONFIRMED, Basis.READ_RESPONSE) if reads else (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM)
         )
-        status = ResultStatus.SUCCESS
-    else:
-        status = ResultStatus.SKIPPED if answer.status is ResultStatus.SKIPPED else ResultStatus.FAILURE
-        if error.code is ErrorCode.CANCELLED:
-            verdict, basis = Verdict.CANCELLED, Basis.DEVICE_CONFIRMED_CANCEL
-        elif error.code in GUARD_CODES:
-            verdict, basis = Verdict.REFUSED, Basis.DEVICE_REFUSED
-        else:
-            verdict, basis = Verdict.UNVERIFIED, Basis.DEVICE_REPORTED_FAILURE
     return make_result(
         request,
         decision,
@@ -171,14 +173,30 @@ def unusable(
     )
 
 
-def _reported(answer: Result, clean: Any) -> ErrorInfo | None:
+def _failed(answer: Result, error: ErrorInfo, reads: bool) -> tuple[ResultStatus, Verdict, Basis]:
+    """What is concluded from an answer that says what went wrong."""
+    if error.code in _UNSURE:
+        status = ResultStatus.FAILURE if reads else ResultStatus.NONE
+        return status, Verdict.UNKNOWN, _UNSURE[error.code]
+    status = ResultStatus.SKIPPED if answer.status is ResultStatus.SKIPPED else ResultStatus.FAILURE
+    if error.code is ErrorCode.CANCELLED:
+        return status, Verdict.CANCELLED, Basis.DEVICE_CONFIRMED_CANCEL
+    if error.code in GUARD_CODES:
+        return status, Verdict.REFUSED, Basis.DEVICE_REFUSED
+    return status, Verdict.UNVERIFIED, Basis.DEVICE_REPORTED_FAILURE
+
+
+def _reported(answer: Result, clean: Any, reads: bool) -> ErrorInfo | None:
     """What a device says went wrong; None when it says that all went well."""
     if answer.status is ResultStatus.SUCCESS:
         # A code at the beginning of a tool's own words means nothing: only the device's guard knows ours.
         said = failure_in(clean)
         return ErrorInfo.of(ErrorCode.TOOL_FAILED, said) if said is not None else None
     error = read_error_text(answer.error or f"The device says {answer.status.value} and gives no reason.")
-    known = error.code in GUARD_CODES or error.code in (ErrorCode.CANCELLED, ErrorCode.TIMEOUT)
+    if reads and error.code is ErrorCode.OUTCOME_UNKNOWN:
+        # It has changed nothing, so there is nothing to look for.
+        return ErrorInfo.of(ErrorCode.TIMEOUT, error.message)
+    known = error.code in GUARD_CODES or error.code in _UNSURE or error.code in _DEVICES_OWN
     return error if known else ErrorInfo.of(ErrorCode.TOOL_FAILED, error.message)
 
 

@@ -334,7 +334,8 @@ def test_a_long_text_is_cut_and_says_so():
 def test_structured_content_without_room_is_a_failure_and_not_half_a_value():
     with pytest.raises(DeviceError) as caught:
         result_of({"content": [], "structuredContent": {"a": "x" * 200_000}}, 100_000)
-    assert caught.value.code is ErrorCode.TOO_LARGE
+    # Not `too_large`, by which a device says that it has not even begun.
+    assert caught.value.code is ErrorCode.BAD_RESULT
 
 
 @pytest.mark.parametrize("media_type", ["image/gif", "image/svg+xml", "IMAGE/X"])

@@ -8,6 +8,7 @@ import pytest
 
 from core.aip.messages import Result, ResultStatus
 from core.audit.entries import Kind
+from core.batch.models import CellState
 from core.batch.outcomes import cell_state_of
 from core.cli.output import result_text
 from core.dispatch.models import Basis, CommandResult, Verdict
@@ -151,6 +152,42 @@ async def test_a_status_that_says_nothing_leaves_a_change_unknown(home: Home):
             assert (result.verdict, result.basis) == (Verdict.UNKNOWN, Basis.UNUSABLE_ANSWER)
             assert result.error is not None
             assert "who knows" in result.error.message
+
+
+@pytest.mark.parametrize(
+    ("said", "basis", "of_a_read"),
+    [
+        (
+            "outcome_unknown: may still do so",
+            Basis.DEVICE_DOES_NOT_KNOW,
+            (Verdict.UNVERIFIED, ErrorCode.TIMEOUT),
+        ),
+        (
+            "bad_result: ran, but the answer is too large",
+            Basis.UNUSABLE_ANSWER,
+            (Verdict.UNKNOWN, ErrorCode.BAD_RESULT),
+        ),
+    ],
+)
+async def test_a_change_that_may_have_happened_by_the_devices_own_word_is_unknown_and_never_failed(
+    home: Home, said: str, basis: Basis, of_a_read: tuple[Verdict, ErrorCode]
+):
+    home.policy.write_text('profile = "trusted"\n')
+    async with open_rig(home) as rig:
+        for tool in ("write_file", "get_system_info"):
+            rig.tools.answers[tool] = lambda command: Result(
+                status=ResultStatus.FAILURE, error=said, result={"seen": 1}, call_id=command.call_id
+            )
+        wrote = await rig.call("write_file", file_path="/tmp/x", content="")
+        assert (wrote.status, wrote.verdict, wrote.basis) == (ResultStatus.NONE, Verdict.UNKNOWN, basis)
+        assert wrote.result == {"seen": 1}
+        assert wrote.error is not None
+        assert f"{wrote.error.code.value}: {wrote.error.message}" == said
+        assert cell_state_of(wrote) is CellState.UNKNOWN
+        read = await rig.call("get_system_info", info_type="memory")
+        assert read.error is not None
+        assert (read.status, read.verdict, read.error.code) == (ResultStatus.FAILURE, *of_a_read)
+        assert cell_state_of(read) is CellState.FAILED
 
 
 async def test_a_skipped_command_is_skipped_with_the_devices_reason(home: Home):

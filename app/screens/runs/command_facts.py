@@ -94,7 +94,7 @@ def _facts(cell: Cell, look: str, known: Known) -> list[Fact]:
         tone = cell_look(result.verdict.value).word_color
         facts.append(Fact("Verdict", cell_look(result.verdict.value).word, tone=_word_tone(tone)))
         facts.append(Fact("Basis", BASIS_WORDS[result.basis]))
-        if result.basis not in (Basis.NOTHING_SENT, Basis.NO_ANSWER):
+        if result.basis not in (Basis.NOTHING_SENT, Basis.NO_ANSWER, Basis.DEVICE_DOES_NOT_KNOW):
             facts.append(Fact("Device said", result.status.value))
     if cell.call_id:
         facts.append(

@@ -55,6 +55,7 @@ BASIS_WORDS: dict[Basis, str] = {
     Basis.NOTHING_SENT: "nothing was sent",
     Basis.NO_ANSWER: "no answer came: look before running again",
     Basis.UNUSABLE_ANSWER: "the answer could not be used: look before running again",
+    Basis.DEVICE_DOES_NOT_KNOW: "the device does not know: look before running again",
     Basis.DEVICE_CONFIRMED_CANCEL: "the device confirmed that it stopped",
 }
 

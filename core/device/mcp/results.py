@@ -62,7 +62,7 @@ def result_of(answer: dict[str, Any], most: int) -> dict[str, Any]:
         if size > room:
             raise DeviceError(
                 f"The server's answer has {size} bytes of structured content; {room} are allowed",
-                ErrorCode.TOO_LARGE,
+                ErrorCode.BAD_RESULT,
             )
         room -= size
     room -= _take_meta(answer, result, room)
