@@ -6,6 +6,7 @@ It knows what was asked, answered and granted; a state machine of a test says wh
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -73,7 +74,12 @@ class RequestModel(RuleBasedStateMachine):
         self.policy = ""
         self.definition = 0
         self.away = self.stopped = False
-        self.played(self._open())
+        try:
+            self.played(self._open())
+        except BaseException:
+            # The machine's own end is not called for one that did not begin.
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
 
     def played(self, work: Any) -> Any:
         return self.loop.run_until_complete(work)
