@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -44,12 +45,17 @@ class CpuShare:
         self._lock = threading.Lock()
         self._percent: float | None = None
         self._at = clock()
-        self._last = _times()
+        self._last: tuple[float, float] | None = None
+        # A machine that hides these facts from its users has other tools to offer.
+        with contextlib.suppress(OSError, psutil.Error):
+            self._last = _times()
 
     def is_instant(self) -> bool:
         """Whether `read` need not wait to have something to compare with."""
         age = self._clock() - self._at
-        return age < _LONGEST_S and (self._percent is not None or age >= _SHORTEST_S)
+        if self._last is None or age >= _LONGEST_S:
+            return False
+        return self._percent is not None or age >= _SHORTEST_S
 
     def read(self) -> float:
         """The share in percent: since the last reading, or over a fifth of a second where that was long ago.

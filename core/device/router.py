@@ -146,6 +146,9 @@ class Router:
         the blobs of a `BinaryResult`.
         """
         result = await self._answer(command, deadline_s, max_result_bytes, report, terms)
+        if (tool := self._by_name.get(command.tool_name)) is not None:
+            # Of whose tool it is a failure, too.
+            result.namespace = tool.namespace
         return result if binary else plain(result)
 
     async def _answer(
@@ -319,12 +322,15 @@ class Router:
         )
 
     async def _within(self, tool: Tool, command: Command, call: ToolCall, seconds: float) -> Any:
+        if seconds <= 0:
+            # What does not suspend would run to its end before a timer could stop it.
+            raise DeviceError(f"{tool.name} was not started before its deadline", ErrorCode.TIMEOUT)
         task = asyncio.current_task()
         assert task is not None, "Router.run is awaited inside a task"
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         run = self._running[task] = _Run(tool, command.call_id, end)
         try:
-            async with asyncio.timeout(max(seconds, 0.0)) as deadline:
+            async with asyncio.timeout(seconds) as deadline:
                 async with self._one_action if tool.tool_type == "action" else contextlib.nullcontext():
                     if tool.path_arguments:
                         hold = self._guard.hold_paths
@@ -341,14 +347,16 @@ class Router:
 
 
 def _too_late(tool: Tool, seconds: float, started: bool) -> DeviceError:
+    # What is left of a deadline has many digits, which say nothing.
+    shown = f"{seconds:.3g}" if seconds < 1 else f"{round(seconds, 1):g}"
     if not started:
-        return DeviceError(f"{tool.name} was not started within {seconds:g} s", ErrorCode.TIMEOUT)
+        return DeviceError(f"{tool.name} was not started within {shown} s", ErrorCode.TIMEOUT)
     if tool.tool_type == "action" and not tool.stops_with_task:
         return DeviceError(
-            f"{tool.name} did not end within {seconds:g} s, and may still do so", ErrorCode.OUTCOME_UNKNOWN
+            f"{tool.name} did not end within {shown} s, and may still do so", ErrorCode.OUTCOME_UNKNOWN
         )
     end = "was stopped" if tool.stops_with_task else "is not waited for any more"
-    return DeviceError(f"{tool.name} did not end within {seconds:g} s and {end}", ErrorCode.TIMEOUT)
+    return DeviceError(f"{tool.name} did not end within {shown} s and {end}", ErrorCode.TIMEOUT)
 
 
 def failure(error: QuarterdeckError, call_id: str | None, result: Any = None) -> Result:

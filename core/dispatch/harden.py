@@ -23,7 +23,8 @@ PATH_NAMES = frozenset({"file_path", "path", "working_directory"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
-URL_SCHEMES = ("http:", "https:")
+# A `data:` address holds what it names, and leads nowhere.
+URL_SCHEMES = ("http:", "https:", "data:")
 
 
 def check_size(parameters: dict[str, Any]) -> None:
@@ -93,7 +94,7 @@ def _check_url(place: str, value: str) -> None:
     if _CONTROL.search(value) or not value.lower().startswith(URL_SCHEMES):
         scheme = _SCHEME.match(value)
         raise BadInput(
-            f"{place} must be an http or https address, not {scheme.group() if scheme else 'this text'}."
+            f"{place} must be an http, https or data address, not {scheme.group() if scheme else 'this text'}."
         )
 
 

@@ -169,6 +169,28 @@ def test_how_busy_the_processors_are_is_told_of_now_however_often_it_is_asked(
     assert share.read() == pytest.approx(50, abs=3)
 
 
+def test_a_machine_that_hides_its_counters_ends_nothing_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hidden() -> tuple[float, float]:
+        raise FileNotFoundError("/proc/stat")
+
+    monkeypatch.setattr(load_meter, "_times", hidden)
+    share = load_meter.CpuShare(sleep=lambda seconds: None)
+    assert not share.is_instant()
+    with pytest.raises(FileNotFoundError):
+        share.read()
+    monkeypatch.setattr(load_meter, "_times", iter([(1.0, 10.0), (2.0, 12.0)]).__next__)
+    assert share.read() == 50.0
+
+
+async def test_what_comes_after_its_deadline_is_not_begun(router: Router, tmp_path: Path) -> None:
+    for seconds in (0.0, -3.0):
+        late = look("write_file", "action", file_path=str(tmp_path / "late"), content="x")
+        result = await router.run(late, seconds)
+        assert read_error_text(result.error or "").code is ErrorCode.TIMEOUT
+        assert "-" not in (result.error or "")
+    assert not (tmp_path / "late").exists()
+
+
 async def test_what_is_not_offered_says_why_and_what_to_do(router: Router) -> None:
     (missing,) = (row for row in router.unavailable if row.tool == "screenshot")
     assert "DISPLAY" in missing.reason

@@ -10,13 +10,15 @@ import pytest
 
 from core.aip.messages import ResultStatus
 from core.audit.entries import Kind
+from core.dispatch.harden import harden
 from core.dispatch.models import Basis, Verdict
 from core.dispatch.order import DEFAULT_TIMEOUT, Order, deadline_of
-from core.errors import ErrorCode
-from core.fleet.models import Health
+from core.errors import BadInput, ErrorCode
+from core.fleet.models import Health, Tool
 from core.home import Home
 from core.policy.models import Profile
 from core.policy.operator_keys import statement_for
+from tests.fakes.fleet_data import make_devices, make_tools
 from tests.fakes.pace import slowness
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig, tool_info
 
@@ -234,3 +236,22 @@ async def test_a_tools_name_of_any_length_is_refused_in_few_words(home: Home):
         assert result.error is not None
         assert result.error.code is ErrorCode.UNKNOWN_TOOL
         assert len(result.error.message) < 400
+
+
+@pytest.mark.parametrize("address", ["https://a.example/x", "HTTP://a", "data:text/plain;base64,aGk="])
+def test_an_address_that_leads_to_the_web_or_holds_what_it_names_is_let_through(address: str):
+    harden(_asks_for_an_address(), {"data": address}, None)
+
+
+@pytest.mark.parametrize(
+    "address", ["file:///etc/passwd", "javascript:1", " https://a", "ftp://a", "a.example"]
+)
+def test_any_other_address_is_refused_with_the_arguments_name(address: str):
+    with pytest.raises(BadInput, match="data must be an http, https or data address"):
+        harden(_asks_for_an_address(), {"data": address}, None)
+
+
+def _asks_for_an_address() -> Tool:
+    [tool, *_] = make_tools(make_devices()[0])
+    schema = {"type": "object", "properties": {"data": {"type": "string", "format": "uri"}}}
+    return tool.model_copy(update={"input_schema": schema})

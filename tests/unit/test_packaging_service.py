@@ -57,8 +57,9 @@ def test_systemd_understands_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("desktop-file-validate") is None, reason="needs desktop-file-validate")
-def test_desktops_understand_the_autostart_entry() -> None:
+@pytest.mark.parametrize("entry", [DESKTOP, DESKTOP.with_name("quarterdeck.desktop")])
+def test_desktops_understand_the_entries(entry: Path) -> None:
     done = subprocess.run(
-        ["desktop-file-validate", str(DESKTOP)], capture_output=True, text=True, timeout=30, check=False
+        ["desktop-file-validate", str(entry)], capture_output=True, text=True, timeout=30, check=False
     )
     assert (done.returncode, done.stdout) == (0, "")
