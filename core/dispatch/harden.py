@@ -93,9 +93,8 @@ def _check_path(place: str, value: str, roots: list[Path] | None) -> None:
 def _check_url(place: str, value: str) -> None:
     if _CONTROL.search(value) or not value.lower().startswith(URL_SCHEMES):
         scheme = _SCHEME.match(value)
-        raise BadInput(
-            f"{place} must be an http, https or data address, not {scheme.group() if scheme else 'this text'}."
-        )
+        given = scheme.group() if scheme else "this text"
+        raise BadInput(f"{place} must be an http, https or data address, not {given}.")
 
 
 def _walk(value: Any, place: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
