@@ -86,11 +86,18 @@ class Home:
 
     @classmethod
     def choose(cls, given: str | None = None) -> Home:
-        """The home that `--home`, the environment or the platform names."""
+        """The home that `--home`, the environment or the platform names.
+
+        Raises:
+            BadInput: it names nobody's folder, or the user has none.
+        """
         named = given or os.environ.get("QUARTERDECK_HOME")
-        return cls(
-            Path(named or platformdirs.user_data_dir("quarterdeck", appauthor=False)).expanduser().absolute()
-        )
+        try:
+            named = named or platformdirs.user_data_dir("quarterdeck", appauthor=False)
+            return cls(Path(named).expanduser().absolute())
+        except RuntimeError as error:
+            # `~nobody`, or a user without a home folder, as in containers.
+            raise BadInput(f"The home cannot be found: {error} Name it with --home.") from error
 
     def create(self) -> Home:
         """Make the folders, readable by nobody else.

@@ -111,9 +111,6 @@ def _everywhere(
     except UnicodeEncodeError:
         # It stands in settings, answers and the journal, which are JSON.
         raise BadInput(f"The home {str(chosen.path)!r} has a name that is not text in UTF-8.") from None
-    except RuntimeError as error:
-        # `~nobody`, or a user without a home folder, as in containers.
-        raise BadInput(f"The home cannot be found: {error} Name it with --home.") from None
     context.obj = Given(chosen, json)
 
 

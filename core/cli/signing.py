@@ -13,6 +13,7 @@ from core.cli.terminal import ask_line, is_terminal
 from core.errors import BadInput, ErrorCode, Refused
 from core.policy.models import Approval, Operator
 from core.policy.operator_keys import (
+    LONGEST_PASSPHRASE,
     OperatorKey,
     create_operator_key,
     list_operator_keys,
@@ -22,9 +23,6 @@ from core.policy.operator_keys import (
 )
 from core.policy.operators import endorsement_of
 from core.statements import SignedStatement
-
-# In bytes; no longer one can lock a key.
-LONGEST_PASSPHRASE = 1023
 
 
 @dataclass(frozen=True, slots=True)

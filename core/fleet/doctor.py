@@ -75,7 +75,7 @@ class Doctor:
             return [await self._ping(link), _protocol_of(link), *_version_of(link), *_clock(device)]
         if known.direction == "out":
             return await self._dialled(known)
-        return [self._listens(), self._refused(known), _heard(device, known), *_clock(device)]
+        return [self._listens(), self._refused(device, known), _heard(device, known), *_clock(device)]
 
     async def _ping(self, link: DeviceLink) -> Check:
         started = time.perf_counter()
@@ -130,10 +130,14 @@ class Doctor:
         how = "with TLS" if heard_at.secure else "without TLS, for this computer only"
         return _passed("listening", f"Devices can dial {heard_at.url}, {how}.")
 
-    def _refused(self, known: Known) -> Check:
-        """The last attempt in this device's name, else the last of somebody who named nobody."""
-        mine = self._refusals.of(known.name)
-        unknown = [one for one in self._refusals.newest() if not one.name]
+    def _refused(self, device: Device, known: Known) -> Check:
+        """The last attempt in this device's name, else the last of somebody who named nobody.
+
+        What was refused before it was paired, or before it was heard, is over.
+        """
+        since = max(known.paired_at, device.last_heard or "")
+        mine = [one for one in self._refusals.of(known.name) if one.at >= since]
+        unknown = [one for one in self._refusals.newest() if not one.name and one.at >= since]
         if mine:
             return _failed(_kind_of(mine[-1]), _told(mine[-1]), _advice(mine[-1], known.name))
         if unknown:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from core.policy.grants import GrantTerms, SignedGrant
 
 SHORTEST_PASSPHRASE = 10
+# In bytes; OpenSSL can lock a key with no longer one.
+LONGEST_PASSPHRASE = 1023
 STATEMENT_VALID_S = 60.0
 # Where several operators must sign, the first signature has to last until the others have looked as well.
 SHARED_VALID_S = 540.0
@@ -118,14 +120,16 @@ def create_operator_key(home: Home, name: str, passphrase: str | None) -> Operat
     """Make a key and keep it in the home, readable by its owner alone.
 
     Raises:
-        BadInput: the name is not usable, the passphrase is too short, there is such a key already, or the
-            file cannot be written.
+        BadInput: the name is not usable, the passphrase is too short or too long, there is such a key
+            already, or the file cannot be written.
     """
     path = _path(home, name)
     encryption: KeySerializationEncryption = NoEncryption()
     if passphrase is not None:
         if len(passphrase) < SHORTEST_PASSPHRASE:
             raise BadInput(f"A passphrase has at least {SHORTEST_PASSPHRASE} characters.")
+        if len(passphrase.encode("utf-8", "surrogatepass")) > LONGEST_PASSPHRASE:
+            raise BadInput(f"A passphrase has at most {LONGEST_PASSPHRASE:,} bytes.")
         encryption = BestAvailableEncryption(passphrase.encode())
     if path.exists():
         raise BadInput(f"There is a key of {name} already; it is never overwritten.")

@@ -12,6 +12,7 @@ Nothing here knows a single method: the form of each is read off the annotations
 from __future__ import annotations
 
 import inspect
+import math
 import typing
 from dataclasses import dataclass
 from functools import cache
@@ -117,6 +118,7 @@ class Method:
         try:
             # The leading None stands for `self`.
             bound = self.signature.bind(None, *args, **kwargs).arguments
+            _check_finite(bound, "")
             return {
                 name: self.parameters[name].dump_python(value, mode="json", by_alias=True, warnings="error")
                 for name, value in bound.items()
@@ -148,6 +150,25 @@ def first_problem(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     place = ".".join(str(part) for part in first["loc"])
     return f"{place}: {first['msg']}" if place else str(first["msg"])
+
+
+def _check_finite(value: Any, place: str) -> None:
+    """Refuse NaN and infinity: JSON has neither, and what is written in their place is null.
+
+    Raises:
+        BadInput: there is one; says where.
+    """
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise BadInput(f"{place} must be a finite number, not {value}.")
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            _check_finite(item, f"{place}.{name}" if place else str(name))
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            _check_finite(item, f"{place}[{number}]")
+    elif isinstance(value, BaseModel):
+        _check_finite(dict(value), place)
 
 
 @cache

@@ -258,6 +258,18 @@ class TestThatDialIn:
         assert "10.0.0.7" in failed[name].found
         assert failed[name].next
 
+    @pytest.mark.parametrize("heard", [None, "2999-01-01T00:00:00.000000Z"])
+    async def test_what_was_refused_before_it_was_paired_anew_or_heard_is_over(self, desk, heard):
+        if heard:
+            desk.registry.pair(Known(name="lab-1"))
+        desk.refusals.add("10.0.0.7:5", "lab-1", "the token was revoked")
+        desk.refusals.add("10.0.0.8:5", "", "the token is not known")
+        desk.refusals.flush()
+        if not heard:
+            desk.registry.pair(Known(name="lab-1"))
+        checks = await desk.examined(last_heard=heard)
+        assert [one.state for one in checks if one.name in ("refused", "token")] == [CheckState.PASSED]
+
     async def test_when_it_was_last_heard_and_how_its_clock_stands(self, desk):
         desk.registry.pair(Known(name="lab-1"))
         checks = {

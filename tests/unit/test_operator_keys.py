@@ -87,6 +87,8 @@ def test_a_locked_key_does_not_open_without_its_passphrase(home, given, said):
 def test_a_passphrase_must_be_worth_its_name(home):
     with pytest.raises(BadInput, match="at least 10"):
         create_operator_key(home, "anna", "short")
+    with pytest.raises(BadInput, match="at most 1,023 bytes"):
+        create_operator_key(home, "anna", "é" * 512)
     assert list_operator_keys(home) == []
 
 

@@ -44,6 +44,16 @@ class TestCalls:
         await console.save_batch("mine", BATCH)
         assert host.asked[f"save_batch mine {BATCH.steps[0]}"] == 1
 
+    @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+    async def test_a_number_that_json_has_not_is_refused_and_never_sent_as_null(self, attach, host, number):
+        console = await attach()
+        with pytest.raises(BadInput, match=r"parameters\.deep\[1\]\.x must be a finite number"):
+            await console.call("this-computer", "echo", {"deep": [1, {"x": number}]})
+        odd = Batch(name="b", steps=[Step(id="s", tool="echo", parameters={"x": number})])
+        with pytest.raises(BadInput, match=r"batch\.steps\[0\]\.parameters\.x must be"):
+            await console.start_run(odd)
+        assert not host.all_runs
+
     async def test_bytes_cross_as_they_are(self, attach):
         console = await attach()
         assert await console.blob(sha256_hex(BLOB)) == BLOB
