@@ -1,29 +1,66 @@
 """An error in an override of one of Qt's methods is told, and ends nothing.
 
-PySide6 (6.8.3 to 6.11.3, measured) adds words to whatever an override raises. Before Python 3.12 what C code
-raised, such as an index out of range or a missing attribute, is no object yet at that moment, and the process
-dies of it: a window that cannot paint one row would be gone without a word. What has passed through an
-`except` is an object, so every override of ours gets one around it.
+PySide6 (6.8.3 to 6.11.3 with Python 3.11, measured) ends the process when C code raised it, as with an index
+out of range or a missing attribute: it takes for an object what is none before Python 3.12. And while an
+error waits until Qt is back in Python, each override that Qt calls meanwhile loses a reference, until its
+function is gone. So no error goes through Qt: it is told where uncaught ones are, and Qt gets a harmless
+answer.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
+import time
 from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
+from PySide6.QtCore import QModelIndex, QRect, QRectF, QSize, Qt
 from shiboken6 import Shiboken
 
-NEEDED = sys.version_info < (3, 12)
 _MARK = "tells_its_errors"
+# What is painted may fail sixty times a second.
+TELL_AGAIN_S = 10.0
+# What Qt offers under these names it never calls by itself: their errors are for whoever did.
+_OURS_TO_CALL = frozenset({"addItem", "click", "isEnabled", "setEnabled", "setText", "update"})
+# Where Qt wants more than nothing.
+_HARMLESS: dict[str, Any] = {
+    **dict.fromkeys(
+        (
+            "canFetchMore",
+            "editorEvent",
+            "event",
+            "eventFilter",
+            "focusNextPrevChild",
+            "hasChildren",
+            "hasHeightForWidth",
+            "hitButton",
+            "isIndexHidden",
+            "mergeWith",
+            "viewportEvent",
+        ),
+        False,
+    ),
+    **dict.fromkeys(
+        ("columnCount", "count", "heightForWidth", "horizontalOffset", "rowCount", "verticalOffset"), 0
+    ),
+    **dict.fromkeys(("index", "indexAt", "moveCursor", "parent"), QModelIndex()),
+    **dict.fromkeys(("minimumSize", "minimumSizeHint", "sizeHint"), QSize()),
+    "blockBoundingRect": QRectF(),
+    "flags": Qt.ItemFlag.NoItemFlags,
+    "id": -1,
+    "pixelMetric": 0,
+    "styleHint": 0,
+    "visualRect": QRect(),
+}
+_told: dict[tuple[str, type[Exception]], float] = {}
 
 
 def guard_overrides() -> None:
     """Guard what classes that are made from now on override; again and again is as once."""
     root = Shiboken.Object
-    if NEEDED and not hasattr(root, _MARK):
+    if not hasattr(root, _MARK):
         setattr(root, _MARK, True)
         root.__init_subclass__ = classmethod(_guard)  # type: ignore
 
@@ -58,9 +95,19 @@ def _guarded(method: FunctionType) -> Callable[..., Any]:
     def call(*positional: Any, **named: Any) -> Any:
         try:
             return method(*positional, **named)
-        except Exception:
-            # Caught and raised anew it is an object.
-            raise
+        except Exception as error:  # the edge between Qt and us
+            if method.__name__ in _OURS_TO_CALL:
+                raise
+            _tell(method.__qualname__, error)
+            return _HARMLESS.get(method.__name__)
 
     setattr(call, _MARK, True)
     return call
+
+
+def _tell(where: str, error: Exception) -> None:
+    last = _told.get((where, type(error)))
+    if last is None or time.monotonic() - last >= TELL_AGAIN_S:
+        _told[where, type(error)] = time.monotonic()
+        error.add_note(f"in {where}, which Qt called")
+        sys.excepthook(type(error), error, error.__traceback__)

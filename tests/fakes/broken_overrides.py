@@ -1,7 +1,8 @@
 """A program whose widgets and models raise what C code raises: `python -m tests.fakes.broken_overrides`.
 
-Says what was told of each fault, a line each; then which overrides of the window's own classes nothing
-guards; and at last `alive`.
+Says what was told of each fault, a line each, and whether any override lost references by it; then what came
+of a fault in a method that only Python calls, which overrides of the window's own classes nothing guards, and
+at last `alive`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import TracebackType
 
 from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QSize, Qt
@@ -18,7 +19,7 @@ from PySide6.QtWidgets import QApplication, QListView, QWidget
 from shiboken6 import Shiboken
 
 import app.main  # as a window does before it has a class of its own
-from app.overrides import NEEDED, is_guarded, overrides
+from app.overrides import is_guarded, overrides
 
 _NONE = QModelIndex()
 
@@ -38,6 +39,10 @@ class Widget(KeyMixin, QWidget):
         """Fail on an index out of range."""
         [][len(self.objectName())]
 
+    def update(self) -> None:  # type: ignore[override]  # no virtual method, so Qt never calls it
+        """Fail, for whoever calls it."""
+        raise ValueError("not now")
+
     def sizeHint(self) -> QSize:
         """Fail on a wrong type."""
         return QSize(len(self), 1)  # type: ignore[arg-type]
@@ -56,17 +61,8 @@ class Model(QAbstractListModel):
 
 
 def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Say it on one line; each override that it went through on its way has added the same words."""
-    print(kind.__name__, str(error).rpartition(": ")[2])
-
-
-def provoke(*steps: Callable[[], object]) -> None:
-    """Do what makes Qt call an override; the error of one that was called through Python comes out here."""
-    for step in steps:
-        try:
-            step()
-        except (IndexError, TypeError, AttributeError) as error:
-            told(type(error), error, None)
+    """Say it on one line, with where it was."""
+    print(kind.__name__, error, *error.__notes__)
 
 
 def all_below(cls: type) -> Iterator[type]:
@@ -97,11 +93,24 @@ def main() -> None:
     widget, view, model = Widget(), QListView(), Model()
     view.setModel(model)
     widget.resize(40, 40)
+    kept = [sys.getrefcount(method) for method in vars(Model).values()]
     key = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_A, Qt.KeyboardModifier.NoModifier)
-    provoke(widget.show, widget.repaint, widget.adjustSize, view.show, view.repaint)
-    program.postEvent(widget, key)
-    provoke(program.processEvents)
-    print("unguarded:", sorted(unguarded()) if NEEDED else [])
+    for _ in range(20):
+        widget.show()
+        widget.repaint()
+        widget.adjustSize()
+        view.show()
+        view.repaint()
+        view.doItemsLayout()
+        program.postEvent(widget, QKeyEvent(key))
+        program.processEvents()
+        view.hide()
+    print("references lost:", [sys.getrefcount(method) for method in vars(Model).values()] != kept)
+    try:
+        widget.update()
+    except ValueError as error:
+        print("raised:", error)
+    print("unguarded:", sorted(unguarded()))
     print("alive", flush=True)
 
 

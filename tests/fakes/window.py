@@ -51,8 +51,11 @@ def play(
     size: tuple[int, int] = (1440, 900),
     wait: bool = True,
     begins_on: str | None = None,
+    has_faults: bool = False,
 ) -> None:
     """Play `scenario` in the window; with `wait`, after the first state was read.
+
+    It fails with the first error that nobody caught, wherever Qt or the loop called; with `has_faults` not.
 
     `console` may be a function that opens one, to test what happens when that fails. The window begins on the
     screen that it was left on in this folder before; the first time on `begins_on`, if that is given.
@@ -68,6 +71,8 @@ def play(
         if begins_on and not desk.store.contains("window/screen"):
             desk.store.setValue("window/screen", begins_on)
         desk.window.resize(*size)
+        uncaught: list[str] = []
+        desk.reporter.happened.connect(lambda words, details: uncaught.append(f"{words}\n{details}"))
         desk.begin()
         try:
             if wait:
@@ -78,6 +83,7 @@ def play(
             await desk.end()
         left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         assert not left, f"tasks were left: {left}"
+        assert has_faults or not uncaught, uncaught[0]
 
     run_on_qt(app, main())
 

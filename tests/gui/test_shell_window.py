@@ -198,7 +198,7 @@ def test_an_error_in_a_slot_is_shown_and_the_window_goes_on(
         desk.window.open("settings")
         assert desk.window.current.name == "settings"
 
-    play(theme, tmp_path, FakeConsole(), scenario)
+    play(theme, tmp_path, FakeConsole(), scenario, has_faults=True)
     capsys.readouterr()
 
 
@@ -209,7 +209,7 @@ def test_an_error_in_a_background_task_is_shown(
         asyncio.get_running_loop().call_soon(lambda: 1 / 0)
         await seen(lambda: any("ZeroDivisionError" in one for one in desk.window.notices.words()))
 
-    play(theme, tmp_path, FakeConsole(), scenario)
+    play(theme, tmp_path, FakeConsole(), scenario, has_faults=True)
     capsys.readouterr()
 
 
