@@ -185,9 +185,10 @@ class Device(Plain):
 class Pairing(Plain):
     """What a device needs to find and trust this console: shown once, kept nowhere in this form.
 
-    `string` is the one line to paste on the device; `command` is the whole command line there.
-    `stock_url` is the address for a client that can set no header. `fingerprint` is the SHA-256 of the
-    console's certificate (hexadecimal), empty where the link stays on this computer without TLS.
+    `string` is the one line to paste on the device; `command` is what asks for it there, so that it stands
+    in no list of processes. `stock_url` is the address for a client that can set no header. `fingerprint` is
+    the SHA-256 of the console's certificate (hexadecimal), empty where the link stays on this computer
+    without TLS.
     """
 
     name: str

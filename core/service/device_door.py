@@ -97,7 +97,7 @@ class DeviceDoor(Console):
             string=line,
             url=heard_at.url,
             stock_url=f"{heard_at.url}?token={token}",
-            command=f"quarterdeck-device --pair {line}",
+            command="quarterdeck-device --pair -",
             fingerprint=heard_at.fingerprint,
         )
 

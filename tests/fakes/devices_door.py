@@ -141,7 +141,7 @@ class DevicesDoor(RulesDoor):
             string=string,
             url=url,
             stock_url=f"{url}?token={token}",
-            command=f"quarterdeck-device --pair '{string}'",
+            command="quarterdeck-device --pair -",
             fingerprint=self.listens.fingerprint,
         )
 

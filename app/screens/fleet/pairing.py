@@ -90,15 +90,16 @@ class PairingForm(QWidget):
 
 
 class PairingAnswer(QWidget):
-    """The string, the command line, the stock client's address, and whether the device has come."""
+    """The command that asks for the string, the string, a stock client's address, and whether it has come."""
 
     def __init__(self) -> None:
         super().__init__()
         self.strip = ProductionStrip("")
         self.strip.hide()
         self.once = Notice("note", "This is shown once.", "It is kept nowhere in this form, not even here.")
-        self.string = CopyBox("String to paste on the device", lines=2)
-        self.command = CopyBox("Or the whole command line there", lines=2)
+        # Pasted, the string stands in no list of processes and no shell's history there.
+        self.command = CopyBox("Run this on the device", lines=1)
+        self.string = CopyBox("Then paste this string there", lines=2)
         self.stock = CopyBox("Address for a stock UFO client", lines=2)
         self.fingerprint_head = Label("Certificate of this console, SHA-256", "name")
         self.fingerprint = Label("", "mono_small", "text2", selectable=True)
@@ -114,7 +115,7 @@ class PairingAnswer(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 4, 0, 0)
         column.setSpacing(10)
-        parts = (self.once, self.string, self.command, self.stock, self.fingerprint_head, self.fingerprint)
+        parts = (self.once, self.command, self.string, self.stock, self.fingerprint_head, self.fingerprint)
         column.addWidget(self.strip)
         # Whether it has come is what one waits for: in sight, however much stands below.
         column.addLayout(line)
