@@ -79,6 +79,7 @@ class MainWindow(QMainWindow):
         self._connect()
         self._bind_keys()
         self._restore_geometry()
+        theme_of(self).dress(self)
 
     def _build(self, screens: tuple[ScreenEntry, ...]) -> None:
         self.top_bar = TopBar(self._state)

@@ -28,6 +28,7 @@ def render(theme: Theme, page: str) -> QWidget:
     """Make one page, laid out at its size."""
     maker, size = PAGES[page]
     widget = maker()
+    theme.dress(widget)
     widget.resize(*size)
     frame = FocusFrame(widget)
     frame.setObjectName("focus")

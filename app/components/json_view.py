@@ -131,6 +131,8 @@ class JsonView(QTreeView):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        # Before all else: the view watches its own parts, and asks from the first on.
+        self._find = QLineEdit(self)
         self._model = JsonModel(self)
         self._found: list[Path] = []
         self._at = -1
@@ -146,7 +148,6 @@ class JsonView(QTreeView):
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setExpandsOnDoubleClick(True)
         self.char_width = QFontMetricsF(self.font()).horizontalAdvance("0")
-        self._find = QLineEdit(self)
         self._find.setPlaceholderText("Find in this value")
         self._find.setAccessibleName("Find in this value")
         self._find.hide()

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from weakref import WeakSet
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QColor, QFont, QIcon, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
+from shiboken6 import isValid
 
 from app.look.icons import ThemedIcon
 from app.look.tokens import (
@@ -52,6 +54,7 @@ class Theme(QObject):
         self._mode: Mode = mode
         self._density: Density = density
         self._reduced_motion = reduced_motion
+        self._windows: WeakSet[QWidget] = WeakSet()
         self._app: QApplication | None = None
         self._fonts: dict[str, QFont] = {}
         self._colors: dict[str, QColor] = {}
@@ -119,16 +122,28 @@ class Theme(QObject):
         self.changed.emit()
 
     def apply(self, app: QApplication) -> None:
-        """Make this the application's theme; `theme_of` finds it from then on."""
+        """Make this the application's theme; `theme_of` finds it from then on. Windows are dressed each."""
         self._app = app
         app.setProperty(_PROPERTY, self)
         app.setStyle("Fusion")
         app.setFont(self.font("body"))
         self._dress(app)
 
+    def dress(self, window: QWidget) -> None:
+        """Give a window, and whatever comes into it, the style sheet; now and whenever that is another one.
+
+        The application has none: by that each widget would be styled anew at each step of its way into a
+        window, which takes longer than making it, and a switch of the theme four times as long.
+        """
+        self._windows.add(window)
+        window.setStyleSheet(self.style_sheet())
+
     def _dress(self, app: QApplication) -> None:
         app.setPalette(self.palette())
-        app.setStyleSheet(self.style_sheet())
+        sheet = self.style_sheet()
+        for window in self._windows:
+            if isValid(window):
+                window.setStyleSheet(sheet)
 
     def palette(self) -> QPalette:
         """The tokens as Qt's own roles, for what the style sheet does not reach."""

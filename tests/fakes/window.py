@@ -32,6 +32,13 @@ from core.service.console import Console
 PATIENCE_S = 20.0
 
 
+def apply_to_parts(theme: Theme, app: QApplication) -> None:
+    """Apply a theme also to widgets that are in no window of ours: those have their style sheet from that."""
+    theme.apply(app)
+    app.setStyleSheet(theme.style_sheet())
+    theme.changed.connect(lambda: app.setStyleSheet(theme.style_sheet()) if app.styleSheet() else None)
+
+
 async def seen(condition: Callable[[], object], timeout: float = PATIENCE_S) -> None:
     """Wait until something shows on the screen; widgets have no one signal for that.
 
@@ -67,6 +74,8 @@ def play(
         return console if isinstance(console, Console) else await console()
 
     async def main() -> None:
+        # A window brings its own.
+        app.setStyleSheet("")
         desk = Desk(Home(folder).create(), theme, opened)
         if begins_on and not desk.store.contains("window/screen"):
             desk.store.setValue("window/screen", begins_on)

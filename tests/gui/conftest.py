@@ -20,6 +20,7 @@ from app import event_loop
 from app.look.icons import load_icons
 from app.look.theme import Theme
 from tests.fakes.approvals_desk import Play, Story, open_desk
+from tests.fakes.window import apply_to_parts
 
 KEEPERS_OWN_TESTS = "test_garbage_keeper.py"
 
@@ -101,7 +102,7 @@ def theme(qapp: QApplication) -> Theme:
     qapp.setQuitOnLastWindowClosed(False)
     load_icons()
     theme = Theme("dark", "comfortable", reduced_motion=True, parent=qapp)
-    theme.apply(qapp)
+    apply_to_parts(theme, qapp)
     return theme
 
 

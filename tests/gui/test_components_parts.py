@@ -26,6 +26,7 @@ from app.components.pulse import pulse_of
 from app.components.split import Split
 from app.components.toast import Toast
 from app.look.theme import Theme
+from tests.fakes.window import apply_to_parts
 
 
 @pytest.mark.parametrize("page", list(PAGES))
@@ -56,7 +57,7 @@ def test_the_gallery_renders_each_page_in_both_modes(
     assert render_gallery(["--out", str(tmp_path)]) == 0
     names = {path.stem for path in tmp_path.glob("*.png")}
     assert {f"{page}-{mode}" for page in PAGES for mode in ("dark", "light")} <= names
-    theme.apply(qapp)
+    apply_to_parts(theme, qapp)
 
 
 @pytest.mark.parametrize("kind", ["primary", "normal", "danger", "ghost"])

@@ -18,6 +18,7 @@ from app.components.forms.scalars import RawEditor
 from app.components.forms.wrapped import WrappedWords
 from app.look.theme import Theme
 from core.schema_forms.json_values import same_json
+from tests.fakes.window import apply_to_parts
 
 COUNT = 30
 TEXTS: dict[str, Any] = {"properties": {f"p{n}": {"type": "string", "minLength": 2} for n in range(COUNT)}}
@@ -27,7 +28,7 @@ TEXTS: dict[str, Any] = {"properties": {f"p{n}": {"type": "string", "minLength":
 def _themed(qapp: QApplication) -> Theme:
     """One theme for this file: nothing in it switches."""
     theme = Theme("dark", "comfortable", reduced_motion=True, parent=qapp)
-    theme.apply(qapp)
+    apply_to_parts(theme, qapp)
     return theme
 
 

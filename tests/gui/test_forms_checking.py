@@ -24,6 +24,7 @@ from app.components.forms.checking import (
 from app.look.theme import Theme
 from core.schema_forms import validate
 from core.schema_forms.validate import FieldError
+from tests.fakes.window import apply_to_parts
 
 PROPERTIES = {"name": {"type": "string", "minLength": 3}, "count": {"type": "integer", "maximum": 5}}
 SMALL = {"type": "object", "properties": PROPERTIES, "required": ["name"]}
@@ -35,7 +36,7 @@ LARGE = {**SMALL, "$defs": {f"d{number}": {"type": "string", "maxLength": number
 def _themed(qapp: QApplication) -> Theme:
     """One theme for this file: nothing in it switches."""
     theme = Theme("dark", "comfortable", reduced_motion=True, parent=qapp)
-    theme.apply(qapp)
+    apply_to_parts(theme, qapp)
     return theme
 
 

@@ -15,13 +15,14 @@ from pytestqt.qtbot import QtBot
 from app.components.forms import SchemaForm
 from app.look.theme import Theme
 from core.schema_forms.json_values import same_json
+from tests.fakes.window import apply_to_parts
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _themed(qapp: QApplication) -> Theme:
     """One theme for this file: nothing in it switches."""
     theme = Theme("dark", "comfortable", reduced_motion=True, parent=qapp)
-    theme.apply(qapp)
+    apply_to_parts(theme, qapp)
     return theme
 
 

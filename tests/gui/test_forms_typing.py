@@ -17,13 +17,14 @@ from app.components.forms.arrays import ArrayEditor
 from app.components.forms.inputs import ChoiceBox, GrowingText, LineInput
 from app.look.theme import Theme
 from core.schema_forms.validate import FieldError
+from tests.fakes.window import apply_to_parts
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _themed(qapp: QApplication) -> Theme:
     """One theme for this file: nothing in it switches."""
     theme = Theme("dark", "comfortable", reduced_motion=True, parent=qapp)
-    theme.apply(qapp)
+    apply_to_parts(theme, qapp)
     return theme
 
 

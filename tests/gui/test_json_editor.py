@@ -14,13 +14,14 @@ from app.components.json_editor import JsonEditor
 from app.look.theme import Theme
 from core.schema_forms.json_text import NotJson, json_text, parse_json
 from core.schema_forms.json_values import UNSET
+from tests.fakes.window import apply_to_parts
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _themed(qapp: QApplication) -> Theme:
     """One theme for this file: nothing in it switches."""
     theme = Theme("dark", "comfortable", reduced_motion=True, parent=qapp)
-    theme.apply(qapp)
+    apply_to_parts(theme, qapp)
     return theme
 
 

@@ -17,13 +17,14 @@ from app.components.json_model import GROUP, JsonModel
 from app.components.json_view import JsonView, fold, size_words
 from app.look.theme import Theme
 from tests.fakes.pace import within
+from tests.fakes.window import apply_to_parts
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _themed(qapp: QApplication) -> Theme:
     """One theme for this file: nothing in it switches."""
     theme = Theme("dark", "comfortable", reduced_motion=True, parent=qapp)
-    theme.apply(qapp)
+    apply_to_parts(theme, qapp)
     return theme
 
 

@@ -21,6 +21,7 @@ from app.look.glyphs import GLYPHS, glyph_path, paint_glyph
 from app.look.icons import ICONS, icon_pixmap
 from app.look.theme import STYLE_SHEET, Theme, make_font, theme_of
 from app.look.tokens import DARK, LIGHT, TYPE
+from tests.fakes.window import apply_to_parts
 
 
 def colors_of(widget: QWidget) -> set[str]:
@@ -171,7 +172,7 @@ def test_a_widget_without_a_theme_is_told_what_is_missing(theme: Theme, qapp: QA
         with pytest.raises(RuntimeError, match="Apply a Theme"):
             theme_of()
     finally:
-        theme.apply(qapp)
+        apply_to_parts(theme, qapp)
 
 
 def test_the_icon_font_is_not_loaded_before_the_first_paint() -> None:
