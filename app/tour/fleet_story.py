@@ -32,7 +32,7 @@ async def pair(stage: Stage) -> None:
     await hand.write("Tags", "db lab")
     await _tick(hand, "Production: it carries its colour band wherever it is shown")
     await hand.press("Pair")
-    box = await hand.find(QPlainTextEdit, "String to paste on the device")
+    box = await hand.find(QPlainTextEdit, "Then paste this string there")
     await hand.until("there is a string", lambda: box.toPlainText().startswith("qd1."))
     await hand.look("pairing")
     await asyncio.gather(stage.crew.pair(DIALS, box.toPlainText()), stage.crew.listen(LISTENS))
