@@ -122,7 +122,7 @@ class Theme(QObject):
         self.changed.emit()
 
     def apply(self, app: QApplication) -> None:
-        """Make this the application's theme; `theme_of` finds it from then on. Windows are dressed each."""
+        """Make this the application's theme; `theme_of` finds it from then on. `dress` each window."""
         self._app = app
         app.setProperty(_PROPERTY, self)
         app.setStyle("Fusion")

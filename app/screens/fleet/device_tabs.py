@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import cast
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
@@ -26,7 +26,6 @@ TABS = ("overview", "tools", "try", "recent", "link")
 _TITLES = ("Overview", "Tools", "Try it", "Recent", "Link")
 # Beside four other titles a larger number has no room; it stands in the tooltip.
 MOST_COUNTED = 999
-Tab = TypeVar("Tab", bound=QWidget)
 
 
 class DeviceTabs(QObject):
@@ -48,6 +47,12 @@ class DeviceTabs(QObject):
         self._wanted_tool: str | None = None
         self._wide = False
         self._made: dict[str, QWidget] = {}
+        self._makers: dict[str, Callable[[], QWidget]] = {
+            "tools": self._make_tools,
+            "try": self._make_try,
+            "recent": self._make_recent,
+            "link": self._make_link,
+        }
         self.bar = QTabBar()
         self.bar.setExpanding(False)
         self.bar.setDrawBase(False)
@@ -71,30 +76,30 @@ class DeviceTabs(QObject):
     @property
     def tools_tab(self) -> ToolsTab:
         """All tools and their contracts."""
-        return self._get("tools", self._make_tools)
+        return cast("ToolsTab", self._get("tools"))
 
     @property
     def try_tab(self) -> TryTab:
         """A call of one tool."""
-        return self._get("try", self._make_try)
+        return cast("TryTab", self._get("try"))
 
     @property
     def recent(self) -> RecentTab:
         """What happened lately."""
-        return self._get("recent", self._make_recent)
+        return cast("RecentTab", self._get("recent"))
 
     @property
     def link_tab(self) -> LinkTab:
         """Trust, doctor, refused attempts."""
-        return self._get("link", self._make_link)
+        return cast("LinkTab", self._get("link"))
 
-    def _get(self, name: str, make: Callable[[], Tab]) -> Tab:
+    def _get(self, name: str) -> QWidget:
         if name not in self._made:
-            tab = self._made[name] = make()
+            tab = self._made[name] = self._makers[name]()
             self._columns[name].addWidget(tab)
             # Made late, it would come after all else in the window.
             put_in_tab_order(self.bar, [tab, *within(tab)])
-        return cast("Tab", self._made[name])
+        return self._made[name]
 
     def _make_tools(self) -> ToolsTab:
         tab = ToolsTab(self._link, self._nav)
@@ -139,15 +144,8 @@ class DeviceTabs(QObject):
 
     def _chosen(self, place: int) -> None:
         name = TABS[place]
-        match name:
-            case "tools":
-                self._get(name, self._make_tools)
-            case "try":
-                self._get(name, self._make_try)
-            case "recent":
-                self._get(name, self._make_recent)
-            case "link":
-                self._get(name, self._make_link)
+        if name in self._makers:
+            self._get(name)
         self.stack.setCurrentIndex(place)
         if "recent" in self._made:
             self.recent.set_shown(name == "recent")
