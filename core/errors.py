@@ -36,6 +36,7 @@ class ErrorCode(StrEnum):
     DENIED_BY_DEVICE = "denied_by_device"
     APPROVAL_EXPIRED = "approval_expired"
     APPROVAL_INVALID = "approval_invalid"
+    SIGNATURE_REQUIRED = "signature_required"
     QUEUE_FULL = "queue_full"
     STOPPED = "stopped"
     CANCELLED = "cancelled"
@@ -82,6 +83,9 @@ ADVICE: dict[ErrorCode, Advice] = {
     ErrorCode.APPROVAL_EXPIRED: Advice(True, "Ask again when an operator is there."),
     ErrorCode.APPROVAL_INVALID: Advice(
         True, "Sign the request that is shown, with a key this service knows."
+    ),
+    ErrorCode.SIGNATURE_REQUIRED: Advice(
+        True, "Look at what would change, and sign it with an operator's key."
     ),
     ErrorCode.QUEUE_FULL: Advice(True, "Wait until requests have been answered, then ask again."),
     ErrorCode.STOPPED: Advice(True, "Resume in the console, then run again."),
@@ -187,6 +191,7 @@ _CLASS_OF_CODE: dict[ErrorCode, type[QuarterdeckError]] = {
     ErrorCode.DENIED_BY_DEVICE: Refused,
     ErrorCode.APPROVAL_EXPIRED: Refused,
     ErrorCode.APPROVAL_INVALID: Refused,
+    ErrorCode.SIGNATURE_REQUIRED: Refused,
     ErrorCode.CONTRACT_CHANGED: Refused,
     ErrorCode.QUEUE_FULL: Refused,
     ErrorCode.STOPPED: Refused,

@@ -1,9 +1,12 @@
-"""What files need to outlive a power cut."""
+"""What files need to outlive a power cut, and what they must be to be believed."""
 
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
+
+from core.errors import BadInput
 
 
 def sync_folder(folder: Path) -> None:
@@ -15,3 +18,47 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def read_own_text(path: Path, most_bytes: int) -> str | None:
+    """The text of a file that only this user (or root) can have written; None where there is no such name.
+
+    Opening never waits: a FIFO or a device is refused like everything that is no regular file.
+
+    Raises:
+        BadInput: it cannot be read, is a link that leads nowhere, is no regular file, belongs to another
+            user, can be written by others, is larger than `most_bytes`, or is not UTF-8; says which.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    except FileNotFoundError as error:
+        if path.is_symlink():
+            raise BadInput(f"{path.name} is a link that leads nowhere.") from error
+        return None
+    except OSError as error:
+        raise BadInput(f"{path.name} cannot be read: {error.strerror}.") from error
+    with open(handle, "rb") as file:
+        _check_own(os.fstat(handle), path.name)
+        try:
+            data = file.read(most_bytes + 1)
+        except OSError as error:
+            raise BadInput(f"{path.name} cannot be read: {error.strerror}.") from error
+    if len(data) > most_bytes:
+        raise BadInput(f"{path.name} is larger than {most_bytes // 1024:,} KiB.")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path.name} cannot be read: it is not UTF-8 ({error.reason}).") from error
+
+
+def _check_own(status: os.stat_result, name: str) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise BadInput(f"{name} is not a regular file.")
+    if os.name != "posix":
+        return
+    if status.st_uid not in (os.geteuid(), 0):
+        raise BadInput(f"{name} belongs to another user (number {status.st_uid}).")
+    # Where each user has a group of their own (the same number), that group is nobody else.
+    by_group = status.st_mode & stat.S_IWGRP and status.st_gid != status.st_uid
+    if status.st_mode & stat.S_IWOTH or by_group:
+        raise BadInput(f"{name} can be written by other users (mode {stat.S_IMODE(status.st_mode):o}).")

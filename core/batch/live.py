@@ -24,6 +24,8 @@ class Live:
     devices: list[str]
     said: str
     started_at: str
+    # Who asked, as their key has proved; empty where no key has.
+    operator: str = ""
     # The batch as it may be written and shown: secrets are commitments. None where it was read like that.
     shown: Batch | None = None
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)

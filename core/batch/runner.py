@@ -82,9 +82,17 @@ class Runner:
         return list(reversed(self._runs.values()))
 
     async def start(
-        self, batch: Batch, devices: list[str], actor: str, kind: Literal["batch", "call"], said: str = ""
+        self,
+        batch: Batch,
+        devices: list[str],
+        actor: str,
+        kind: Literal["batch", "call"],
+        said: str = "",
+        operator: str = "",
     ) -> Live:
         """Record that a run begins, then carry it through in the background.
+
+        `operator` is who asks for it, where their key has proved that.
 
         Raises:
             JournalUnavailable: it could not be recorded, so it was not started.
@@ -96,6 +104,7 @@ class Runner:
             actor=actor,
             devices=devices,
             said=said,
+            operator=operator,
             started_at=now_utc(),
             shown=_masked(batch, lambda step: self._mask(devices, step)),
         )
@@ -180,6 +189,7 @@ class Runner:
             step=step.id,
             timeout=step.timeout,
             said=run.said,
+            operators=(run.operator,),
             cancelled=lambda: run.cancelled,
         )
 
@@ -270,6 +280,7 @@ def _started(run: Live) -> NewEntry:
             "devices": run.devices,
             "devices_hash": run.devices_hash,
             "said": run.said,
+            **({"operator": run.operator} if run.operator else {}),
         },
     )
 

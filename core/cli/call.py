@@ -20,7 +20,7 @@ from core.cli.output import (
     styled,
 )
 from core.cli.session import Session, must_be_here
-from core.cli.signing import Unlocking, decide, unlock
+from core.cli.signing import Unlocking, decide, identify, unlock
 from core.cli.terminal import TerminalClosed, ask_line, is_terminal
 from core.cli.values import parse_arguments
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, Refused, ServiceError
@@ -50,6 +50,7 @@ async def call(
         QuarterdeckError: it could not be started.
     """
     parameters = parse_arguments(words, await _schema(session, device, tool))
+    await _identify_where_several_approve(session, device, tool, parameters, unlocking)
     events = session.console.events()
     run = await session.console.call(device, tool, parameters, timeout)
     try:
@@ -72,6 +73,23 @@ async def call(
     finally:
         if close := getattr(events, "aclose", None):
             await close()
+
+
+async def _identify_where_several_approve(
+    session: Session, device: str, tool: str, parameters: dict[str, Any], unlocking: Unlocking
+) -> None:
+    """Where several must approve, the asker does not count; unproven, one operator more must approve."""
+    try:
+        decision = await session.console.explain(device, tool, parameters)
+    except QuarterdeckError:
+        # The call itself says what is wrong with it, and has it in the journal.
+        return
+    if decision.approvers == 1:
+        return
+    try:
+        await identify(session, unlocking)
+    except QuarterdeckError as error:
+        note(f"Asked without a proof of who asks, so one operator more must approve: {error.message}")
 
 
 async def _schema(session: Session, device: str, tool: str) -> dict[str, Any]:

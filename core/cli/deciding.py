@@ -9,12 +9,13 @@ from typing import Literal
 from core.cli.call import card, of_words
 from core.cli.output import as_json, facts, lines, moment, note, one_line, say, table, time_cell
 from core.cli.session import Session
-from core.cli.signing import Unlocking, endorse, unlock
-from core.errors import BadInput
+from core.cli.signing import Unlocking, sign_change, unlock
+from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.ids import new_id
 from core.policy.grants import GrantTerms, exact_arguments, scope_words
 from core.policy.models import Approval, ApprovalState
-from core.policy.operator_keys import create_operator_key, statement_for
+from core.policy.operator_keys import create_operator_key, delete_operator_key, statement_for
+from core.policy.operators import adding, removing
 
 RUN_GRANT_HOURS = 24.0
 USUAL_GRANT_HOURS = 24.0
@@ -174,13 +175,31 @@ async def add_operator(
     session: Session, name: str, passphrase: str | None, unlocking: Unlocking, json_wanted: bool
 ) -> None:
     """Make a key for another operator; one who is registered signs for them."""
-    endorser = await unlock(session, unlocking)
-    if endorser.name == name:
+    registered = (await session.console.state()).operators
+    if any(known.name == name for known in registered):
         raise BadInput(f"{name} is an operator of this home already.")
     key = create_operator_key(session.home, name, passphrase)
-    added = await session.console.register_operator(key.operator, endorse(endorser, key.operator))
+    try:
+        signed = await sign_change(session, unlocking, adding(key.operator)) if registered else None
+    except QuarterdeckError:
+        # Nobody vouched for it: left behind, it would be in the way of the next try.
+        delete_operator_key(session.home, name)
+        raise
+    added = await session.console.register_operator(key.operator, signed)
     if json_wanted:
         say(as_json(added.model_dump(mode="json")))
     else:
         protected = "protected by its passphrase" if added.has_passphrase else "without a passphrase"
         say(f"{added.name} may approve from now on (key …{added.fingerprint}, {protected}).")
+
+
+async def remove_operator(session: Session, name: str, unlocking: Unlocking, json_wanted: bool) -> None:
+    """Let an operator decide nothing any more."""
+    known = {operator.name: operator for operator in (await session.console.state()).operators}
+    if name not in known:
+        raise BadInput(f"{name} is not an operator of this home.", ErrorCode.NOT_FOUND)
+    signed = await sign_change(session, unlocking, removing(known[name]))
+    await session.console.remove_operator(name, signed)
+    say(
+        as_json({"removed": name}) if json_wanted else f"{name} decides nothing any more; their grants ended."
+    )

@@ -159,6 +159,19 @@ def operators_add(
     in_session(context, add)
 
 
+@operators_app.command("remove", epilog=EVERYWHERE)
+def operators_remove(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Let an operator decide nothing any more; their grants end. An operator signs this."""
+    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    in_session(context, lambda session: work.remove_operator(session, name, unlocking, context.obj.json))
+
+
 async def _new_passphrase(name: str, file: Path | None) -> str:
     if file is not None:
         return await Unlocking(passphrase_file=file).passphrase(name)

@@ -10,6 +10,8 @@ import typer
 from core.cli import devices as work
 from core.cli import show
 from core.cli.base import EVERYWHERE, in_session
+from core.cli.deciding_commands import OperatorOption, PassphraseFd, PassphraseFile
+from core.cli.signing import Unlocking
 from core.cli.terminal import is_terminal
 from core.errors import BadInput
 from core.fleet.models import DeviceSettings
@@ -56,6 +58,9 @@ def pair(
             help="For a device that listens: the line it printed; - reads it from standard input.",
         ),
     ] = None,
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Make a device known: prints the line to paste on it, or takes the line that it printed.
 
@@ -63,7 +68,8 @@ def pair(
     """
     settings = _settings(tag, production, agent)
     line = _pasted() if string == "-" else string
-    in_session(context, lambda session: work.pair(session, name, settings, line, context.obj.json))
+    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    in_session(context, lambda session: work.pair(session, name, settings, line, unlocking, context.obj.json))
 
 
 def _pasted() -> str:
@@ -89,12 +95,16 @@ def devices_set(
     tag: TagOption = None,
     production: ProductionOption = None,
     agent: AgentOption = None,
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Change a device's tags, production mark or agent."""
     settings = _settings(tag, production, agent)
     if settings == DeviceSettings():
         raise BadInput("Nothing is to be set: give --tag, --production, --no-production or --agent.")
-    in_session(context, lambda session: work.change(session, name, settings, context.obj.json))
+    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    in_session(context, lambda session: work.change(session, name, settings, unlocking, context.obj.json))
 
 
 @app.command("revoke", epilog=EVERYWHERE)
@@ -129,10 +139,15 @@ def devices_refused(context: typer.Context) -> None:
 
 @app.command("listen", epilog=EVERYWHERE)
 def devices_listen(
-    context: typer.Context, address: Annotated[str | None, typer.Argument(metavar="HOST:PORT")] = None
+    context: typer.Context,
+    address: Annotated[str | None, typer.Argument(metavar="HOST:PORT")] = None,
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Say where devices dial in. With HOST:PORT, listen there from now on."""
-    in_session(context, lambda session: work.listen(session, address, context.obj.json))
+    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    in_session(context, lambda session: work.listen(session, address, unlocking, context.obj.json))
 
 
 def _settings(tags: list[str] | None, production: bool | None, agent: str | None) -> DeviceSettings:

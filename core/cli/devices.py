@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from core.aip.pairing import decode_pairing
+from core.changes import Change, ChangeKind
 from core.cli.output import as_json, facts, moment, note, one_line, say, table, time_cell
 from core.cli.session import Session
+from core.cli.signing import Unlocking, sign_change
 from core.fleet.models import CheckState, Device, DeviceSettings
 from core.service import exit_codes
 
 
 async def pair(
-    session: Session, name: str, settings: DeviceSettings, line: str | None, json_wanted: bool
+    session: Session,
+    name: str,
+    settings: DeviceSettings,
+    line: str | None,
+    unlocking: Unlocking,
+    json_wanted: bool,
 ) -> None:
     """Pair a device that dials in, or with its `line` one that listens."""
+    wish = Change(kind=ChangeKind.DEVICE_PAIRED, subject=name, after=_paired(settings, line))
     if line is not None:
-        device = await session.console.pair_listening(name, line, settings)
+        signed = await sign_change(session, unlocking, wish, line)
+        device = await session.console.pair_listening(name, line, settings, signed)
         _say_device(device, json_wanted, "Paired; this console dials it from now on")
     else:
-        pairing = await session.console.pair(name, settings)
+        signed = await sign_change(session, unlocking, wish)
+        pairing = await session.console.pair(name, settings, signed)
         if json_wanted:
             say(as_json(pairing.model_dump(mode="json")))
         else:
@@ -38,6 +51,15 @@ async def pair(
             say(pairing.stock_url)
     if session.hosted:
         note("No service is running for this home: quarterdeck service start, so that devices can connect.")
+
+
+def _paired(settings: DeviceSettings, line: str | None) -> dict[str, Any]:
+    """What is to hold of a device that is paired, as it is signed."""
+    wanted = settings.model_dump(mode="json", exclude_none=True)
+    if line is None:
+        return {"direction": "in", **wanted}
+    found = decode_pairing(line)
+    return {"direction": "out", "url": found.url, "fingerprint": found.fingerprint, **wanted}
 
 
 async def details(session: Session, name: str, json_wanted: bool) -> None:
@@ -86,9 +108,14 @@ async def details(session: Session, name: str, json_wanted: bool) -> None:
         say(table(("REFUSED (UTC)", "FROM", "TIMES", "WHY"), rows))
 
 
-async def change(session: Session, name: str, settings: DeviceSettings, json_wanted: bool) -> None:
+async def change(
+    session: Session, name: str, settings: DeviceSettings, unlocking: Unlocking, json_wanted: bool
+) -> None:
     """Set what is given of a device."""
-    _say_device(await session.console.set_device(name, settings), json_wanted, "Changed")
+    after = settings.model_dump(mode="json", exclude_none=True)
+    wish = Change(kind=ChangeKind.DEVICE_SET, subject=name, after=after)
+    signed = await sign_change(session, unlocking, wish)
+    _say_device(await session.console.set_device(name, settings, signed), json_wanted, "Changed")
 
 
 async def revoke(session: Session, name: str, json_wanted: bool) -> None:
@@ -134,10 +161,14 @@ async def refused(session: Session, json_wanted: bool) -> None:
         say(table(("LAST (UTC)", "FROM", "NAME", "TIMES", "WHY"), rows))
 
 
-async def listen(session: Session, address: str | None, json_wanted: bool) -> None:
+async def listen(session: Session, address: str | None, unlocking: Unlocking, json_wanted: bool) -> None:
     """Where devices dial in, now or from now on."""
     console = session.console
-    found = await (console.listen(address) if address else console.listening())
+    if address:
+        wish = Change(kind=ChangeKind.LISTENING, after={"address": address.strip()})
+        found = await console.listen(address, await sign_change(session, unlocking, wish))
+    else:
+        found = await console.listening()
     if json_wanted:
         say(as_json(found.model_dump(mode="json")))
         return

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from core.changes import Change, ChangeKind
 from core.cli.base import EVERYWHERE, in_session
+from core.cli.deciding_commands import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.output import (
     as_json,
     facts,
@@ -22,12 +25,15 @@ from core.cli.output import (
     tool_cell,
 )
 from core.cli.session import Session, must_be_here
+from core.cli.signing import Unlocking, sign_change
 from core.cli.values import parse_arguments
 from core.errors import BadInput, ErrorCode, ErrorInfo
-from core.policy.checking import PolicyCheck, Trial, check_text
-from core.policy.models import Answer, Decision
-from core.policy.policy import Explanation
+from core.policy.checking import PolicyCheck, PolicyText, Trial, check_text
+from core.policy.models import Answer, Decision, Profile
+from core.policy.policy import Explanation, text_digest
+from core.policy.policy_file import with_profile
 from core.service import exit_codes
+from core.service.trusted import POLICY_SUBJECT, SETTINGS_SUBJECT, loosening_settings
 
 app = typer.Typer(
     help="policy.toml: check it, explain one call, try it on the journal.",
@@ -103,6 +109,74 @@ def try_file(
         say(as_json(trial.model_dump(mode="json")) if context.obj.json else trial_text(trial))
 
     in_session(context, work)
+
+
+@app.command("accept", epilog=EVERYWHERE)
+def accept(
+    context: typer.Context,
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Accept policy.toml and settings.toml as they stand now. Until then they only make things stricter."""
+    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    in_session(context, lambda session: _accept(session, unlocking, context.obj.json))
+
+
+@app.command("profile", epilog=EVERYWHERE)
+def choose_profile(
+    context: typer.Context,
+    profile: Annotated[
+        Profile, typer.Argument(metavar="PROFILE", help="observe, guarded, trusted, lockdown")
+    ],
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Choose the profile for every device that has none of its own. A laxer one is signed."""
+    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+
+    async def work(session: Session) -> None:
+        wish, text, shown = _wish(await session.console.policy_text(), profile)
+        signed = await sign_change(session, unlocking, wish, text, shown)
+        status = await session.console.set_profile(profile, signed)
+        say(
+            as_json(status.model_dump(mode="json"))
+            if context.obj.json
+            else f"Profile {status.profile.value}."
+        )
+
+    in_session(context, work)
+
+
+async def _accept(session: Session, unlocking: Unlocking, json_wanted: bool) -> None:
+    console = session.console
+    found = await console.policy_text()
+    status = (await console.state()).policy
+    wish, text, shown = _wish(found)
+    if text != found.accepted:
+        signed = await sign_change(session, unlocking, wish, text, shown)
+        status = await console.accept_policy(found.digest, signed)
+    if status.pending_settings:
+        settings = loosening_settings(session.home.settings())
+        change = Change(kind=ChangeKind.SETTINGS, subject=SETTINGS_SUBJECT, after=settings)
+        status = await console.accept_settings(await sign_change(session, unlocking, change))
+        if not json_wanted:
+            note("The settings hold when the service starts next.")
+    if json_wanted:
+        say(as_json(status.model_dump(mode="json")))
+    else:
+        say(f"Accepted: profile {status.profile.value}." if not status.problem else status.problem)
+
+
+def _wish(found: PolicyText, profile: Profile | None = None) -> tuple[Change, str, str]:
+    """The change to the file's text, or to one with another profile; that text; and the lines that differ."""
+    text = found.text if profile is None else with_profile(found.text, profile)
+    change = Change(kind=ChangeKind.POLICY, subject=POLICY_SUBJECT, after={"sha256": text_digest(text)})
+    differ = difflib.unified_diff(
+        found.accepted.splitlines(), text.splitlines(), "accepted", "policy.toml", lineterm="", n=1
+    )
+    return change, text, "\n".join(f"  {one_line(line)}" for line in differ)
 
 
 def explanation_text(found: Explanation) -> str:

@@ -7,9 +7,12 @@ from typing import Annotated
 
 import typer
 
-from core.cli.base import EVERYWHERE, Given
+from core.changes import Change, ChangeKind
+from core.cli.base import EVERYWHERE, Given, in_session
+from core.cli.deciding_commands import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.output import as_json, facts, print_error, say
-from core.cli.session import actor
+from core.cli.session import Session, actor
+from core.cli.signing import Unlocking, sign_change
 from core.errors import ErrorCode, ErrorInfo, ServiceError
 from core.service import exit_codes
 from core.service.start import ensure_service, lock_owner, service_status, stop_service
@@ -85,3 +88,32 @@ def service_status_command(context: typer.Context) -> None:
     ]
     say(facts(pairs))
     raise typer.Exit(code)
+
+
+@app.command("stop-all", epilog=EVERYWHERE)
+def stop_all(context: typer.Context) -> None:
+    """Stop everything: nothing leaves any more, runs end, what is on devices is asked to cancel."""
+
+    async def work(session: Session) -> None:
+        words = await session.console.stop_all()
+        say(as_json({"stopped": True, "message": words}) if context.obj.json else words)
+
+    in_session(context, work)
+
+
+@app.command("resume", epilog=EVERYWHERE)
+def resume(
+    context: typer.Context,
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Let commands leave again after Stop all. An operator signs this."""
+    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+
+    async def work(session: Session) -> None:
+        signed = await sign_change(session, unlocking, Change(kind=ChangeKind.RESUME))
+        await session.console.resume(signed)
+        say(as_json({"stopped": False}) if context.obj.json else "Commands leave again.")
+
+    in_session(context, work)

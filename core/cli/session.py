@@ -12,10 +12,10 @@ from core.cli.output import note, one_line
 from core.errors import DeviceError, ErrorCode, QuarterdeckError, ServiceError
 from core.fleet.models import Health
 from core.home import Home
-from core.policy.operator_keys import login_name
 from core.service.console import Console, DeviceChanged
 from core.service.logfile import logging_to
 from core.service.remote import RemoteConsole
+from core.user import user_name
 
 BUSY_FOR = 3.0
 LOOK_AGAIN = 0.1
@@ -35,7 +35,7 @@ class Session:
 
 def actor() -> str:
     """Who the journal says has asked."""
-    return f"cli:{login_name()}"
+    return f"cli:{user_name()}"
 
 
 @contextlib.asynccontextmanager

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from core.cli.output import note
+from core.changes import Change, SignedChange, change_statement, check_proposal
+from core.cli.output import lines, note
 from core.cli.session import Session
 from core.cli.terminal import ask_line, is_terminal
 from core.errors import BadInput, ErrorCode, Refused
-from core.policy.models import Approval, Operator
+from core.policy.models import Approval
 from core.policy.operator_keys import (
     LONGEST_PASSPHRASE,
     OperatorKey,
@@ -21,8 +21,6 @@ from core.policy.operator_keys import (
     login_name,
     statement_for,
 )
-from core.policy.operators import endorsement_of
-from core.statements import SignedStatement
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +125,42 @@ async def decide(
     return await session.console.decide(key.sign(statement_for(approval, verdict, key.name, reason)))
 
 
-def endorse(key: OperatorKey, operator: Operator) -> SignedStatement:
-    """Vouch for another operator, with a signature that is good for a minute."""
-    expires = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
-    return key.sign(endorsement_of(operator, key.name, expires))
+async def sign_change(
+    session: Session, how: Unlocking, wish: Change, text: str = "", shown: str = ""
+) -> SignedChange | None:
+    """The signature under a change that lets more run, or reach farther; None where it only tightens.
+
+    What it would come to is said first, and on a terminal asked about. `shown` is what this program itself
+    knows of it, such as the lines of a text that differ.
+
+    Raises:
+        Refused: the service proposes something else than `wish`, or the answer was no.
+        QuarterdeckError: no key here can sign.
+    """
+    proposal = await session.console.propose(wish, text)
+    check_proposal(wish, proposal)
+    if not proposal.needs_signature:
+        return None
+    note("\n".join(["To be signed:", *(f"  {lines(line)}" for line in proposal.difference)]))
+    if shown:
+        note(shown)
+    key = await unlock(session, how)
+    if is_terminal():
+        answer = await ask_line(f"Sign this as {key.name}? [y/N] ")
+        if answer.strip().lower() not in ("y", "yes"):
+            raise Refused("It was not signed; nothing was changed.", ErrorCode.SIGNATURE_REQUIRED)
+    return key.sign_change(change_statement(proposal, key.name))
 
 
-__all__ = ["Unlocking", "decide", "endorse", "unlock"]
+async def identify(session: Session, how: Unlocking) -> None:
+    """Prove to the service which operator asks here.
+
+    Raises:
+        QuarterdeckError: no key here can sign.
+    """
+    key = await unlock(session, how)
+    home_key = (await session.console.state()).home_key
+    await session.console.identify(key.sign_identity(home_key, await session.console.challenge()))
+
+
+__all__ = ["Unlocking", "decide", "identify", "sign_change", "unlock"]

@@ -26,10 +26,12 @@ MOST_EDITS = 50
 class Edited(Exception):
     """An operator put other arguments in place: the command begins again with these."""
 
-    def __init__(self, parameters: dict[str, Any], approval: str) -> None:
+    def __init__(self, parameters: dict[str, Any], approval: str, operator: str) -> None:
+        """`operator` is who edited it, as their key has proved; empty where none has."""
         super().__init__(approval)
         self.parameters = parameters
         self.approval = approval
+        self.operator = operator
 
 
 class Stopped(Protocol):
@@ -72,7 +74,7 @@ class Approving:
         on_stage(Stage.WAITING, approval_id)
         answered = await self._ask(approval_id, prepared, decision)
         if answered.edited is not None:
-            raise Edited(answered.edited, approval_id)
+            raise Edited(answered.edited, approval_id, answered.edited_by)
         if answered.approval.state is not ApprovalState.APPROVED:
             raise self._no(prepared, answered.approval)
         return answered.approval
@@ -89,6 +91,7 @@ class Approving:
                 step=order.step,
                 production=prepared.target.device.production,
                 said=order.said,
+                askers=order.operators,
                 edited_from=order.edited_from,
                 sent=prepared.request.parameters,
             )

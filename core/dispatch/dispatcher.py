@@ -161,7 +161,12 @@ class Dispatcher:
             try:
                 return await self._once(order, on_stage, started)
             except Edited as edited:
-                order = replace(order, parameters=edited.parameters, edited_from=edited.approval)
+                order = replace(
+                    order,
+                    parameters=edited.parameters,
+                    edited_from=edited.approval,
+                    operators=(*order.operators, edited.operator),
+                )
             finally:
                 # Whoever hears of an end may edit the policy and go on in the very same turn.
                 if self._turn is not None:

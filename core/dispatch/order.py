@@ -43,6 +43,9 @@ class Order:
 
     A `glimpse` is a small picture for the wall: no card and no comparison ever rests on it.
 
+    `operators` are those who asked for it and who edited it, as their keys have proved; an empty name is a
+    person of whom that is not known.
+
     `cancelled` is asked until the command has left: once it says yes, nothing of this order is sent.
     """
 
@@ -58,6 +61,7 @@ class Order:
     unasked: bool = False
     evidence_for: str = ""
     glimpse: bool = False
+    operators: tuple[str, ...] = ("",)
     call_id: str = field(default_factory=new_id)
     cancelled: Callable[[], bool] = lambda: False
 

@@ -6,7 +6,8 @@ Links and processes report here; the dispatcher asks here for targets; screens h
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from core.audit.entries import Kind, NewEntry
@@ -21,6 +22,7 @@ from core.fleet.offers import Change, Offers, Recorder
 from core.fleet.pins import Pins
 from core.fleet.record import MOST_WORDS, Arrival, Identity, Record, Remembered
 from core.ids import now_utc
+from core.policy.overrides import Overrides
 from core.policy.policy import Policy
 from core.text import some_names
 
@@ -290,8 +292,17 @@ class Fleet:
             record.health, record.since = Health.ONLINE, now
         self._touched(record)
 
-    async def review(self, name: str, tool_key: str, contract_digest: str, actor: str) -> Tool:
+    async def review(
+        self,
+        name: str,
+        tool_key: str,
+        contract_digest: str,
+        actor: str,
+        proof: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Tool:
         """Trust a tool that changed: its definition, or what its device claims of it.
+
+        `proof` is the operator's signature, as the entry holds it.
 
         Raises:
             BadInput: no such tool, or it is not the reviewed one any more.
@@ -304,11 +315,29 @@ class Fleet:
                 f"{tool.tool_name} changed again since you looked at it.", ErrorCode.CONTRACT_CHANGED
             )
         known = self._records.get
-        await self._offers.accept(name, offered, record.ours, actor, lambda: known(name) is record)
+        await self._offers.accept(name, offered, record.ours, actor, lambda: known(name) is record, proof)
         # It may have been listed otherwise meanwhile.
         self._judge_anew(record)
         self._changed(name)
         return record.tools.get(tool.tool_name) or self._offers.judged(name, offered, record.ours)
+
+    def pinned(self, name: str, tool_key: str) -> str:
+        """The digest of the definition that is trusted of a tool; empty where none is.
+
+        Raises:
+            BadInput: no such device or tool.
+        """
+        _, offered = self._defined(name, tool_key)
+        return self._offers.pinned(name, offered.info.tool_name)
+
+    def tools_under(self, name: str, overrides: Overrides) -> list[Tool]:
+        """What a device offers as it would be held to be with other words of operators on its tools.
+
+        Raises:
+            BadInput: there is no such device.
+        """
+        record = self._record(name)
+        return [self._offers.judged(name, one, record.ours, {}, overrides) for one in record.offered.values()]
 
     async def change(self, name: str, tool_key: str) -> Change:
         """A tool as it was trusted, beside what it is now.

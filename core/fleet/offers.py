@@ -168,13 +168,26 @@ class Offers:
                 ErrorCode.TOO_LARGE,
             )
 
+    def pinned(self, name: str, tool_name: str) -> str:
+        """The digest of the definition that is trusted of a tool; empty where none is."""
+        pin = self._pins.get(name, tool_name)
+        return pin.definition if pin is not None else ""
+
     def judged(
-        self, name: str, offered: Offered, ours: bool, was: Mapping[str, Tool] = MappingProxyType({})
+        self,
+        name: str,
+        offered: Offered,
+        ours: bool,
+        was: Mapping[str, Tool] = MappingProxyType({}),
+        overrides: Overrides | None = None,
     ) -> Tool:
-        """One tool as it is held to be now: the very object that it `was`, where nothing is different."""
+        """One tool as it is held to be now: the very object that it `was`, where nothing is different.
+
+        With `overrides`, as it would be held to be if those were in force.
+        """
         change = self._change_words(name, offered, ours)
         info = offered.info
-        override = self._overrides().of(name, info.tool_name, info.namespace)
+        override = (overrides or self._overrides()).of(name, info.tool_name, info.namespace)
         contract = contract_of(offered, claims_of(info, ours), override)
         before = was.get(info.tool_name)
         if before is not None and (before.change, before.contract.digest) == (change, contract.digest):
@@ -188,9 +201,15 @@ class Offers:
         return {one.info.tool_name: self.judged(name, one, ours, was) for one in offered.values()}
 
     async def accept(
-        self, name: str, offered: Offered, ours: bool, reviewer: str, still: Callable[[], bool]
+        self,
+        name: str,
+        offered: Offered,
+        ours: bool,
+        reviewer: str,
+        still: Callable[[], bool],
+        proof: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Pin a tool as it is now, because somebody who has seen it says so.
+        """Pin a tool as it is now, because an operator who has seen it says so; `proof` is their signature.
 
         Raises:
             QuarterdeckError: this cannot be recorded, or `still` says that the device is not known any more;
@@ -199,7 +218,7 @@ class Offers:
         info = offered.info
         pin = Pin(offered.digest, claims_of(info, ours))
         before = (await self.change(name, offered, ours)).contract_before
-        body: dict[str, Any] = {"reviewed": True}
+        body: dict[str, Any] = {"reviewed": True, **proof}
         if before is not None:
             override = self._overrides().of(name, info.tool_name, info.namespace)
             body["facts"] = changed_facts(before, contract_of(offered, claims_of(info, ours), override))

@@ -21,7 +21,7 @@ def check_may_approve(operator: str, approval: Approval) -> None:
         raise Refused(
             f"{operator} has approved this already; another operator must.", ErrorCode.APPROVAL_INVALID
         )
-    if approval.approvers > 1 and approval.actor in (f"operator:{operator}", f"cli:{operator}"):
+    if approval.approvers > 1 and operator in approval.askers:
         raise Refused(
             f"{operator} asked for this; where {approval.approvers} must approve, the asker does not count.",
             ErrorCode.APPROVAL_INVALID,

@@ -89,12 +89,14 @@ class ApprovalQueue:
         step: str | None,
         production: bool,
         said: str,
+        askers: Sequence[str] = ("",),
         edited_from: str = "",
         sent: dict[str, Any] | None = None,
     ) -> Answered:
         """Queue a request and wait until it is answered, edited, has expired, or is withdrawn.
 
-        `sent` are the arguments with their secrets, where `request` has them masked.
+        `askers` are the operators behind it, as their keys have proved; an empty name is a person of whom
+        that is not known. `sent` are the arguments with their secrets, where `request` has them masked.
 
         Raises:
             Refused: this asker has too many requests waiting already (code `queue_full`).
@@ -114,7 +116,8 @@ class ApprovalQueue:
             expires_at=(asked + timedelta(seconds=expiry_s)).isoformat(),
             remaining_s=expiry_s,
             said=said,
-            approvers=decision.approvers,
+            approvers=_wanted(decision.approvers, askers),
+            askers=sorted(set(askers)),
             edited_from=edited_from,
         )
         return await self._wait(approval, expiry_s, sent)
@@ -260,11 +263,16 @@ class ApprovalQueue:
         return waiting
 
     async def edit(
-        self, approval_id: str, parameters: dict[str, Any], masked: dict[str, Any], by: str
+        self,
+        approval_id: str,
+        parameters: dict[str, Any],
+        masked: dict[str, Any],
+        by: str,
+        operator: str = "",
     ) -> None:
         """Put other arguments in place of those asked for: this request ends, another one is asked.
 
-        `masked` is what may be written of them.
+        `masked` is what may be written of them, `operator` the one who `by` was proved to be.
 
         Raises:
             BadInput, Refused: there is no such request, or it was answered already.
@@ -276,7 +284,7 @@ class ApprovalQueue:
         if waiting.taken_back:
             self._goes_on(waiting)
             raise Refused("This request was taken back meanwhile.", ErrorCode.APPROVAL_INVALID)
-        waiting.edited = parameters
+        waiting.edited, waiting.edited_by = parameters, operator
         self._finish(waiting, ApprovalState.EDITED, by.partition(":")[2], "Its arguments were changed.")
 
     def _link(self, edited: str, now: str) -> None:
@@ -315,6 +323,16 @@ class ApprovalQueue:
         for waiting in chosen:
             self._take_back(waiting, reason)
         return len(chosen)
+
+    def operator_removed(self, name: str) -> None:
+        """An operator decides nothing any more: approvals of theirs that wait for others do not count."""
+        for waiting in list(self._waiting.values()):
+            approval = waiting.approval
+            if name in approval.approved_by:
+                left = [signed for signed in approval.signed if signed.statement.approver != name]
+                given = [other for other in approval.approved_by if other != name]
+                waiting.approval = approval.model_copy(update={"signed": left, "approved_by": given})
+                self._publish(waiting.shown())
 
     def _take_back(self, waiting: Waiting, reason: str) -> None:
         if waiting.deciding:
@@ -366,7 +384,7 @@ class ApprovalQueue:
         while len(self._decided) > DECIDED_KEPT:
             self._decided.popitem(last=False)
         if not waiting.answer.done():
-            waiting.answer.set_result(Answered(decided, waiting.edited))
+            waiting.answer.set_result(Answered(decided, waiting.edited, waiting.edited_by))
         self._publish(decided)
         return decided
 
@@ -377,3 +395,10 @@ class ApprovalQueue:
             self._by_actor[waiting.approval.actor] -= 1
             if not self._by_actor[waiting.approval.actor]:
                 del self._by_actor[waiting.approval.actor]
+
+
+def _wanted(approvers: int, askers: Sequence[str]) -> int:
+    """How many must approve a request. Where several must, none of the askers counts: of one who is not known
+    to be another person than those who approve, one approval more is wanted, which may be their own."""
+    unknown = sum(1 for name in askers if not name)
+    return approvers + unknown if approvers > 1 else approvers

@@ -16,12 +16,16 @@ _LINE = re.compile(r"\bline (\d+)")
 
 
 class PolicyText(Plain):
-    """policy.toml as it stands. `digest` is the SHA-256 of the text; saving names the one it began from."""
+    """policy.toml as it stands. `digest` is the SHA-256 of the text; saving names the one it began from.
+
+    `accepted` is the text that was accepted last, with which `text` is compared before it is signed.
+    """
 
     text: str
     path: str
     digest: str
     problem: str = ""
+    accepted: str = ""
 
 
 class PolicyProblem(Plain):

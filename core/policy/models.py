@@ -108,6 +108,8 @@ class Approval(Plain):
 
     `asked_at` and `expires_at` are UTC, ISO 8601. `remaining_s` counts only while nobody reads the card.
     `approvers` distinct operators must approve it; `signed` are the statements so far, denials included.
+    `askers` are the operators who asked for it or edited it, as their keys have proved; an empty name is a
+    person of whom that is not known, for whom one operator more must approve where several must.
     `edited_from` is the request that an operator changed into this one, `edited_to` the other way round.
     """
 
@@ -128,6 +130,7 @@ class Approval(Plain):
     reason: str = ""
     said: str = ""
     approvers: int = 1
+    askers: list[str] = Field(default_factory=list)
     approved_by: list[str] = Field(default_factory=list)
     signed: list[SignedStatement] = Field(default_factory=list)
     edited_from: str = ""

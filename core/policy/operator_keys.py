@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from core.changes import ChangeStatement, Identity, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode
 from core.home import OPERATOR_NAME, Home
 from core.policy.models import Approval, Operator
@@ -74,6 +75,22 @@ class OperatorKey:
         return SignedStatement(
             statement=statement, signature=self._private.sign(signed_bytes(statement)).hex()
         )
+
+    def sign_change(self, statement: ChangeStatement) -> SignedChange:
+        """Sign a change that lets more run, or reach farther, as a statement of this operator's own.
+
+        Raises:
+            BadInput: it names another operator as its approver.
+        """
+        if statement.approver != self.name:
+            raise BadInput(f"{self.name} cannot sign for {statement.approver}.")
+        signature = self._private.sign(signed_bytes(statement)).hex()
+        return SignedChange(statement=statement, signature=signature)
+
+    def sign_identity(self, home: str, challenge: str) -> SignedIdentity:
+        """Prove to the service of this home that this operator is at the client's end of a connection."""
+        identity = Identity(home=home, challenge=challenge, operator=self.name)
+        return SignedIdentity(identity=identity, signature=self._private.sign(signed_bytes(identity)).hex())
 
     def sign_grant(self, terms: GrantTerms) -> SignedGrant:
         """Sign what like requests may do without asking, as terms of this operator's own.
@@ -161,6 +178,13 @@ def _write_new(path: Path, data: bytes) -> None:
         os.link(fresh, path)
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def delete_operator_key(home: Home, name: str) -> None:
+    """Delete a key that was just made and is of no use: it was never registered."""
+    path = _path(home, name)
+    path.unlink(missing_ok=True)
+    path.with_suffix(".pub").unlink(missing_ok=True)
 
 
 def list_operator_keys(home: Home) -> list[KeyFile]:

@@ -1,36 +1,48 @@
-"""Who may approve: names and public keys, in `operators.json`. Private keys never come here."""
+"""Who may approve: names and public keys, as the journal has them. Private keys never come here.
+
+The journal is the only source: an operator who is not registered there does not count, whatever any file
+says. The first operator of a home is registered without a signature, once in the life of its journal; every
+later one, and every removal, is signed by an operator. `operators.json` is a copy for people and
+other programs.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from core.canonical import digest_of
+from core.audit.entries import Entry, Kind
+from core.changes import Change, ChangeKind, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused
+from core.files import read_own_text
 from core.home import OPERATOR_NAME, write_private
 from core.policy.grants import SignedGrant
 from core.policy.models import Operator
 from core.policy.operator_keys import verify_statement
-from core.statements import SignedStatement, Statement, check_time, verify_signature
+from core.statements import SignedStatement, verify_signature
+
+log = structlog.get_logger(__name__)
 
 MOST_OPERATORS = 100
+LARGEST_FILE = 1 << 20
 
 
-def endorsement_of(operator: Operator, by: str, expires: str) -> Statement:
-    """What an operator signs to vouch for another one: name and key, as a statement about no command."""
-    return Statement(
-        verdict="approve",
-        approval=f"operator:{operator.name}",
-        request_digest=digest_of({"name": operator.name, "public_key": operator.public_key}),
-        contract="",
-        device="",
-        call_id="",
-        approver=by,
-        expires=expires,
+def adding(operator: Operator) -> Change:
+    """The change that registers an operator beside those that there are."""
+    after = {"public_key": operator.public_key, "has_passphrase": operator.has_passphrase}
+    return Change(kind=ChangeKind.OPERATOR_ADDED, subject=operator.name, after=after)
+
+
+def removing(operator: Operator) -> Change:
+    """The change after which an operator decides nothing any more."""
+    return Change(
+        kind=ChangeKind.OPERATOR_REMOVED, subject=operator.name, before={"public_key": operator.public_key}
     )
 
 
@@ -40,33 +52,111 @@ class Operators:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._operators: dict[str, Operator] = {}
+        # Whether there has been a first one: after that no operator is registered unsigned, ever.
+        self._begun = False
+        # Every key that was ever an operator's: what they signed then stays signed after they are removed.
+        self._ever: dict[str, set[str]] = {}
 
-    def load(self) -> Operators:
-        """Read the file; without it nobody is registered yet.
+    def restore(self, entries: Iterable[Entry]) -> list[str]:
+        """Take up who the journal says may approve, oldest entry first; gives what does not count, in words.
 
         Raises:
-            JournalCorrupt: the file is damaged. Starting with nobody would let anybody register first.
+            JournalCorrupt: an entry is none that a service wrote.
         """
+        ignored: list[str] = []
         try:
-            rows = json.loads(self._path.read_text("utf-8"))
-            self._operators = {one.name: one for one in map(Operator.model_validate, rows)}
-        except FileNotFoundError:
-            self._operators = {}
-        except (OSError, ValueError, TypeError, ValidationError) as error:
-            raise JournalCorrupt(f"{self._path} is damaged: {error}") from error
-        return self
+            for entry in entries:
+                if entry.kind is Kind.OPERATOR_REGISTERED:
+                    ignored += self._restore_one(entry)
+                elif entry.kind is Kind.OPERATOR_REMOVED:
+                    self._operators.pop(str(entry.body["operator"]), None)
+        except (ValidationError, KeyError, TypeError) as error:
+            raise JournalCorrupt(f"The journal's entries about operators cannot be read: {error}") from error
+        return [*ignored, *self._compare_copy()]
+
+    def _restore_one(self, entry: Entry) -> list[str]:
+        operator = Operator.model_validate(entry.body["operator"])
+        signed = entry.body.get("signed") or entry.body.get("signed_by")
+        if self._begun and not self._endorsed(operator, signed):
+            return [f"Operator {operator.name} (entry {entry.seq}) was registered without a valid signature."]
+        self._take(operator.model_copy(update={"registered_at": operator.registered_at or entry.time}))
+        return []
+
+    def _take(self, operator: Operator) -> None:
+        self._begun = True
+        self._operators[operator.name] = operator
+        self._ever.setdefault(operator.name, set()).add(operator.public_key)
+
+    def _endorsed(self, operator: Operator, signed: object) -> bool:
+        """Whether an operator of that time signed for this one, in the form of now or of earlier versions."""
+        if not isinstance(signed, dict):
+            return False
+        try:
+            if "change" in signed.get("statement", {}):
+                change = SignedChange.model_validate(signed)
+                author = self._operators.get(change.statement.approver)
+                return (
+                    author is not None
+                    and change.statement.change == adding(operator)
+                    and verify_signature(change.statement, change.signature, author.public_key)
+                )
+            statement = SignedStatement.model_validate(signed)
+        except ValidationError:
+            return False
+        author = self._operators.get(statement.statement.approver)
+        named = statement.statement.approval == f"operator:{operator.name}"
+        return author is not None and named and verify_statement(statement, author.public_key)
+
+    def _compare_copy(self) -> list[str]:
+        """What `operators.json` says that the journal does not; the copy is written anew."""
+        found: list[str] = []
+        try:
+            text = read_own_text(self._path, LARGEST_FILE)
+            rows = json.loads(text) if text is not None else []
+            for row in rows:
+                operator = Operator.model_validate(row)
+                if self._known(operator) is None:
+                    found.append(
+                        f"operators.json names {operator.name} with a key that is not registered in the "
+                        "journal; it does not count."
+                    )
+        except (BadInput, ValueError, TypeError) as error:
+            text = None
+            found.append(f"operators.json was not as it was written ({error}); the journal's operators hold.")
+        if text != self._copy() and (self._operators or text is not None):
+            self._write()
+        return found
 
     def list(self) -> list[Operator]:
         """All operators, in the order they were registered."""
         return list(self._operators.values())
 
-    def check_new(self, operator: Operator, endorsed: SignedStatement | None = None) -> None:
-        """Whether this operator could be registered. The first needs nobody's leave, every later one has an
-        operator's signature under its name and key (`endorsement_of`).
+    @property
+    def begun(self) -> bool:
+        """Whether this home has, or ever had, an operator."""
+        return self._begun
+
+    def get(self, name: str) -> Operator:
+        """An operator.
+
+        Raises:
+            BadInput: there is none of that name (code `not_found`).
+        """
+        operator = self._operators.get(name)
+        if operator is None:
+            raise BadInput(f"{name} is not an operator of this home.", ErrorCode.NOT_FOUND)
+        return operator
+
+    def is_registered(self, operator: Operator) -> bool:
+        """Whether exactly this name and key are registered already."""
+        return self._known(operator) is not None
+
+    def check_new(self, operator: Operator) -> None:
+        """Whether this operator could be registered, given an operator's signature where one is needed.
 
         Raises:
             BadInput: the name or key is not usable.
-            Refused: the name or key is taken, or no operator vouches for it.
+            Refused: the name or key is taken, or there are too many operators.
         """
         if not OPERATOR_NAME.fullmatch(operator.name):
             raise BadInput("An operator's name has letters, digits, '.', '_' and '-', at most 64.")
@@ -74,63 +164,76 @@ class Operators:
             Ed25519PublicKey.from_public_bytes(bytes.fromhex(operator.public_key))
         except ValueError as error:
             raise BadInput("This is not an Ed25519 public key.") from error
-        if not self._operators or self._known(operator) is not None:
-            return
         if operator.name in self._operators:
             raise Refused(f"{operator.name} is registered with another key.", ErrorCode.DENIED_BY_POLICY)
-        if any(one.public_key == operator.public_key for one in self._operators.values()):
+        if any(known.public_key == operator.public_key for known in self._operators.values()):
             # Two names for one key would be two approvals by one person.
             raise Refused("This key belongs to another operator already.", ErrorCode.DENIED_BY_POLICY)
         if len(self._operators) >= MOST_OPERATORS:
             raise Refused(f"There are {MOST_OPERATORS} operators already.", ErrorCode.DENIED_BY_POLICY)
-        self._check_endorsed(operator, endorsed)
 
-    def _check_endorsed(self, operator: Operator, endorsed: SignedStatement | None) -> None:
-        if endorsed is None:
-            raise Refused(
-                "This home has an operator already; one of them has to sign for another one.",
-                ErrorCode.DENIED_BY_POLICY,
-            )
-        self.check_signature(endorsed)
-        statement = endorsed.statement
-        wanted = endorsement_of(operator, statement.approver, statement.expires)
-        if statement != wanted:
-            raise Refused("The signature is not for this operator and key.", ErrorCode.APPROVAL_INVALID)
-        check_time(statement.expires)
-
-    def add(self, operator: Operator, endorsed: SignedStatement | None = None) -> Operator:
-        """Register an operator; one that is registered with the same key is returned as it stands.
+    def check_removable(self, name: str) -> Operator:
+        """The operator, when there is another one left to decide.
 
         Raises:
-            BadInput, Refused: as `check_new`; or the file cannot be written.
+            BadInput: there is none of that name.
+            Refused: it is the last one: nobody could register another.
         """
-        self.check_new(operator, endorsed)
-        known = self._known(operator)
-        if known is not None:
-            return known
+        operator = self.get(name)
+        if len(self._operators) == 1:
+            raise Refused(
+                f"{name} is the only operator; add another one first, or nothing can be approved any more.",
+                ErrorCode.DENIED_BY_POLICY,
+            )
+        return operator
+
+    def add(self, operator: Operator) -> Operator:
+        """Register an operator, once that is in the journal."""
         registered = operator.model_copy(update={"registered_at": datetime.now(UTC).isoformat()})
-        rows = [one.model_dump(mode="json") for one in (*self._operators.values(), registered)]
-        try:
-            write_private(self._path, json.dumps(rows, indent=1))
-        except OSError as error:
-            raise BadInput(f"{self._path} cannot be written: {error.strerror}.") from error
-        self._operators[registered.name] = registered
+        self._take(registered)
+        self._write()
         return registered
+
+    def remove(self, name: str) -> None:
+        """Let an operator decide nothing any more, once that is in the journal."""
+        self._operators.pop(name, None)
+        self._write()
 
     def check_signature(self, signed: SignedStatement) -> Operator:
         """The operator who signed this statement.
 
         Raises:
-            Refused: nobody by that name, or the signature is not theirs (code `approval_invalid`).
+            Refused: there is no operator by that name, or the signature is not theirs (`approval_invalid`).
         """
-        statement = signed.statement
-        operator = self._operators.get(statement.approver)
+        return self._signer(signed.statement.approver, signed.statement, signed.signature)
+
+    def check_change(self, signed: SignedChange) -> Operator:
+        """The operator who signed this change.
+
+        Raises:
+            Refused: as `check_signature`.
+        """
+        return self._signer(signed.statement.approver, signed.statement, signed.signature)
+
+    def ever_signed(self, signed: SignedChange) -> bool:
+        """Whether one who is, or was, an operator of this home signed this change."""
+        keys = self._ever.get(signed.statement.approver, ())
+        return any(verify_signature(signed.statement, signed.signature, key) for key in keys)
+
+    def check_identity(self, signed: SignedIdentity) -> Operator:
+        """The operator who signed this identity.
+
+        Raises:
+            Refused: as `check_signature`.
+        """
+        return self._signer(signed.identity.operator, signed.identity, signed.signature)
+
+    def _signer(self, name: str, signed: BaseModel, signature: str) -> Operator:
+        operator = self._operators.get(name)
         if operator is None:
-            raise Refused(
-                f"{statement.approver} is not an operator of this home.", ErrorCode.APPROVAL_INVALID
-            )
-        if not verify_statement(signed, operator.public_key):
-            raise Refused(f"The signature is not {statement.approver}'s.", ErrorCode.APPROVAL_INVALID)
+            raise Refused(f"{name} is not an operator of this home.", ErrorCode.APPROVAL_INVALID)
+        if not verify_signature(signed, signature, operator.public_key):
+            raise Refused(f"The signature is not {name}'s.", ErrorCode.APPROVAL_INVALID)
         return operator
 
     def signed_grant(self, signed: SignedGrant) -> bool:
@@ -141,3 +244,13 @@ class Operators:
     def _known(self, operator: Operator) -> Operator | None:
         known = self._operators.get(operator.name)
         return known if known is not None and known.public_key == operator.public_key else None
+
+    def _copy(self) -> str:
+        return json.dumps([known.model_dump(mode="json") for known in self._operators.values()], indent=1)
+
+    def _write(self) -> None:
+        try:
+            write_private(self._path, self._copy())
+        except OSError as error:
+            # A copy: the journal has it already, and the next start writes it again.
+            log.warning("operators.json cannot be written", problem=error.strerror)

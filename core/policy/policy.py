@@ -1,6 +1,11 @@
-"""The policy file in force: read when it was edited, kept for its denials while it is broken.
+"""The policy in force: what an operator signed, made stricter by what policy.toml says now.
 
-What it says of a call is judged by `core.policy.judging`.
+policy.toml is a file that any program of its user can write. So it may deny and ask at once, and lets nothing
+more run until an operator has signed it: of the accepted text and the text in the file, each call gets the
+stricter answer. A file that is gone, broken, or not this user's own alone makes everything ask; what the
+accepted text denies stays denied.
+
+What the two say of a call is judged by `core.policy.judging`.
 """
 
 from __future__ import annotations
@@ -9,16 +14,20 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from core.canonical import sha256_hex
 from core.errors import BadInput
 from core.fleet.models import Device, Plain
-from core.home import write_private
 from core.policy.examples import run_examples
 from core.policy.grants import GrantBook, GrantMiss
 from core.policy.judging import Asked, Judge, question_of
-from core.policy.models import Decision, Profile
+from core.policy.loosening import loosenings, more_careful
+from core.policy.models import Answer, Decision, Profile, Reason, RuleHit
 from core.policy.overrides import Overrides
-from core.policy.policy_file import PolicyFile, read_policy, write_profile
+from core.policy.policy_file import PolicyFile, parse_policy, read_policy_text
 from core.policy.rule_book import NearMiss
+from core.quick import changed
+
+NOT_ACCEPTED = "policy.toml, not accepted"
 
 
 class Explanation(Plain):
@@ -39,26 +48,39 @@ class Policy:
         self._path = path
         self._changed = changed
         self._seen: tuple[int, ...] = ()
-        self._judge = Judge(PolicyFile())
-        self.overrides = Overrides()
-        self._kept = path.with_name(f"{path.stem}.last-good{path.suffix}")
         self.grants = grants or GrantBook()
         self.problem = ""
+        self._text = ""
+        # The file as it is now, judged by beside the accepted text; None where both say the same.
+        self._edited: Judge | None = None
+        self._take_accepted("")
+
+    def restore(self, accepted: str) -> Policy:
+        """Begin with the text that the journal says is accepted; the empty one before any was.
+
+        Raises:
+            BadInput: the text is none that could have been accepted.
+        """
+        self._take_accepted(accepted)
+        return self.load()
 
     def load(self) -> Policy:
-        """Read the file again. A broken one is not an error here: everything asks until it is mended.
-
-        The last good one stays in force for what it denies, also over a restart.
-        """
+        """Read the file again. A broken one is not an error here: everything asks until it is mended."""
         # Looked at first: a change between the two is seen the next time.
         self._seen = _look(self._path)
         try:
-            self._use(checked_policy(self._path))
+            text = read_policy_text(self._path)
+            if text is None and self._accepted_text:
+                raise BadInput(
+                    "policy.toml is missing, and one was accepted; put it back or accept its absence."
+                )
+            self._text = text or ""
+            file = checked_policy(self._text)
+            # Texts that say the same, but for comments and reasons, need no second judge.
+            self._edited = None if file == self._accepted.file else Judge(file)
             self.problem = ""
-            self._keep()
         except BadInput as error:
-            if not self.problem:
-                self._use_kept()
+            self._edited = None
             self.problem = error.message
         return self
 
@@ -68,32 +90,52 @@ class Policy:
             self.load()
             self._changed()
 
-    @property
-    def profile(self) -> Profile:
-        """The profile for every device that has none of its own."""
-        return self.file.profile
+    def accept(self, text: str) -> None:
+        """Let this text be the accepted one: an operator signed it, or it lets nothing more run; journalled.
+
+        Raises:
+            BadInput: it has a fault.
+        """
+        self._take_accepted(text)
+        self.load()
 
     @property
     def path(self) -> Path:
         return self._path
 
     @property
-    def file(self) -> PolicyFile:
-        """What holds now; while the file is broken, the last good one, of which only denials count."""
-        return self._judge.file
+    def accepted_text(self) -> str:
+        """The text that was accepted last."""
+        return self._accepted_text
 
-    def set_profile(self, profile: Profile) -> None:
-        """Write another profile into the file and use it.
+    @property
+    def text(self) -> str:
+        """The text of the file when it could be read last; empty where there is none."""
+        return self._text
 
-        Raises:
-            BadInput: the file is broken or cannot be written; nothing changed.
-        """
-        write_profile(self._path, profile)
-        self.load()
+    @property
+    def pending(self) -> list[str]:
+        """What the file would loosen, a sentence each, and does not until an operator accepts it."""
+        return loosenings(self._accepted.file, self._edited.file) if self._edited else []
+
+    @property
+    def stricter(self) -> bool:
+        """Whether the file differs from the accepted text and provably lets nothing more run."""
+        return self._edited is not None and not self.pending
+
+    @property
+    def files(self) -> list[PolicyFile]:
+        """What holds: the accepted file, and the edited one where it differs. Of both the stricter counts."""
+        return [self._accepted.file, *([self._edited.file] if self._edited else [])]
+
+    @property
+    def profile(self) -> Profile:
+        """The profile for every device that has none of its own."""
+        return more_careful([file.profile for file in self.files])
 
     def profile_of(self, device: Device) -> Profile:
         """The profile that holds for one device."""
-        return self.file.profile_for(device)[0]
+        return more_careful([file.profile_for(device)[0] for file in self.files])
 
     def decide(self, asked: Asked, refreshed: bool = False) -> Decision:
         """Judge one call. The answer is the object that is enforced, shown and journalled.
@@ -102,49 +144,77 @@ class Policy:
         """
         if not refreshed:
             self.refresh()
-        return self._judge.decide(asked, self.grants, self.problem)
+        decision = self._accepted.decide(asked, self.grants, self.problem)
+        if self._edited is None:
+            return decision
+        edited = self._edited.decide(asked, self.grants, self.problem)
+        return _stricter(decision, edited, self._contract_differs(asked))
 
     def explain(self, asked: Asked) -> Explanation:
         """Judge one call, and say which rules and grants nearly spoke of it."""
         decision = self.decide(asked)
         question = question_of(asked, decision.risk)
-        near = self._judge.book.near(question)
+        near = (self._edited or self._accepted).book.near(question)
         return Explanation(decision=decision, near=near, near_grants=self.grants.near(question, asked.run))
 
-    def _use(self, file: PolicyFile) -> None:
-        self._judge = Judge(file)
-        if file.contracts != self.overrides.entries:
-            # The same object as long as the same holds: who has judged by it need not judge again.
+    def _contract_differs(self, asked: Asked) -> bool:
+        """Whether the file holds something else of this tool than the accepted text, which is in force."""
+        if self._edited is None or self._edited.file.contracts == self._accepted.file.contracts:
+            return False
+        names = (asked.device.name, asked.tool.tool_name, asked.tool.namespace)
+        return Overrides(self._edited.file.contracts).of(*names) != self.overrides.of(*names)
+
+    def _take_accepted(self, text: str) -> None:
+        file = checked_policy(text)
+        self._accepted_text = text
+        self._accepted = Judge(file)
+        # The same object as long as the same holds: who has judged by it need not judge again.
+        known: Overrides | None = getattr(self, "overrides", None)
+        if known is None or file.contracts != known.entries:
             self.overrides = Overrides(file.contracts)
 
-    def _keep(self) -> None:
-        """Remember what is good, so that a service that starts on a broken file still denies."""
-        try:
-            if self._path.exists():
-                text = self._path.read_text("utf-8")
-                if not self._kept.exists() or self._kept.read_text("utf-8") != text:
-                    write_private(self._kept, text)
-            else:
-                self._kept.unlink(missing_ok=True)
-        except (OSError, UnicodeDecodeError):
-            # Only what a later, broken file would still deny is lost by this; the policy itself holds.
-            return
 
-    def _use_kept(self) -> None:
-        try:
-            if self._kept.exists():
-                self._use(checked_policy(self._kept))
-        except BadInput:
-            return
+def _stricter(accepted: Decision, edited: Decision, contract_differs: bool) -> Decision:
+    """The answer that holds of what the accepted text says and what the file says."""
+    stricter = edited if _STRICTNESS[edited.answer] >= _STRICTNESS[accepted.answer] else accepted
+    if stricter.answer is Answer.DENY:
+        return stricter
+    evidence = sorted({moment for one in (accepted, edited) for moment in one.evidence}, reverse=True)
+    if stricter.answer is Answer.ALLOW and not contract_differs:
+        return stricter if stricter.evidence == evidence else changed(stricter, evidence=evidence)
+    # Each may ask, for reasons and with conditions of its own: all of them hold.
+    asking = [one for one in (accepted, edited) if one.answer is Answer.ASK]
+    waits = [one.expires_s for one in asking if one.expires_s is not None]
+    reasons, rules = list(stricter.reasons), list(stricter.rules)
+    if contract_differs:
+        words = "policy.toml says something else of this tool, which is not accepted"
+        reasons.insert(0, Reason(text=words, origin=NOT_ACCEPTED))
+        # As a rule that asks: no grant covers it.
+        rules.insert(0, RuleHit(id="not-accepted", decision=Answer.ASK, reason=words))
+    elif edited.answer is Answer.ALLOW:
+        reasons.insert(0, Reason(text="What policy.toml allows is not accepted yet", origin=NOT_ACCEPTED))
+    return changed(
+        stricter,
+        answer=Answer.ASK,
+        grant="",
+        reasons=reasons,
+        rules=rules,
+        approvers=max((one.approvers for one in asking), default=stricter.approvers),
+        evidence=evidence,
+        expires_s=min(waits, default=None),
+    )
 
 
-def checked_policy(path: Path) -> PolicyFile:
-    """Read a policy and run its examples.
+_STRICTNESS = {Answer.ALLOW: 0, Answer.ASK: 1, Answer.DENY: 2}
+
+
+def checked_policy(text: str) -> PolicyFile:
+    """Understand a policy and run its examples.
 
     Raises:
-        BadInput: it cannot be read or understood, or an example says otherwise than its rule; says where.
+        BadInput: it cannot be understood, or an example says otherwise than its rule; says where.
     """
-    file = read_policy(path)
+    file = parse_policy(text)
     for result in run_examples(file):
         if not result.ok:
             kind = "match" if result.wanted else "not_match"
@@ -153,12 +223,18 @@ def checked_policy(path: Path) -> PolicyFile:
     return file
 
 
+def text_digest(text: str) -> str:
+    """What a policy's text is named by in changes and in the journal: SHA-256, hexadecimal."""
+    return sha256_hex(text.encode())
+
+
 def _look(path: Path) -> tuple[int, ...]:
     """What changes with the file: nothing where there is none, and which error where it cannot be seen."""
     try:
         seen = os.stat(path)
     except FileNotFoundError:
-        return ()
+        # A link that leads nowhere is no missing file.
+        return (1,) if path.is_symlink() else ()
     except OSError as error:
         return (error.errno or -1,)
-    return (seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_mode)
+    return (seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_mode, seen.st_uid)

@@ -14,8 +14,8 @@ from typing import Any, Self
 from pydantic import Field, ValidationError, model_validator
 
 from core.errors import BadInput
+from core.files import read_own_text
 from core.fleet.models import Device, Effect, Plain, Risk
-from core.home import write_private
 from core.policy.models import Profile
 from core.policy.rules import Patterns, Rule, fits
 
@@ -103,21 +103,22 @@ class PolicyFile(Plain):
         return self.profile, "built-in profile" if says_nothing else "policy.toml"
 
 
+def read_policy_text(path: Path) -> str | None:
+    """The text of policy.toml; None where there is no such file.
+
+    Raises:
+        BadInput: it cannot be read, or another user could have written it; says why.
+    """
+    return read_own_text(path, LARGEST_FILE)
+
+
 def read_policy(path: Path) -> PolicyFile:
     """Read policy.toml; without the file, the built-in default.
 
     Raises:
         BadInput: the file is there but cannot be read or understood; says where.
     """
-    try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise BadInput(f"policy.toml is larger than {LARGEST_FILE // 1024**2} MiB.")
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
-        return PolicyFile()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"policy.toml cannot be read: {error}") from error
-    return parse_policy(text)
+    return parse_policy(read_policy_text(path) or "")
 
 
 def parse_policy(text: str) -> PolicyFile:
@@ -179,20 +180,18 @@ _TOML_TEXT = re.compile(
 _PROFILE_LINE = re.compile(r"^profile\s*=.*$", re.MULTILINE)
 
 
-def write_profile(path: Path, profile: Profile) -> None:
-    """Set the profile for everything without its own, leaving the rest of the file as its author wrote it.
+def with_profile(text: str, profile: Profile) -> str:
+    """The text of a policy with another profile for everything without its own, else as its author wrote it.
 
     Raises:
-        BadInput: the file as it is now is broken, or it cannot be written.
+        BadInput: the text is broken, or written in a way that cannot be changed here.
     """
-    read_policy(path)
-    text = path.read_text("utf-8") if path.exists() else ""
+    parse_policy(text)
     line = f'profile = "{profile.value}"'
     # The first table ends what stands at the top of the file.
     start = re.search(r"^\s*\[", text, re.MULTILINE)
     head, tables = (text[: start.start()], text[start.start() :]) if start else (text, "")
     head = _PROFILE_LINE.sub(line, head, count=1) if _PROFILE_LINE.search(head) else f"{line}\n{head}"
-    try:
-        write_private(path, head + tables)
-    except OSError as error:
-        raise BadInput(f"policy.toml cannot be written: {error.strerror}.") from error
+    if parse_policy(head + tables).profile is not profile:
+        raise BadInput("policy.toml is written in a way that cannot be changed here; set profile by hand.")
+    return head + tables

@@ -14,10 +14,14 @@ from core.quick import changed
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """How a request ended; `edited` are the arguments that an operator put in place of those asked for."""
+    """How a request ended; `edited` are the arguments that an operator put in place of those asked for.
+
+    `edited_by` is that operator, as their key has proved; empty where none has.
+    """
 
     approval: Approval
     edited: dict[str, Any] | None = None
+    edited_by: str = ""
 
 
 @dataclass(slots=True)
@@ -34,6 +38,7 @@ class Waiting:
     first_read_at: float | None = None
     paused_at: float | None = None
     edited: dict[str, Any] | None = None
+    edited_by: str = ""
     # What would be sent, secrets and all: only here, so that an edit can leave them as they are.
     sent: dict[str, Any] | None = None
     # An answer is being recorded.

@@ -14,6 +14,7 @@ from typing import Any
 
 from core.audit.entries import Entry
 from core.batch.models import Batch, Plan, Run, RunSummary
+from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import CommandResult
 from core.fleet.models import (
     Check,
@@ -111,28 +112,49 @@ class Console(ABC):
         """The devices that a filter such as `os:linux tag:lab !name:db-*` means now."""
 
     @abstractmethod
-    async def review_contract(self, device: str, tool_key: str, digest: str) -> Tool:
-        """Trust a tool that changed, which must still be the one with this contract digest."""
+    async def propose(self, wish: Change, text: str = "") -> Proposal:
+        """What a change would come to, and what an operator has to sign for it; nothing changes.
+
+        `text` is the policy's text, or the string of a device that listens, where the wish is about one.
+        """
+
+    @abstractmethod
+    async def identify(self, signed: SignedIdentity) -> Operator:
+        """Prove which operator is at this client: what it asks for from now on is asked by them."""
+
+    @abstractmethod
+    async def challenge(self) -> str:
+        """What an operator signs to `identify` on this connection, and on no other."""
+
+    @abstractmethod
+    async def review_contract(
+        self, device: str, tool_key: str, digest: str, signed: SignedChange | None = None
+    ) -> Tool:
+        """Trust a tool that changed, which must still be the one with this contract digest; signed."""
 
     @abstractmethod
     async def listening(self) -> Listening:
         """Where this console listens for devices."""
 
     @abstractmethod
-    async def listen(self, address: str) -> Listening:
-        """Listen at `host:port` from now on; kept in settings.toml. Beyond loopback only with TLS."""
+    async def listen(self, address: str, signed: SignedChange | None = None) -> Listening:
+        """Listen at `host:port` from now on; kept in settings.toml. Beyond loopback with TLS, signed."""
 
     @abstractmethod
-    async def pair(self, name: str, settings: DeviceSettings) -> Pairing:
-        """Make a device known and give it a new token; an older one of the same name is worthless then."""
+    async def pair(self, name: str, settings: DeviceSettings, signed: SignedChange | None = None) -> Pairing:
+        """Make a device known and give it a new token, which replaces an older one of that name. Signed."""
 
     @abstractmethod
-    async def pair_listening(self, name: str, string: str, settings: DeviceSettings) -> Device:
-        """Make a device known that listens, from the string it printed, and dial it from now on."""
+    async def pair_listening(
+        self, name: str, string: str, settings: DeviceSettings, signed: SignedChange | None = None
+    ) -> Device:
+        """Make a device known that listens, from the string it printed, and dial it from now on. Signed."""
 
     @abstractmethod
-    async def set_device(self, name: str, settings: DeviceSettings) -> Device:
-        """Change a device's tags, colour band or agent."""
+    async def set_device(
+        self, name: str, settings: DeviceSettings, signed: SignedChange | None = None
+    ) -> Device:
+        """Change a device's tags, colour band or agent; signed where the policy looks at what changes."""
 
     @abstractmethod
     async def revoke(self, name: str) -> Device:
@@ -265,30 +287,42 @@ class Console(ABC):
         """What this text would have said of the journal's commands; nothing changes."""
 
     @abstractmethod
-    async def save_policy(self, text: str, digest: str) -> PolicyStatus:
-        """Make this text the policy. Refused when it has a fault, or the file is not that of `digest`."""
+    async def save_policy(self, text: str, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
+        """Make this text the policy; signed unless it only tightens the accepted one. Refused when it has a
+        fault, or the file is not that of `digest`."""
+
+    @abstractmethod
+    async def accept_policy(self, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
+        """Accept policy.toml as another program left it, which must still be the text of this digest."""
+
+    @abstractmethod
+    async def accept_settings(self, signed: SignedChange | None = None) -> PolicyStatus:
+        """Accept what settings.toml loosens; it holds when the service starts next."""
 
     @abstractmethod
     async def hold(self, approval: str, reading: bool) -> Approval:
         """Say that somebody reads this card: its expiry pauses (at most five minutes in all)."""
 
     @abstractmethod
-    async def register_operator(
-        self, operator: Operator, signed_by: SignedStatement | None = None
-    ) -> Operator:
-        """Make an operator known. The first needs nobody's leave; a later one an operator's endorsement."""
+    async def register_operator(self, operator: Operator, signed: SignedChange | None = None) -> Operator:
+        """Make an operator known. The first of a home needs no signature, once; every later one does."""
 
     @abstractmethod
-    async def set_profile(self, profile: Profile) -> PolicyStatus:
-        """Choose the profile for every device that has none of its own; written to policy.toml."""
+    async def remove_operator(self, name: str, signed: SignedChange | None = None) -> None:
+        """Let an operator decide nothing any more; their grants end. Signed, and never the last one."""
+
+    @abstractmethod
+    async def set_profile(self, profile: Profile, signed: SignedChange | None = None) -> PolicyStatus:
+        """Choose the profile for every device that has none of its own; written to policy.toml. A laxer one
+        is signed."""
 
     @abstractmethod
     async def stop_all(self) -> str:
         """Let nothing leave the dispatcher from now on; returns what was stopped, in words."""
 
     @abstractmethod
-    async def resume(self) -> None:
-        """Let commands leave again. What was stopped stays stopped."""
+    async def resume(self, signed: SignedChange | None = None) -> None:
+        """Let commands leave again; signed. What was stopped stays stopped."""
 
     @abstractmethod
     async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:

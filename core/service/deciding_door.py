@@ -58,7 +58,7 @@ class DecidingDoor(PolicyDoor):
         decision = service.dispatcher.explain(request.device, request.tool_name, wanted, asked.actor)
         if decision.answer is Answer.DENY:
             raise Refused(f"So changed it would be denied: {decision.reasons[0].text.removesuffix('.')}.")
-        await service.approvals.edit(approval, wanted, masked, self._actor)
+        await service.approvals.edit(approval, wanted, masked, self._actor, self._operator)
         return service.approvals.get(approval)
 
     async def fatigue(self, operator: str) -> Fatigue:

@@ -13,6 +13,7 @@ from core.aip.dialler import DialAddress
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import decode_pairing, encode_pairing
 from core.audit.entries import Kind, NewEntry
+from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode, JournalUnavailable, Refused
 from core.fleet.models import (
     Check,
@@ -23,9 +24,11 @@ from core.fleet.models import (
     Pairing,
     Refusal,
 )
-from core.fleet.registry import THIS_COMPUTER, Known, check_name, with_settings
+from core.fleet.registry import THIS_COMPUTER, Known, with_settings
 from core.ids import new_id
+from core.service import proposals
 from core.service.console import Console, DeviceForgotten, LivePicture
+from core.service.proposals import Wanted
 from core.service.remembering import changes_before
 from core.service.service import Service
 
@@ -40,11 +43,14 @@ class DeviceDoor(Console):
         self._service = service
         self._actor = actor
         self._reader = new_id()
+        # Proved by a signature over the challenge of this connection; empty until then.
+        self._operator = ""
+        self._challenge = new_id()
 
     async def listening(self) -> Listening:
         return self._service.links.listening()
 
-    async def listen(self, address: str) -> Listening:
+    async def listen(self, address: str, signed: SignedChange | None = None) -> Listening:
         self._only_people("choose where to listen")
         service = self._service
         if len(address) > _LONGEST_ADDRESS:
@@ -52,14 +58,17 @@ class DeviceDoor(Console):
             raise BadInput(f"An address to listen at has at most {_LONGEST_ADDRESS} characters.")
         service.home.settings()
         before = service.links.listening().address
-        told = {"from": before, "to": address.strip()}
+        told: dict[str, Any] = {"from": before, "to": address.strip()}
         try:
             await service.links.check_listening(address)
         except BadInput as error:
             # What cannot become so is one entry, not a change and its undoing.
             await self._record(Kind.LISTENING_CHANGED, None, {**told, "problem": error.message})
             raise
+        told |= await self._signed(proposals.listening(service, address), signed)
         await self._record(Kind.LISTENING_CHANGED, None, told)
+        if "signed" in told:
+            service.accepted_settings["listen"] = address.strip()
         try:
             found = await service.links.listen(address)
         except BadInput as error:
@@ -75,10 +84,10 @@ class DeviceDoor(Console):
             ) from error
         return found
 
-    async def pair(self, name: str, settings: DeviceSettings) -> Pairing:
+    async def pair(self, name: str, settings: DeviceSettings, signed: SignedChange | None = None) -> Pairing:
         self._only_people("pair a device")
         service = self._service
-        known = self._wanted(name, settings)
+        known = proposals.paired_as(service, name, settings)
         heard_at = service.links.listening()
         if not heard_at.url:
             raise BadInput(
@@ -86,9 +95,10 @@ class DeviceDoor(Console):
                 "Choose an address with quarterdeck devices listen HOST:PORT, or in Settings."
             )
         async with service.registry.turn(name):
-            await self._record(Kind.DEVICE_PAIRED, name, {"direction": "in", **_shown(known)})
+            proof = await self._signed(proposals.pairing(service, name, settings), signed)
+            await self._record(Kind.DEVICE_PAIRED, name, {"direction": "in", **_shown(known), **proof})
             # Looked at anew: what is known of it may have changed while this was written.
-            token = service.registry.pair(self._wanted(name, settings))
+            token = service.registry.pair(proposals.paired_as(service, name, settings))
             await service.links.hang_up(name, "it was paired anew")
             service.links.know(name)
         line = encode_pairing(Line(heard_at.url, name, token, heard_at.fingerprint))
@@ -101,34 +111,37 @@ class DeviceDoor(Console):
             fingerprint=heard_at.fingerprint,
         )
 
-    async def pair_listening(self, name: str, string: str, settings: DeviceSettings) -> Device:
+    async def pair_listening(
+        self, name: str, string: str, settings: DeviceSettings, signed: SignedChange | None = None
+    ) -> Device:
         self._only_people("pair a device")
         service = self._service
+        wanted = proposals.pairing_listening(service, name, string, settings)
         line = decode_pairing(string)
-        if name != line.name:
-            # A device registers under its own name, and only under that one is it let in.
-            raise BadInput(
-                f"This string was made by {line.name!r}: pair it under that name, or rename it there."
-            )
-        known = self._wanted(name, settings)
+        known = proposals.paired_as(service, name, settings)
         address = DialAddress(name, line.url, line.token, line.fingerprint)
         address.check()
         body = {"direction": "out", "url": address.shown, "fingerprint": line.fingerprint, **_shown(known)}
         async with service.registry.turn(name):
+            body |= await self._signed(wanted, signed)
             await self._record(Kind.DEVICE_PAIRED, name, body)
-            known = self._wanted(name, settings)
+            known = proposals.paired_as(service, name, settings)
             service.registry.pair_listening(known, line.url, line.token, line.fingerprint)
             await service.links.hang_up(name, "it was paired anew")
             service.links.know(name)
             service.links.dial(name)
         return service.fleet.get(name)
 
-    async def set_device(self, name: str, settings: DeviceSettings) -> Device:
+    async def set_device(
+        self, name: str, settings: DeviceSettings, signed: SignedChange | None = None
+    ) -> Device:
         self._only_people("change a device")
         service = self._service
-        known = service.registry.get(_remote(name))
+        known = service.registry.get(proposals.remote(name))
         if with_settings(known, settings) != known:
-            await self._record(Kind.DEVICE_SET, name, settings.model_dump(mode="json", exclude_none=True))
+            proof = await self._signed(proposals.device_settings(service, name, settings), signed)
+            body = {**settings.model_dump(mode="json", exclude_none=True), **proof}
+            await self._record(Kind.DEVICE_SET, name, body)
             # It may have been revoked, paired anew or forgotten while this was written, and stays that.
             known = service.registry.get(name)
             changed = with_settings(known, settings)
@@ -141,7 +154,7 @@ class DeviceDoor(Console):
     async def revoke(self, name: str) -> Device:
         self._only_people("revoke a device")
         service = self._service
-        service.registry.get(_remote(name))
+        service.registry.get(proposals.remote(name))
         unwritten = _shut_out(service.registry.revoke, name)
         await service.links.hang_up(name, "it was revoked")
         # Whoever forgot it meanwhile has shut it out, too.
@@ -155,7 +168,7 @@ class DeviceDoor(Console):
     async def forget(self, name: str) -> None:
         self._only_people("forget a device")
         service = self._service
-        unwritten = _shut_out(service.registry.forget, _remote(name))
+        unwritten = _shut_out(service.registry.forget, proposals.remote(name))
         if unwritten is not None and unwritten.code is ErrorCode.UNKNOWN_DEVICE:
             # Perhaps only shown any more: what could not be written when it was forgotten has been since.
             service.fleet.get(name)
@@ -213,11 +226,22 @@ class DeviceDoor(Console):
         self._only_people("watch screens")
         return self._service.live_pictures.watch(self._reader, self._actor, devices, anew)
 
-    def _wanted(self, name: str, settings: DeviceSettings) -> Known:
-        """The device to be paired, with what holds of it already."""
-        check_name(name)
-        self._service.registry.check_free(name)
-        return with_settings(self._service.registry.find(name) or Known(name=name), settings)
+    async def _signed(self, wanted: Wanted, signed: SignedChange | None) -> dict[str, Any]:
+        """The signature under a change that loosens, as its entry has to hold it; nothing for another one.
+
+        Raises:
+            Refused: it has to be signed, and is not; a signature that does not count is journalled.
+        """
+        if not wanted.loosens:
+            return {}
+        try:
+            return self._service.gate.check(wanted.change, signed)
+        except Refused as error:
+            if signed is not None:
+                body = {"change": wanted.change.model_dump(mode="json"), "problem": error.message}
+                body["signed"] = signed.model_dump(mode="json")
+                await self._record(Kind.CHANGE_REFUSED, None, body)
+            raise
 
     async def _record(self, kind: Kind, device: str | None, body: dict[str, Any]) -> None:
         await self._service.journal.append(NewEntry(kind=kind, actor=self._actor, device=device, body=body))
@@ -248,12 +272,3 @@ def _shown(known: Known) -> dict[str, Any]:
     """What of a device may stand in the journal: nothing that proves who it is."""
     told = {"tags": known.tags, "production": known.production, "agent": known.agent}
     return {key: value for key, value in told.items() if value not in (None, "", [])}
-
-
-def _remote(name: str) -> str:
-    """Raises BadInput for this computer, which is nobody's to pair, change or forget."""
-    if name == THIS_COMPUTER:
-        raise BadInput(
-            f"{THIS_COMPUTER} is the computer that the console runs on; its tags are in settings.toml."
-        )
-    return name

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from pydantic import Field
+
 from core.audit.entries import Entry
 from core.batch.models import RunSummary
 from core.dispatch.models import CommandResult
@@ -25,11 +27,21 @@ class JournalStatus(Plain):
 
 
 class PolicyStatus(Plain):
-    """Which profile holds, and whether policy.toml could be read; `problem` says why everything asks."""
+    """Which profile holds, and whether policy.toml could be read; `problem` says why everything asks.
+
+    `pending` says what policy.toml and settings.toml would loosen and do not until an operator accepts it;
+    `notes`, what stands in other files of the home and does not count. `accepted` is the digest of the
+    accepted text, `file` that of the text in the file.
+    """
 
     profile: Profile
     problem: str = ""
     path: str = ""
+    pending: list[str] = Field(default_factory=list)
+    pending_settings: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+    accepted: str = ""
+    file: str = ""
 
 
 class LiveState(StrEnum):
@@ -49,12 +61,16 @@ class LivePicture(Plain):
 
 
 class ConsoleState(Plain):
-    """Everything a client needs to draw its first picture. Later events only replace parts of it."""
+    """Everything a client needs to draw its first picture. Later events only replace parts of it.
+
+    `home_key` is the public key of the home's journal, hexadecimal: what is signed names it.
+    """
 
     service_started_at: str
     service_pid: int
     version: str
     home: str
+    home_key: str = ""
     stopped: bool
     stopped_note: str = ""
     policy: PolicyStatus

@@ -25,6 +25,7 @@ _OF_CODE: dict[ErrorCode, int] = {
     ErrorCode.CONTRACT_CHANGED: DENIED,
     ErrorCode.STOPPED: DENIED,
     ErrorCode.APPROVAL_INVALID: DENIED,
+    ErrorCode.SIGNATURE_REQUIRED: DENIED,
     ErrorCode.APPROVAL_EXPIRED: NOT_APPROVED,
     ErrorCode.DEVICE_OFFLINE: DEVICE_OFFLINE,
     # Timed out as an observation, or before anything was sent: a mutation without an answer is unknown.

@@ -17,14 +17,15 @@ from core.batch.live import Live
 from core.batch.models import Batch, Plan, Run, RunSummary, Step, flatten
 from core.batch.planner import make_plan
 from core.canonical import canonical_bytes
+from core.changes import Change, ChangeKind, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import CommandResult
-from core.errors import BadInput, ErrorCode, JournalError, JournalUnavailable
+from core.errors import BadInput, ErrorCode, JournalError, JournalUnavailable, Refused
 from core.fleet.filter import parse_filter
 from core.fleet.models import Device, Tool
-from core.policy.models import Decision, Operator, Profile
-from core.policy.policy_file import read_policy
+from core.policy.models import Decision, Operator
 from core.replay.models import Timeline
 from core.replay.timeline import build_timeline
+from core.service import proposals
 from core.service.console import (
     Bucket,
     CommandRecord,
@@ -32,13 +33,12 @@ from core.service.console import (
     EntryPage,
     Event,
     Facet,
-    PolicyStatus,
     Proof,
     VerifyReport,
 )
 from core.service.deciding_door import DecidingDoor
+from core.service.rehearsal import rehearse
 from core.service.service import Service
-from core.statements import SignedStatement
 
 RUNS_IN_STATE = 30
 FACETS_LOOKED_AT = 200
@@ -59,6 +59,7 @@ class LocalConsole(DecidingDoor):
             service_pid=os.getpid(),
             version=__version__,
             home=str(service.home.path),
+            home_key=service.gate.home_key,
             stopped=bool(service.dispatcher.stopped),
             stopped_note=service.dispatcher.stopped,
             policy=service.policy_status(),
@@ -79,9 +80,14 @@ class LocalConsole(DecidingDoor):
         wanted = parse_filter(targets)
         return [device for device in self._service.fleet.devices() if wanted.matches(device)]
 
-    async def review_contract(self, device: str, tool_key: str, digest: str) -> Tool:
+    async def review_contract(
+        self, device: str, tool_key: str, digest: str, signed: SignedChange | None = None
+    ) -> Tool:
         self._only_people("review a tool")
-        return await self._service.fleet.review(device, tool_key, digest, self._actor)
+        service = self._service
+        wanted = await proposals.contract(service, device, tool_key, digest)
+        proof = await self._signed(wanted, signed)
+        return await service.fleet.review(device, tool_key, digest, self._actor, proof)
 
     async def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
         await self._service.dispatcher.validating.look_ahead([device], tool, parameters)
@@ -103,7 +109,7 @@ class LocalConsole(DecidingDoor):
                 f"{batch.targets!r} now means {len(devices)} devices, not the {len(expected_devices)} "
                 "that were shown. Plan again."
             )
-        live = await self._service.runner.start(batch, devices, self._actor, "batch")
+        live = await self._service.runner.start(batch, devices, self._actor, "batch", operator=self._operator)
         return live.whole()
 
     async def call(
@@ -118,7 +124,7 @@ class LocalConsole(DecidingDoor):
         canonical_bytes(parameters)
         step = Step(id="call", tool=tool, parameters=parameters, timeout=timeout)
         batch = Batch(name=tool[:200] or "call", targets=f"name:{device}", steps=[step])
-        live = await self._service.runner.start(batch, [device], self._actor, "call", said)
+        live = await self._service.runner.start(batch, [device], self._actor, "call", said, self._operator)
         return live.whole()
 
     async def wait_run(self, run: str, timeout: float) -> Run:
@@ -179,36 +185,62 @@ class LocalConsole(DecidingDoor):
         await self._service.runner.cancel(live, self._actor)
         self._service.approvals.withdraw("The run was cancelled; nothing was sent.", live.id)
 
-    async def register_operator(
-        self, operator: Operator, signed_by: SignedStatement | None = None
-    ) -> Operator:
+    async def propose(self, wish: Change, text: str = "") -> Proposal:
+        self._only_people("propose a change")
+        service = self._service
+        wanted = await proposals.of(service, wish, text)
+        difference = list(wanted.loosens)
+        if wish.kind is ChangeKind.POLICY and difference:
+            difference += await rehearse(service, text)
+        return Proposal(
+            home=service.gate.home_key,
+            change=wanted.change,
+            needs_signature=bool(wanted.loosens),
+            difference=difference,
+        )
+
+    async def challenge(self) -> str:
+        return self._challenge
+
+    async def identify(self, signed: SignedIdentity) -> Operator:
+        self._only_people("be an operator")
+        service = self._service
+        identity = signed.identity
+        if (identity.home, identity.challenge) != (service.gate.home_key, self._challenge):
+            raise Refused("This proof is for another connection.", ErrorCode.APPROVAL_INVALID)
+        operator = service.operators.check_identity(signed)
+        self._operator = operator.name
+        if self._actor.startswith("window:"):
+            self._actor = f"operator:{operator.name}"
+        return operator
+
+    async def register_operator(self, operator: Operator, signed: SignedChange | None = None) -> Operator:
         self._only_people("register an operator")
         service = self._service
-        service.operators.check_new(operator, signed_by)
-        if operator.name not in {one.name for one in service.operators.list()}:
-            body = {
-                "operator": operator.model_dump(mode="json"),
-                "signed_by": signed_by.model_dump(mode="json") if signed_by else None,
-            }
-            await service.journal.append(
-                NewEntry(kind=Kind.OPERATOR_REGISTERED, actor=self._actor, body=body)
-            )
-        registered = service.operators.add(operator, signed_by)
+        if service.operators.is_registered(operator):
+            return service.operators.get(operator.name)
+        async with service.operators_changing:
+            proof = await self._signed(proposals.operator_added(service, operator), signed)
+            body = {"operator": operator.model_dump(mode="json"), **proof}
+            await self._record(Kind.OPERATOR_REGISTERED, None, body)
+            registered = service.operators.add(operator)
         service.tell_control()
         return registered
 
-    async def set_profile(self, profile: Profile) -> PolicyStatus:
-        self._only_people("choose a profile")
+    async def remove_operator(self, name: str, signed: SignedChange | None = None) -> None:
+        self._only_people("remove an operator")
         service = self._service
-        async with service.policy_writing:
-            # A broken file is not written to, so nothing is said to have changed.
-            read_policy(service.policy.path)
-            body = {"from": service.policy.profile.value, "to": profile.value}
-            await service.journal.append(NewEntry(kind=Kind.PROFILE_CHANGED, actor=self._actor, body=body))
-            service.policy.set_profile(profile)
-        service.fleet.refresh()
+        async with service.operators_changing:
+            operator = service.operators.get(name)
+            proof = await self._signed(proposals.operator_removed(service, name), signed)
+            body = {"operator": name, "public_key": operator.public_key, **proof}
+            await self._record(Kind.OPERATOR_REMOVED, None, body)
+            service.operators.remove(name)
+        service.approvals.operator_removed(name)
+        for grant in await self.grants():
+            if grant.terms.author == name and not grant.over:
+                await self.revoke_grant(grant.terms.id)
         service.tell_control()
-        return service.policy_status()
 
     async def stop_all(self) -> str:
         service = self._service
@@ -234,13 +266,18 @@ class LocalConsole(DecidingDoor):
             service.dispatcher.keep([entry])
         return words
 
-    async def resume(self) -> None:
+    async def resume(self, signed: SignedChange | None = None) -> None:
         self._only_people("resume")
         service = self._service
         # A stop that is still to be recorded would come after this one, and stand again at the next start.
         if not await service.dispatcher.record_late():
             raise JournalUnavailable("The journal cannot be written; everything stays stopped until it can.")
-        await service.journal.append(NewEntry(kind=Kind.ALL_RESUMED, actor=self._actor))
+        wanted = proposals.resume(service)
+        proof = await self._signed(wanted, signed)
+        await self._record(Kind.ALL_RESUMED, None, proof)
+        if service.dispatcher.stopped != wanted.change.before["stopped"]:
+            # Stopped again while this was written: that stop was not looked at by who signed.
+            raise Refused("Everything was stopped again meanwhile; it stays stopped.", ErrorCode.STOPPED)
         service.dispatcher.resume()
         service.tell_control()
 

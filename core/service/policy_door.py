@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from core.audit.entries import Kind, NewEntry
-from core.canonical import sha256_hex
+from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import Device
 from core.home import write_private
 from core.policy.checking import PolicyCheck, PolicyText, Trial, check_text
 from core.policy.grants import Grant
-from core.policy.policy import Explanation
-from core.policy.policy_file import parse_policy
+from core.policy.loosening import is_as_strict
+from core.policy.models import Profile
+from core.policy.policy import Explanation, checked_policy, text_digest
+from core.policy.policy_file import parse_policy, read_policy_text, with_profile
+from core.service import proposals
 from core.service.console import PolicyStatus
 from core.service.device_door import DeviceDoor
 from core.service.time_machine import try_over_journal
@@ -37,8 +40,9 @@ class PolicyDoor(DeviceDoor):
         return PolicyText(
             text=text,
             path=str(service.policy.path),
-            digest=sha256_hex(text.encode()),
+            digest=text_digest(text),
             problem=service.policy.problem,
+            accepted=service.policy.accepted_text,
         )
 
     async def check_policy(self, text: str) -> PolicyCheck:
@@ -57,32 +61,102 @@ class PolicyDoor(DeviceDoor):
 
         return await try_over_journal(service.journal, file, self._device_now, rows, progress)
 
-    async def save_policy(self, text: str, digest: str) -> PolicyStatus:
+    async def save_policy(self, text: str, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
         self._only_people("change the policy")
         service = self._service
         found = check_text(text)
         if not found.ok:
             first = found.problems[0].message if found.problems else "an example does not hold"
             raise BadInput(f"The policy was not saved: {first}")
-        blob = await service.journal.put_blob(text.encode())
-        body = {"before": digest, "after": sha256_hex(text.encode()), "rules": found.rules, "text": blob}
-        entry = NewEntry(kind=Kind.POLICY_SAVED, actor=self._actor, body=body, blobs=[blob])
         async with service.policy_writing:
             self._check_same(digest)
-            await service.journal.append(entry)
+            body = {"before": digest, "after": text_digest(text), "rules": found.rules}
+            await self._record_pin(Kind.POLICY_SAVED, text, body, signed)
             # An editor knows no lock: what it wrote meanwhile is not thrown away either.
             self._check_same(digest)
-            try:
-                write_private(service.policy.path, text)
-            except OSError as error:
-                raise BadInput(f"policy.toml cannot be written: {error.strerror}.") from error
-        service.policy.refresh()
+            self._write_policy(text)
+            service.policy.accept(text)
+        service.policy_was_changed()
         return service.policy_status()
 
+    async def accept_policy(self, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
+        self._only_people("accept the policy")
+        service = self._service
+        async with service.policy_writing:
+            self._check_same(digest)
+            text = self._read_text()
+            checked_policy(text)
+            body = {"before": digest, "after": digest, "by_file": True}
+            await self._record_pin(Kind.POLICY_SAVED, text, body, signed)
+            service.policy.accept(text)
+        service.policy_was_changed()
+        return service.policy_status()
+
+    async def accept_settings(self, signed: SignedChange | None = None) -> PolicyStatus:
+        self._only_people("accept the settings")
+        service = self._service
+        wanted = proposals.settings(service)
+        proof = await self._signed(wanted, signed)
+        await self._record(Kind.SETTINGS_ACCEPTED, None, {"settings": wanted.change.after, **proof})
+        if proof:
+            service.accepted_settings.update(wanted.change.after)
+        service.tell_control()
+        return service.policy_status()
+
+    async def set_profile(self, profile: Profile, signed: SignedChange | None = None) -> PolicyStatus:
+        self._only_people("choose a profile")
+        service = self._service
+        async with service.policy_writing:
+            # A broken file is not written to, so nothing is said to have changed.
+            before = self._read_text()
+            text = with_profile(before, profile)
+            body = {"from": service.policy.profile.value, "to": profile.value}
+            accepted = await self._record_profile(text, body, signed)
+            self._check_same(text_digest(before))
+            self._write_policy(text)
+            if accepted:
+                service.policy.accept(text)
+        service.policy_was_changed()
+        return service.policy_status()
+
+    async def _record_profile(self, text: str, body: dict[str, Any], signed: SignedChange | None) -> bool:
+        """Record another profile; gives whether the text with it becomes the accepted one.
+
+        A stricter profile holds at once, also in a file that loosens otherwise and is not accepted.
+        """
+        policy = self._service.policy
+        policy.refresh()
+        if policy.pending and is_as_strict(Profile(body["to"]), policy.profile):
+            await self._record(Kind.PROFILE_CHANGED, None, body)
+            return False
+        await self._record_pin(Kind.PROFILE_CHANGED, text, body, signed)
+        return True
+
+    async def _record_pin(
+        self, kind: Kind, text: str, body: dict[str, Any], signed: SignedChange | None
+    ) -> None:
+        """Have it in the journal that this text is the accepted one from now on, and by whose signature.
+
+        Raises:
+            Refused: it lets more run than the accepted one, and is not signed.
+        """
+        service = self._service
+        blob = await service.journal.put_blob(text.encode())
+        proof = await self._signed(proposals.policy(service, text), signed)
+        entry = {**body, "text": blob, "policy_pin": text_digest(text), **proof}
+        await service.journal.append(NewEntry(kind=kind, actor=self._actor, body=entry, blobs=[blob]))
+
+    def _write_policy(self, text: str) -> None:
+        path = self._service.policy.path
+        try:
+            write_private(path, text)
+        except OSError as error:
+            raise BadInput(f"policy.toml cannot be written: {error.strerror}.") from error
+
     def _check_same(self, digest: str) -> None:
-        if sha256_hex(self._read_text().encode()) != digest:
+        if text_digest(self._read_text()) != digest:
             raise Refused(
-                "policy.toml was changed by somebody else meanwhile; compare with it before you save.",
+                "policy.toml was changed by another program meanwhile; compare with it before you go on.",
                 ErrorCode.APPROVAL_INVALID,
             )
 
@@ -109,10 +183,4 @@ class PolicyDoor(DeviceDoor):
             return None
 
     def _read_text(self) -> str:
-        path = self._service.policy.path
-        try:
-            return path.read_text("utf-8")
-        except FileNotFoundError:
-            return ""
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"{path} cannot be read: {error}") from error
+        return read_policy_text(self._service.policy.path) or ""

@@ -20,9 +20,10 @@ from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, Refuse
 from core.home import Home
 from core.service import wire
 from core.service.console import API_VERSION, Console, Event
-from core.service.endpoint import Endpoint
+from core.service.endpoint import Endpoint, peer_uid
 from core.service.events import Pending
 from core.tasks import TaskGroupOwner
+from core.user import user_name
 
 log = structlog.get_logger(__name__)
 
@@ -114,7 +115,8 @@ class ControlServer:
         hello = await _greet(connection)
         if hello is None:
             return
-        console = self._host.console(hello.known_as)
+        user = user_name(peer_uid(connection.transport.get_extra_info("socket")))
+        console = self._host.console(hello.known_as(user))
         client = _Client(connection, hello, console, self._tasks, self._stuck_after)
         self._clients.add(client)
         self._count()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Literal
+from typing import Any, Literal
 
 import structlog
 
@@ -33,8 +33,7 @@ from core.home import Home, HomeLock
 from core.ids import now_utc
 from core.policy.approvals import ApprovalQueue
 from core.policy.models import Approval
-from core.policy.operators import Operators
-from core.policy.policy import Policy
+from core.policy.policy import Policy, text_digest
 from core.quick import made
 from core.service.console import (
     ApprovalChanged,
@@ -54,6 +53,7 @@ from core.service.live_pictures import LivePictures
 from core.service.progress import ProgressDesk, in_words
 from core.service.recovery import Recovered, grants_before, recover, standing_stop
 from core.service.remembering import refusals_before, remembered_devices
+from core.service.trusted import Trusted, pending_settings, read_trusted
 from core.tasks import TaskGroupOwner
 
 # Between the end of the links and the end of the runs there is only bookkeeping.
@@ -65,18 +65,22 @@ log = structlog.get_logger(__name__)
 class Service:
     """One home, open. Make one with `Service.open`, end it with `close`."""
 
-    def __init__(self, home: Home, lock: HomeLock, journal: Journal) -> None:
+    def __init__(self, home: Home, lock: HomeLock, journal: Journal, trusted: Trusted) -> None:
         """For `open`, which has done everything that can fail."""
         self.home = home
-        self.settings = home.settings()
+        self.settings = trusted.settings
+        self.accepted_settings = trusted.accepted_settings
+        self.notes = trusted.notes
         self.started_at = now_utc()
         self.journal = journal
         self.hub = EventHub()
         self.tasks = TaskGroupOwner("service")
-        self.policy = Policy(home.policy, self._policy_changed).load()
+        self.policy = Policy(home.policy, self._policy_changed).restore(trusted.policy_text)
         # Whoever changes policy.toml holds this from reading it until it is written.
         self.policy_writing = asyncio.Lock()
-        self.operators = Operators(home.operators).load()
+        self.operators = trusted.operators
+        self.operators_changing = asyncio.Lock()
+        self.gate = trusted.gate
         self.recovered = Recovered()
         self.verified: VerifyReport | None = None
         self.ended_runs: dict[str, RunSummary] = {}
@@ -168,7 +172,7 @@ class Service:
             lock.release()
             raise
         try:
-            service = cls(home, lock, journal)
+            service = cls(home, lock, journal, await read_trusted(home, journal))
             await service._begin(stay)
         except BaseException:
             await journal.close()
@@ -180,9 +184,13 @@ class Service:
         self.recovered = await recover(self.journal)
         if stopped := await standing_stop(self.journal):
             self.dispatcher.stop(stopped)
-        body = {"version": __version__, "pid": os.getpid(), "stay": stay}
+        body: dict[str, Any] = {"version": __version__, "pid": os.getpid(), "stay": stay}
+        if self.notes:
+            body["ignored"] = self.notes
         await self.journal.append(NewEntry(kind=Kind.SERVICE_STARTED, actor="service", body=body))
         self._note_policy()
+        if self.policy.stricter:
+            await self._accept_stricter(self.policy.text)
         given = await grants_before(self.journal)
         for grant in self.policy.grants.restore(given, self.operators.signed_grant):
             log.error(
@@ -289,9 +297,23 @@ class Service:
     def policy_status(self) -> PolicyStatus:
         """Profile and health of the policy."""
         self.policy.refresh()
+        policy = self.policy
         return PolicyStatus(
-            profile=self.policy.profile, problem=self.policy.problem, path=str(self.policy.path)
+            profile=policy.profile,
+            problem=policy.problem,
+            path=str(policy.path),
+            pending=policy.pending,
+            pending_settings=self._pending_settings(),
+            notes=self.notes,
+            accepted=text_digest(policy.accepted_text),
+            file=text_digest(policy.text),
         )
+
+    def _pending_settings(self) -> list[str]:
+        try:
+            return pending_settings(self.home.settings(), self.accepted_settings)
+        except BadInput as error:
+            return [error.message]
 
     def tell_control(self) -> None:
         """Tell every client that profile, policy, operators or Stop all changed."""
@@ -304,19 +326,43 @@ class Service:
             )
         )
 
+    def policy_was_changed(self) -> None:
+        """Another policy holds: everybody is told."""
+        self.fleet.refresh()
+        self.tell_control()
+
     def _policy_changed(self) -> None:
-        """The file was edited by hand: everybody is told, as if it had been done here."""
+        """Another program edited the file: it is recorded, and taken over where it only tightens."""
         try:
             self._note_policy()
         except QuarterdeckError as error:
             log.error("a change of the policy could not be recorded", problem=error.message)
-        self.fleet.refresh()
+        if self.policy.stricter:
+            self.tasks.spawn("accept a stricter policy", self._accept_stricter(self.policy.text))
+        self.policy_was_changed()
+
+    async def _accept_stricter(self, text: str) -> None:
+        """Keep what the file tightens also when it is taken out of the file again, unless that is signed.
+
+        It holds already, as the stricter one of the file and the accepted text.
+        """
+        async with self.policy_writing:
+            if self.policy.text != text or not self.policy.stricter:
+                return
+            blob = await self.journal.put_blob(text.encode())
+            body = {"profile": self.policy.profile.value, "text": blob, "policy_pin": text_digest(text)}
+            entry = NewEntry(kind=Kind.POLICY_LOADED, actor="service", body=body, blobs=[blob])
+            await self.journal.append(entry)
+            if self.policy.text == text:
+                self.policy.accept(text)
         self.tell_control()
 
     def _note_policy(self) -> None:
         problem = self.policy.problem
         kind = Kind.POLICY_BROKEN if problem else Kind.POLICY_LOADED
-        body = {"profile": self.policy.profile.value, "problem": problem}
+        body: dict[str, Any] = {"profile": self.policy.profile.value, "problem": problem}
+        if self.policy.pending:
+            body["pending"] = self.policy.pending
         self.journal.note(NewEntry(kind=kind, actor="service", body=body))
 
     async def _next_run_number(self) -> int:

@@ -31,7 +31,7 @@ MAX_ID = 2**53 - 1
 # These two are not calls: one is a stream with frames of its own, the other is the end of the socket.
 NOT_CALLS = frozenset({"events", "close"})
 
-ACTOR = r"^(operator|cli|agent):[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$"
+ACTOR = r"^(operator|window|cli|agent):[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$"
 Client = Literal["window", "cli", "agent", "test"]
 
 # An agent asks; it never decides, and it never widens what may be done.
@@ -40,6 +40,11 @@ AGENT_MAY_NOT = frozenset(
         "decide",
         "hold",
         "register_operator",
+        "remove_operator",
+        "propose",
+        "identify",
+        "accept_policy",
+        "accept_settings",
         "set_profile",
         "resume",
         "review_contract",
@@ -80,12 +85,15 @@ class Hello(BaseModel):
         """Either mark is enough."""
         return self.client == "agent" or self.actor.startswith("agent:")
 
-    @property
-    def known_as(self) -> str:
-        """Who the client counts as: an agent is one under whatever name it comes."""
-        if self.is_agent and not self.actor.startswith("agent:"):
+    def known_as(self, user: str) -> str:
+        """Who the client counts as. `user` is the one at the other end of the socket, as the system says.
+
+        A person is known by their user until an operator's key proves who they are; an agent is one under
+        whatever name it comes.
+        """
+        if self.is_agent:
             return f"agent:{self.actor.partition(':')[2]}"
-        return self.actor
+        return f"cli:{user}" if self.client == "cli" else f"window:{user}"
 
 
 class Welcome(BaseModel):

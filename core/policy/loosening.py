@@ -1,0 +1,105 @@
+"""Whether one policy lets anything run that another one does not: by what the two files say, not by trying.
+
+Deny beats ask beats grant beats allow beats profile, so a policy that keeps every deny and ask rule, adds no
+allow rule, has no laxer profile and holds the same of every tool lets nothing more run. Whatever is not of
+this form counts as looser: in doubt an operator signs.
+"""
+
+from __future__ import annotations
+
+from core.policy.models import Answer, Profile
+from core.policy.policy_file import PolicyFile
+from core.policy.rules import Rule
+
+# Each profile with those that let no more run than it does, and deny whatever it denies.
+_AS_STRICT: dict[Profile, frozenset[Profile]] = {
+    Profile.TRUSTED: frozenset(Profile),
+    Profile.GUARDED: frozenset({Profile.GUARDED, Profile.OBSERVE, Profile.LOCKDOWN}),
+    # `observe` denies what `lockdown` only asks for; `lockdown` asks for what `observe` lets through.
+    Profile.OBSERVE: frozenset({Profile.OBSERVE}),
+    Profile.LOCKDOWN: frozenset({Profile.LOCKDOWN}),
+}
+_CAREFUL = {Profile.LOCKDOWN: 0, Profile.OBSERVE: 1, Profile.GUARDED: 2, Profile.TRUSTED: 3}
+
+
+def is_as_strict(profile: Profile, before: Profile) -> bool:
+    """Whether nothing runs, or may be asked for, under `profile` that did not under `before`."""
+    return profile in _AS_STRICT[before]
+
+
+def more_careful(profiles: list[Profile]) -> Profile:
+    """The profile of these under which the least runs unasked."""
+    return min(profiles, key=_CAREFUL.__getitem__)
+
+
+def loosenings(before: PolicyFile, after: PolicyFile) -> list[str]:
+    """What of `after` may let more run than `before`, a sentence each; empty where it provably does not."""
+    return [*_profiles(before, after), *_rules(before.rules, after.rules), *_contracts(before, after)]
+
+
+def _profiles(before: PolicyFile, after: PolicyFile) -> list[str]:
+    found = []
+    if not is_as_strict(after.profile, before.profile):
+        found.append(f"The profile becomes {after.profile.value}; it was {before.profile.value}.")
+    if before.profiles == after.profiles:
+        return found
+    same_scopes = [(line.device, line.tag) for line in before.profiles] == [
+        (line.device, line.tag) for line in after.profiles
+    ]
+    # A line more or less changes which line holds for a device: only lines that stay in place are compared.
+    if not same_scopes:
+        return [*found, "Other devices have profiles of their own."]
+    return found + [
+        f"The profile of {line.device or f'tag {line.tag}'} becomes {line.profile.value}; "
+        f"it was {earlier.profile.value}."
+        for earlier, line in zip(before.profiles, after.profiles, strict=True)
+        if not is_as_strict(line.profile, earlier.profile)
+    ]
+
+
+def _rules(before: list[Rule], after: list[Rule]) -> list[str]:
+    # What a rule gives as its reason and its examples decide nothing.
+    earlier = {rule.id: _meaning(rule) for rule in before}
+    now = {rule.id: _meaning(rule) for rule in after}
+    found = [
+        f"Rule {rule.id} ({_WORDS[rule.decision]}) is gone."
+        for rule in before
+        if rule.decision is not Answer.ALLOW and rule.id not in now
+    ]
+    for rule in after:
+        if now[rule.id] == earlier.get(rule.id):
+            continue
+        if rule.decision is Answer.ALLOW:
+            found.append(
+                f"Rule {rule.id} allows{' something else than before' if rule.id in earlier else ''}."
+            )
+        elif rule.id in earlier and earlier[rule.id]["decision"] != Answer.ALLOW:
+            found.append(f"Rule {rule.id} ({_WORDS[rule.decision]}) is another one than before.")
+    return found
+
+
+_WORDS = {Answer.ALLOW: "allows", Answer.ASK: "asks", Answer.DENY: "denies"}
+
+
+def _meaning(rule: Rule) -> dict[str, object]:
+    return rule.model_dump(exclude={"reason", "match", "not_match"})
+
+
+def _contracts(before: PolicyFile, after: PolicyFile) -> list[str]:
+    earlier = [entry.model_dump(exclude={"why"}) for entry in before.contracts]
+    now = [entry.model_dump(exclude={"why"}) for entry in after.contracts]
+    if earlier == now:
+        return []
+    # An entry decides effect and risk for every rule and profile, also by hiding a later entry.
+    named = sorted(
+        {
+            name
+            for entry in (*before.contracts, *after.contracts)
+            if entry.model_dump(exclude={"why"}) not in (earlier if entry in after.contracts else now)
+            or len(earlier) != len(now)
+            for name in entry.tool
+        }
+    )
+    return [
+        f"What is held to be true of tools changes ([[contract]]): {', '.join(named[:10]) or 'their order'}."
+    ]

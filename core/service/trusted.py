@@ -1,0 +1,195 @@
+"""What a home's journal says is trusted: operators, the accepted policy, the accepted settings.
+
+Files of a home can be written by any program of its user. What they loosen counts as far as an operator's
+signature over exactly that stands in the journal; read once, when a service starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from core.aip.pairing import is_loopback
+from core.audit.entries import Entry, Kind
+from core.audit.journal import Journal
+from core.changes import Change, ChangeKind, SignedChange
+from core.errors import BadInput, JournalError
+from core.home import Home, Settings, split_address
+from core.policy.loosening import loosenings
+from core.policy.operators import Operators
+from core.policy.policy import checked_policy, text_digest
+from core.policy.policy_file import PolicyFile
+from core.service.changes import ChangeGate, used_signatures
+
+POLICY_SUBJECT = "policy.toml"
+SETTINGS_SUBJECT = "settings.toml"
+PAGE = 1_000
+# The accepted policy cannot be read: nothing runs unasked until one is accepted anew.
+UNREADABLE = 'profile = "lockdown"\n'
+
+
+@dataclass(slots=True)
+class Trusted:
+    """What holds when a service starts. `notes` says what stands in a file and does not count, and why."""
+
+    operators: Operators
+    gate: ChangeGate
+    policy_text: str
+    settings: Settings
+    accepted_settings: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+
+
+def policy_change(before: str, after: str) -> Change:
+    """The change of the accepted policy from one text to another."""
+    return Change(
+        kind=ChangeKind.POLICY,
+        subject=POLICY_SUBJECT,
+        before={"sha256": text_digest(before)},
+        after={"sha256": text_digest(after)},
+    )
+
+
+def loosening_settings(settings: Settings) -> dict[str, Any]:
+    """The settings by which more may run, or more can be reached, as they stand."""
+    return {
+        "listen": settings.listen,
+        "this_computer_tags": list(settings.this_computer_tags),
+        "ui_actions_on_this_computer": settings.ui_actions_on_this_computer,
+    }
+
+
+def reaches_beyond(address: str) -> bool:
+    """Whether other machines can reach what listens at `host:port`."""
+    return not is_loopback(split_address(address)[0])
+
+
+def pending_settings(settings: Settings, accepted: dict[str, Any]) -> list[str]:
+    """What settings.toml would loosen beyond what was accepted, a sentence each."""
+    found: list[str] = []
+    if reaches_beyond(settings.listen) and settings.listen != accepted["listen"]:
+        found.append(f"Devices could dial in at {settings.listen}, from other machines.")
+    if settings.this_computer_tags != accepted["this_computer_tags"]:
+        found.append(
+            f"This computer would have the tags {' '.join(settings.this_computer_tags) or 'none'}, "
+            "which rules and profiles look at."
+        )
+    if settings.ui_actions_on_this_computer and not accepted["ui_actions_on_this_computer"]:
+        found.append("Software could click and type where this console's own window is.")
+    return found
+
+
+def settings_in_force(settings: Settings, accepted: dict[str, Any]) -> Settings:
+    """The settings of the file, each that loosens without having been accepted as it was accepted last."""
+    held: dict[str, Any] = {}
+    if reaches_beyond(settings.listen) and settings.listen != accepted["listen"]:
+        held["listen"] = accepted["listen"]
+    if settings.this_computer_tags != accepted["this_computer_tags"]:
+        held["this_computer_tags"] = accepted["this_computer_tags"]
+    if settings.ui_actions_on_this_computer:
+        held["ui_actions_on_this_computer"] = accepted["ui_actions_on_this_computer"]
+    return settings.model_copy(update=held)
+
+
+async def read_trusted(home: Home, journal: Journal) -> Trusted:
+    """Read the journal for all of it.
+
+    Raises:
+        JournalError: it cannot be read.
+        BadInput: settings.toml is broken.
+    """
+    key = journal.public_key.public_bytes_raw().hex()
+    operators = Operators(home.operators)
+    notes = operators.restore(
+        await _entries(journal, f"kind:{Kind.OPERATOR_REGISTERED},{Kind.OPERATOR_REMOVED}")
+    )
+    gate = ChangeGate(operators, key)
+    gate.restore(await used_signatures(journal))
+    text, problem = await _accepted_policy(journal, operators, key)
+    accepted = await _accepted_settings(journal, operators, key)
+    settings = home.settings()
+    notes += [problem] if problem else []
+    return Trusted(operators, gate, text, settings_in_force(settings, accepted), accepted, notes)
+
+
+def signed_change(entry: Entry, kind: ChangeKind, operators: Operators, home_key: str) -> Change | None:
+    """The change of this kind that an operator of this home signed in an entry; None where none did."""
+    try:
+        signed = SignedChange.model_validate(entry.body.get("signed"))
+    except ValidationError:
+        return None
+    statement = signed.statement
+    if statement.change.kind is not kind or statement.home != home_key:
+        return None
+    return statement.change if operators.ever_signed(signed) else None
+
+
+async def _accepted_policy(journal: Journal, operators: Operators, home_key: str) -> tuple[str, str]:
+    """The text that was accepted last, and what is wrong with it: the newest signed one, and what came to be
+    in its place since without a signature, each of which lets nothing more run than the one before."""
+    later: list[str] = []
+    text, before = "", None
+    searched = f"kind:{Kind.POLICY_SAVED},{Kind.PROFILE_CHANGED},{Kind.POLICY_LOADED} policy_pin"
+    while True:
+        page = await journal.query(searched, before=before, limit=PAGE)
+        for entry in page.entries:
+            sha = str(entry.body["policy_pin"])
+            change = signed_change(entry, ChangeKind.POLICY, operators, home_key)
+            if change is not None and change.after == {"sha256": sha}:
+                return await _tightened(journal, sha, later)
+            if entry.body.get("signed") is None:
+                later.append(sha)
+        before = page.next_before
+        if before is None:
+            return await _tightened(journal, text_digest(text), later)
+
+
+async def _tightened(journal: Journal, signed_sha: str, later: list[str]) -> tuple[str, str]:
+    """The signed text with those that came after it, newest first in `later`, if each only tightens."""
+    try:
+        text = await _text(journal, signed_sha)
+        file: PolicyFile = checked_policy(text)
+    except (JournalError, BadInput) as error:
+        words = f"The accepted policy cannot be read ({error.message}), so everything asks."
+        return UNREADABLE, words
+    for sha in reversed(later):
+        try:
+            stricter = await _text(journal, sha)
+            parsed = checked_policy(stricter)
+        except (JournalError, BadInput) as error:
+            return UNREADABLE, f"The accepted policy cannot be read ({error.message}), so everything asks."
+        if not loosenings(file, parsed):
+            text, file = stricter, parsed
+    return text, ""
+
+
+async def _text(journal: Journal, sha: str) -> str:
+    if sha == text_digest(""):
+        return ""
+    return (await journal.get_blob(sha)).decode()
+
+
+async def _accepted_settings(journal: Journal, operators: Operators, home_key: str) -> dict[str, Any]:
+    accepted = loosening_settings(Settings())
+    kinds = f"kind:{Kind.SETTINGS_ACCEPTED},{Kind.LISTENING_CHANGED} quarterdeck.change"
+    for entry in await _entries(journal, kinds):
+        if entry.kind is Kind.SETTINGS_ACCEPTED:
+            change = signed_change(entry, ChangeKind.SETTINGS, operators, home_key)
+            accepted = {**accepted, **change.after} if change else accepted
+        elif "problem" not in entry.body:
+            change = signed_change(entry, ChangeKind.LISTENING, operators, home_key)
+            accepted = {**accepted, "listen": change.after["address"]} if change else accepted
+    return accepted
+
+
+async def _entries(journal: Journal, query: str) -> list[Entry]:
+    """Every entry that matches, oldest first."""
+    found: list[Entry] = []
+    after: int | None = 0
+    while after is not None:
+        page = await journal.query(query, after=after, limit=PAGE)
+        found.extend(page.entries)
+        after = page.next_after
+    return found
