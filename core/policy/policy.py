@@ -80,7 +80,7 @@ class Policy:
             self._edited = None if file == self._accepted.file else Judge(file)
             self.problem = ""
         except BadInput as error:
-            self._edited = None
+            # What the last good text denied stays denied.
             self.problem = error.message
         return self
 

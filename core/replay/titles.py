@@ -23,6 +23,9 @@ _PLAIN: dict[Kind, str] = {
     Kind.JOURNAL_RECOVERED: "The journal was recovered",
     Kind.LISTENING_CHANGED: "Where devices dial in was changed",
     Kind.POLICY_SAVED: "The policy was changed",
+    Kind.SETTINGS_ACCEPTED: "The settings were accepted",
+    Kind.CHANGE_REFUSED: "A change was not signed as it has to be",
+    Kind.OPERATOR_REMOVED: "An operator was removed",
     Kind.GRANT_REVOKED: "A grant was revoked",
     Kind.FATIGUE_NOTED: "Approvals came faster than anybody reads",
 }

@@ -15,6 +15,7 @@ from core.home import Home
 from core.service.console import DeviceChanged
 from core.service.service import Service
 from tests.fakes.desk import PATIENCE, choose_channel, online
+from tests.fakes.signing import signing
 
 CHANNELS = ["process", "in-process"]
 BROKEN = '[limits]\nmax_processes = "many"\n'
@@ -36,7 +37,7 @@ async def opened(home: Home) -> AsyncIterator[Service]:
 
 async def waiting(service: Service, words: str) -> Device:
     """The device, once it waits for its file because of `words`."""
-    console = service.console("operator:test")
+    console = signing(service.console("operator:test"), service.home)
     events = console.events()
     async with asyncio.timeout(PATIENCE):
         [device] = (await console.state()).devices

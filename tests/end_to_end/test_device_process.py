@@ -19,6 +19,7 @@ from core.policy.operator_keys import OperatorKey
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.desk import PATIENCE, Whistle, approve, choose_channel, next_approval, online, open_service
+from tests.fakes.signing import signing
 
 
 async def run_shell(console: Console, key: OperatorKey, command: str) -> str:
@@ -32,7 +33,7 @@ async def test_a_device_killed_in_the_middle_of_an_action_leaves_it_unknown_and_
 ):
     count = tmp_path / "count"
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         await console.register_operator(operator.operator)
         run = await run_shell(console, operator, f"echo x >> '{count}'; echo x > '{whistle.path}'; sleep 60")
         await whistle.blown()
@@ -62,7 +63,7 @@ async def test_a_device_killed_in_the_middle_of_an_action_leaves_it_unknown_and_
 
 async def test_the_screen_is_told_why_the_device_is_away(home: Home):
     async with open_service(home) as service:
-        events = service.console("operator:anna").events()
+        events = signing(service.console("operator:anna"), service.home).events()
         pid = service.this_computer.pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
@@ -79,7 +80,7 @@ async def test_closing_the_service_leaves_no_process_and_records_what_is_unknown
 ):
     late = tmp_path / "late"
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         await console.register_operator(operator.operator)
         run = await run_shell(console, operator, f"echo x > '{whistle.path}'; sleep 3; touch '{late}'")
         await whistle.blown()
@@ -90,7 +91,7 @@ async def test_closing_the_service_leaves_no_process_and_records_what_is_unknown
     assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     assert not late.exists()
     async with open_service(home) as service:
-        [cell] = (await service.console("operator:anna").run(run)).cells
+        [cell] = (await signing(service.console("operator:anna"), service.home).run(run)).cells
         assert cell.state is CellState.CANCELLED
         assert cell.result
         assert cell.result.basis is Basis.DEVICE_CONFIRMED_CANCEL
@@ -107,7 +108,7 @@ async def test_a_second_service_on_the_same_home_is_refused_and_told_who_has_it(
 async def test_the_device_s_tools_cannot_reach_the_home_of_the_console(home: Home, channel: str):
     choose_channel(home, channel)
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         for path in (home.path / "journal.db", home.keys / "journal.key", home.operators):
             run = await console.call("this-computer", "read_file", {"file_path": str(path)})
             [cell] = (await console.wait_run(run.summary.id, PATIENCE)).cells

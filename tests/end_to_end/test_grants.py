@@ -23,6 +23,7 @@ from core.tasks import TaskGroupOwner
 from tests.fakes.desk import PATIENCE, next_approval
 from tests.fakes.program import ask, make_home, run, until
 from tests.fakes.service_process import service_process, until_online
+from tests.fakes.signing import anna, identify
 
 LINE = {"command": "printf granted"}
 
@@ -72,11 +73,12 @@ async def runs_unasked(console: Console, **parameters: Any) -> bool:
 
 
 async def test_a_grant_lets_the_same_run_and_nothing_else_over_a_restart_until_revoked(home: Home):
-    key = create_operator_key(home, "anna", None)
+    key = anna(home)
     async with service_process(home) as process:
         console = await process.console()
         await until_online(console)
         await console.register_operator(key.operator)
+        await identify(console, key)
         first = await call(console, **LINE)
         given = await grant(console, key, await next_approval(console))
         assert (await console.wait_run(first.summary.id, PATIENCE)).summary.state.ended
@@ -87,7 +89,9 @@ async def test_a_grant_lets_the_same_run_and_nothing_else_over_a_restart_until_r
         assert (held.used, held.over) == (1, False)
         assert held.last_used_at is not None
         # A second one that would cover nothing more is refused, and its request still waits.
-        other = await process.console("operator:bert")
+        other, bert = await process.console(), create_operator_key(home, "bert", None)
+        await console.register_operator(bert.operator)
+        await identify(other, bert)
         again = await other.call("this-computer", "shell_execute", LINE)
         waiting = await next_approval(console)
         narrow = key.sign_grant(terms_for(waiting, "anna", actors=["operator:anna"]))
@@ -108,6 +112,7 @@ async def test_a_grant_lets_the_same_run_and_nothing_else_over_a_restart_until_r
         await process.kill()
     async with service_process(home) as process:
         console = await process.console()
+        await identify(console, key)
         await until_online(console)
         assert await runs_unasked(console, **LINE)
         assert not await runs_unasked(console, command="printf whatever")
@@ -122,7 +127,7 @@ async def test_a_grant_lets_the_same_run_and_nothing_else_over_a_restart_until_r
 
 
 async def test_an_approval_for_a_run_ends_with_its_run(home: Home):
-    key = create_operator_key(home, "anna", None)
+    key = anna(home)
     async with service_process(home) as process:
         console = await process.console()
         await until_online(console)

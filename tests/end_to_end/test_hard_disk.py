@@ -15,11 +15,12 @@ from core.batch.models import CellState, Run, RunState
 from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError
 from core.home import Home
 from core.policy.models import Profile
-from core.policy.operator_keys import create_operator_key, statement_for
+from core.policy.operator_keys import statement_for
 from core.service.console import Console, JournalChanged
 from tests.fakes.desk import Whistle, next_approval
 from tests.fakes.program import run as command
 from tests.fakes.service_process import obey_modes, service_process, until, until_online
+from tests.fakes.signing import accepted, anna
 from tests.fakes.small_disk import fill, small_disk_at
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="limits, mounts and modes of POSIX systems")
@@ -64,8 +65,7 @@ async def test_without_space_no_action_is_sent_and_afterwards_everything_works_w
 ):
     home, take = place
     target, count = tmp_path / "written", tmp_path / "count"
-    home.policy.write_text('profile = "trusted"\n')
-    operator = create_operator_key(home, "anna", None)
+    operator = await accepted(home, 'profile = "trusted"\n')
     async with service_process(home) as service:
         console = await service.console()
         await console.register_operator(operator.operator)
@@ -127,7 +127,7 @@ async def ends_without_space(
     """The run of a command that began before the space went and ended after; what brings the space back."""
     gate = whistle.path.with_name("gate")
     os.mkfifo(gate)
-    operator = create_operator_key(home, "anna", None)
+    operator = anna(home)
     await console.register_operator(operator.operator)
     await until_online(console)
     line = f"echo x > {shlex.quote(str(whistle.path))}; cat {shlex.quote(str(gate))}"
@@ -235,7 +235,7 @@ async def test_a_journal_that_becomes_read_only_under_the_service_sends_nothing(
     """What an administrator, or a disk that fails, does to a service that runs."""
     home = Home(tmp_path / "home").create()
     (home.path / "settings.toml").write_text('this_computer = "in-process"\n')
-    home.policy.write_text('profile = "trusted"\n')
+    await accepted(home, 'profile = "trusted"\n')
     target = tmp_path / "written"
     async with service_process(home) as service:
         console = await service.console()

@@ -12,11 +12,12 @@ from core.batch.models import CellState
 from core.errors import ErrorCode
 from core.home import Home
 from core.policy.models import Profile
-from core.policy.operator_keys import create_operator_key, statement_for
+from core.policy.operator_keys import statement_for
 from core.service.console import ControlChanged
 from tests.fakes.desk import next_approval
 from tests.fakes.program import make_home, run
 from tests.fakes.service_process import service_process, until_online
+from tests.fakes.signing import accepted
 
 READ = {"info_type": "memory"}
 
@@ -65,8 +66,7 @@ async def test_with_a_broken_policy_at_the_start_even_reads_ask(tmp_path, breaks
 @pytest.mark.parametrize("breaks", BROKEN, ids=lambda one: one.__name__)
 async def test_a_policy_that_breaks_under_the_service_asks_from_then_on_until_it_is_mended(tmp_path, breaks):
     home = make_home(tmp_path / "home")
-    home.policy.write_text('profile = "trusted"\n')
-    operator = create_operator_key(home, "anna", None)
+    operator = await accepted(home, 'profile = "trusted"\n')
     target = tmp_path / "written"
     writes = {"file_path": str(target), "content": "x"}
     async with service_process(home) as service:
@@ -113,9 +113,6 @@ FILES = [
     ("contracts.json", "{", 8),
     ("contracts.json", "[1, 2]", 8),
     ("contracts.json", '{"this-computer": "all"}', 8),
-    ("operators.json", "[{", 8),
-    ("operators.json", '{"anna": 1}', 8),
-    ("operators.json", '[{"name": "anna"}]', 8),
     ("keys/journal.key", "not a key", 8),
 ]
 

@@ -34,6 +34,7 @@ from tests.fakes.cutting_proxy import CuttingProxy, Point, cutting_proxy
 from tests.fakes.desk import PATIENCE, approve, next_approval
 from tests.fakes.device_process import forked_device
 from tests.fakes.remote_device import expecting, free_port, running, told
+from tests.fakes.signing import signing
 
 NAME = "d1"
 # The command did not reach the device whole: it can tell that it never saw it.
@@ -194,7 +195,7 @@ async def test_a_device_that_is_dialled_is_dialled_again_and_tells_what_became_o
     line = decode_pairing(said.strip())
     service = await Service.open(home)
     try:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         await console.register_operator(operator.operator)
         async with running(state, "--name", NAME), cutting_proxy(port, console_dials=True) as proxy:
             through = dataclasses.replace(line, url=line.url.replace(str(port), str(proxy.port)))

@@ -79,6 +79,7 @@ def test_the_homes_own_file_is_checked_when_none_is_named(said, home: Path):
 
 def test_a_call_is_explained_with_rules_near_misses_and_findings(said, home: Path):
     (home / "policy.toml").write_text(GOOD)
+    assert said("policy", "accept")[0] == 0
     code, found = as_json(
         said, "policy", "explain", "this-computer", "shell_execute", "command=sudo rm -rf /srv/x"
     )

@@ -15,7 +15,7 @@ from core.dispatch.models import Basis, Verdict
 from core.errors import ErrorCode, QuarterdeckError
 from core.home import Home
 from core.policy.models import Approval
-from core.policy.operator_keys import OperatorKey, create_operator_key, statement_for
+from core.policy.operator_keys import OperatorKey, statement_for
 from core.service.console import Console
 from core.service.remote import RemoteConsole
 from tests.fakes.desk import Whistle, next_approval
@@ -23,6 +23,7 @@ from tests.fakes.ended import all_ended
 from tests.fakes.pace import slowness
 from tests.fakes.program import run as command
 from tests.fakes.service_process import service_process, until_online
+from tests.fakes.signing import anna
 
 KILLS = 8
 PATIENCE = 30.0
@@ -143,7 +144,7 @@ async def test_a_service_that_is_killed_again_while_it_recovers_closes_everythin
 async def test_killed_at_any_moment_after_an_approval_the_command_ran_at_most_once_and_is_in_the_journal(
     home: Home, tmp_path: Path
 ):
-    operator = create_operator_key(home, "anna", None)
+    operator = anna(home)
     rng = random.Random(20261121)
     killed: list[tuple[str, Path, bool]] = []
     for number in range(KILLS):

@@ -11,7 +11,6 @@ import copy
 import json
 import shutil
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from core.fleet.models import Health
 from core.home import Home
 from core.policy.models import ApprovalState
 from core.policy.operator_keys import OperatorKey, create_operator_key
-from core.policy.operators import endorsement_of
 from core.statements import short_code
 from tests.fakes.altering_proxy import Frame
 from tests.fakes.desk import PATIENCE, approve, next_approval
@@ -38,6 +36,7 @@ from tests.fakes.signed_desk import (
     open_desk,
     refused_by_device,
 )
+from tests.fakes.signing import accepted, identify, signing
 
 
 @pytest.fixture
@@ -111,7 +110,7 @@ async def test_hiding_what_the_device_wants_opens_nothing(
             del ours["requires_approval"]
         return frame
 
-    home.policy.write_text(ALLOWS_ALL)
+    await accepted(home, ALLOWS_ALL)
     demanding(tmp_path, operator)
     async with open_desk(home, operator, tmp_path) as desk:
         desk.proxy.on_register = register
@@ -142,12 +141,13 @@ async def test_a_device_that_wants_two_gets_two(home: Home, operator: OperatorKe
     bert = create_operator_key(home, "bert", None)
     demanding(tmp_path, operator, bert, approvers=2)
     async with open_desk(home, operator, tmp_path) as desk, connected(desk):
-        soon = (datetime.now(UTC) + timedelta(seconds=60)).isoformat()
-        vouched = operator.sign(endorsement_of(bert.operator, "anna", soon))
-        await desk.console.register_operator(bert.operator, vouched)
-        run = await desk.service.console("agent:test").call(
-            NAME, TOOL, {"command": f"echo x >> '{desk.count}'"}, PATIENCE
-        )
+        carl = create_operator_key(home, "carl", None)
+        console = signing(desk.console, home)
+        for known in (bert, carl):
+            await console.register_operator(known.operator)
+        asker = desk.service.console("window:carl")
+        await identify(asker, carl)
+        run = await asker.call(NAME, TOOL, {"command": f"echo x >> '{desk.count}'"}, PATIENCE)
         asked = await next_approval(desk.console)
         assert asked.approvers == 2
         waits = await approve(desk.console, asked, operator)

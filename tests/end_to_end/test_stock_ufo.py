@@ -20,11 +20,12 @@ from core.dispatch.outcome import STOCK_NULLS
 from core.errors import ErrorCode
 from core.fleet.models import Device, DeviceSettings, Health
 from core.home import Home
-from core.policy.operator_keys import OperatorKey, create_operator_key
+from core.policy.operator_keys import OperatorKey
 from core.service.remote import RemoteConsole
 from tests.fakes.desk import approve, next_approval
 from tests.fakes.remote_device import free_port, make_listening_home, stands
 from tests.fakes.service_process import service_process
+from tests.fakes.signing import anna
 from tests.fakes.stock_ufo import API_KEY, PATIENCE, WHY_NOT, StockUfo, stock_servers
 
 pytestmark = [pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT), pytest.mark.slow]
@@ -48,7 +49,7 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.fixture
 def key(home: Home) -> OperatorKey:
-    return create_operator_key(home, "anna", None)
+    return anna(home)
 
 
 async def open_desk(console: RemoteConsole, key: OperatorKey, agent: str | None = None) -> str:

@@ -11,6 +11,7 @@ from core.service.console import Console
 from tests.fakes.awaited import entries_when
 from tests.fakes.desk import PATIENCE, choose_channel, open_service
 from tests.fakes.service_process import service_process, until_online
+from tests.fakes.signing import signing
 
 READ = {"info_type": "memory"}
 
@@ -27,23 +28,23 @@ async def read(console: Console) -> ErrorCode | None:
 async def test_a_stop_stands_when_the_service_is_opened_again_until_somebody_resumes(home: Home):
     choose_channel(home, "in-process")
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         assert await read(console) is None
         await console.stop_all()
     for _ in range(2):
         async with open_service(home) as service:
-            console = service.console("operator:anna")
+            console = signing(service.console("operator:anna"), service.home)
             state = await console.state()
             assert state.stopped
             assert state.stopped_note.startswith("Everything was stopped by operator:anna at 20")
             assert state.stopped_note.endswith("; resume to go on.")
             assert await read(console) is ErrorCode.STOPPED
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         await console.resume()
         assert await read(console) is None
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         assert not (await console.state()).stopped
         assert await read(console) is None
 
@@ -66,7 +67,7 @@ async def test_while_the_journal_cannot_be_written_everything_is_stopped_and_rec
 ):
     choose_channel(home, "in-process")
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
 
         def full(*_: object) -> None:
             raise JournalUnavailable("The disk is full.")
@@ -86,7 +87,7 @@ async def test_while_the_journal_cannot_be_written_everything_is_stopped_and_rec
         assert await read(console) is ErrorCode.STOPPED
         await entries_when(service.journal, f"kind:{Kind.ALL_STOPPED}")
     async with open_service(home) as service:
-        assert (await service.console("operator:anna").state()).stopped
+        assert (await signing(service.console("operator:anna"), service.home).state()).stopped
 
 
 async def test_a_stop_that_was_recorded_late_does_not_undo_the_resume_after_it(
@@ -94,7 +95,7 @@ async def test_a_stop_that_was_recorded_late_does_not_undo_the_resume_after_it(
 ):
     choose_channel(home, "in-process")
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
 
         def full(entries: list[NewEntry]) -> None:
             raise JournalUnavailable("The disk is full.")
@@ -104,7 +105,7 @@ async def test_a_stop_that_was_recorded_late_does_not_undo_the_resume_after_it(
             await console.stop_all()
         await console.resume()
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         assert not (await console.state()).stopped
         page = await console.entries("kind:all_stopped,all_resumed")
         assert [entry.kind for entry in page.entries] == [Kind.ALL_RESUMED, Kind.ALL_STOPPED]

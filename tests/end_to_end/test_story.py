@@ -14,6 +14,7 @@ from core.home import Home
 from core.policy.models import ApprovalState
 from core.policy.operator_keys import OperatorKey
 from tests.fakes.desk import PATIENCE, approve, choose_channel, deny, next_approval, open_service
+from tests.fakes.signing import signing
 
 CHANNELS = ["process", "in-process"]
 
@@ -45,7 +46,7 @@ async def test_an_operator_runs_a_batch_approves_its_shell_line_and_finds_it_aga
     choose_channel(home, channel)
     target = tmp_path / "written by the shell"
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         await console.register_operator(operator.operator)
         plan = await console.plan(three_steps(target))
         assert [cell.outcome for cell in plan.cells] == ["runs", "runs", "asks"]
@@ -80,7 +81,7 @@ async def test_an_operator_runs_a_batch_approves_its_shell_line_and_finds_it_aga
         assert (await console.verify()).ok
 
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         again = await console.run(run.summary.id)
         assert told(again) == told(ended)
         [summary] = [one for one in await console.runs() if one.id == run.summary.id]
@@ -97,7 +98,7 @@ async def test_a_denied_command_is_never_sent_and_says_so_everywhere(
     choose_channel(home, channel)
     target = tmp_path / "never"
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         await console.register_operator(operator.operator)
         run = await console.start_run(three_steps(target))
         approval = await next_approval(console)
@@ -127,7 +128,7 @@ async def test_each_stage_of_an_approved_command_is_in_the_journal_in_order(
 ):
     choose_channel(home, channel)
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         await console.register_operator(operator.operator)
         run = await console.call("this-computer", "shell_execute", {"command": "true"})
         await approve(console, await next_approval(console), operator)
@@ -149,7 +150,7 @@ async def test_a_secret_in_a_run_reaches_no_file_of_the_home_and_no_screen(home:
     secret = "correct horse battery staple"
     choose_channel(home, "in-process")
     async with open_service(home) as service:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         run = await console.call("this-computer", "get_system_info", {"info_type": "os", "password": secret})
         ended = await console.wait_run(run.summary.id, PATIENCE)
         assert secret not in ended.model_dump_json()

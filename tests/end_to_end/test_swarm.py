@@ -17,6 +17,7 @@ from core.home import Home
 from core.service.console import CellChanged, Console, DeviceChanged, Missed, RunChanged
 from core.service.service import Service
 from tests.fakes.pace import slowness
+from tests.fakes.signing import accepted, signing
 from tests.fakes.swarm import ACTION, OBSERVATION, SwarmProcess, name_of, pair_swarm, swarm_process
 
 COUNT = 200
@@ -33,13 +34,13 @@ def a_write(timeout_s: float) -> Step:
 @asynccontextmanager
 async def swarm(home: Home, tmp_path: Path, *how: str) -> AsyncIterator[tuple[Service, SwarmProcess]]:
     """A service with a swarm that is online."""
-    home.policy.write_text('profile = "trusted"\n')
+    await accepted(home, 'profile = "trusted"\n')
     (home.path / "settings.toml").write_text('this_computer = "in-process"\nlisten = "127.0.0.1:0"\n')
     tokens = tmp_path / "tokens.json"
     pair_swarm(home, COUNT, tokens)
     service = await Service.open(home)
     try:
-        events = service.console("operator:test").events()
+        events = signing(service.console("operator:test"), service.home).events()
         url = service.links.listening().url
         given = ("--url", url, "--count", str(COUNT), "--tokens", str(tokens), *how)
         async with swarm_process(*given) as process:
@@ -72,7 +73,7 @@ async def test_every_device_answers_once_and_every_command_is_whole_in_the_journ
     home: Home, tmp_path: Path
 ):
     async with swarm(home, tmp_path, "--features", "cancel,terms") as (service, process):
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         run = await run_over_all(console, LOOK)
         assert states(run) == {CellState.DONE: COUNT}
         assert len({cell.call_id for cell in run.cells}) == COUNT
@@ -89,7 +90,7 @@ async def test_silent_and_vanishing_devices_are_unknown_and_keep_nobody_else_wai
     home: Home, tmp_path: Path
 ):
     async with swarm(home, tmp_path, "--features", "cancel", "--silent", "5", "--drop", "5") as (service, _):
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         # The silent ones let it pass; those that answer need to be within it, on a busy machine too.
         timeout_s = slowness(for_s=0.05)
         run = await run_over_all(console, a_write(timeout_s))
@@ -107,7 +108,7 @@ async def test_silent_and_vanishing_devices_are_unknown_and_keep_nobody_else_wai
 
 async def test_stock_devices_in_hundreds_are_asked_one_frame_at_a_time(home: Home, tmp_path: Path):
     async with swarm(home, tmp_path, "--slow", "0.01") as (service, _):
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         runs = await asyncio.gather(*(run_over_all(console, LOOK) for _ in range(2)))
         assert [states(run) for run in runs] == [{CellState.DONE: COUNT}] * 2
 
@@ -116,7 +117,7 @@ async def test_a_watcher_of_a_large_run_is_told_the_newest_state_at_a_bounded_ra
     home: Home, tmp_path: Path
 ):
     async with swarm(home, tmp_path, "--features", "cancel,terms") as (service, _):
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         events = console.events()
         loop = asyncio.get_running_loop()
         began = loop.time()

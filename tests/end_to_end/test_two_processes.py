@@ -20,11 +20,12 @@ from app.main import Desk, attach
 from app.state import Link
 from core.batch.models import RunState
 from core.home import Home
-from core.policy.operator_keys import OperatorKey, create_operator_key
+from core.policy.operator_keys import OperatorKey
 from core.service.console import Console
 from core.service.remote import RemoteConsole
 from core.service.start import ensure_service, stop_service
 from tests.fakes.desk import PATIENCE, Whistle, approve, next_approval
+from tests.fakes.signing import anna
 from tests.fakes.window import seen
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +50,7 @@ async def attached(home: Home) -> AsyncIterator[RemoteConsole]:
 
 
 async def registered(home: Home, console: Console) -> OperatorKey:
-    key = create_operator_key(home, "anna", None)
+    key = anna(home)
     await console.register_operator(key.operator)
     return key
 

@@ -19,6 +19,7 @@ from core.policy.operator_keys import OperatorKey
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.program import ROOT, environment
+from tests.fakes.signing import signing
 from tests.fakes.warm import DEVICES, Fork
 
 PATIENCE = 30.0
@@ -46,7 +47,7 @@ async def expecting(home: Home, key: OperatorKey, name: str) -> AsyncIterator[Ex
     """A service that listens and knows this operator, and a device that it waits for."""
     service = await Service.open(make_listening_home(home.path))
     try:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         await console.register_operator(key.operator)
         address = urlsplit((await console.pair(name, DeviceSettings())).stock_url)
         assert address.port

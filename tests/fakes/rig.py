@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +21,19 @@ from core.dispatch.dispatcher import Dispatcher
 from core.dispatch.models import CommandResult
 from core.dispatch.order import Order
 from core.dispatch.secrets import Masker
-from core.errors import JournalUnavailable
+from core.errors import BadInput, JournalUnavailable
 from core.fleet.fleet import Arrival, Fleet
 from core.fleet.pins import Pins
 from core.home import Home
 from core.policy.approvals import ApprovalQueue
 from core.policy.grants import GrantBook
 from core.policy.models import Approval
-from core.policy.operator_keys import (
-    OperatorKey,
-    create_operator_key,
-    list_operator_keys,
-    load_operator_key,
-)
-from core.policy.operators import Operators, endorsement_of
-from core.policy.policy import Policy
+from core.policy.operator_keys import OperatorKey, create_operator_key
+from core.policy.operators import Operators
+from core.policy.policy import Policy, checked_policy
+from core.policy.policy_file import read_policy_text
 from core.tasks import TaskGroupOwner
+from tests.fakes.signing import anna
 
 DEVICE = "bench"
 Answer = Callable[[Command], Awaitable[Any] | Any]
@@ -164,7 +160,9 @@ class Rig:
 
     async def call(self, tool: str, **parameters: Any) -> CommandResult:
         """Dispatch one command as the operator anna."""
-        return await self.dispatcher.dispatch(Order(DEVICE, tool, parameters, "operator:anna"))
+        return await self.dispatcher.dispatch(
+            Order(DEVICE, tool, parameters, "operator:anna", operators=("anna",))
+        )
 
     def start(self, tool: str, **parameters: Any) -> asyncio.Task[CommandResult]:
         """Dispatch one command in the background."""
@@ -177,12 +175,19 @@ class Rig:
         await self.fleet.arrived(DEVICE, arrival)
 
     def add_operator(self, name: str) -> OperatorKey:
-        """Register another operator, whom the first one vouches for."""
+        """Register another operator."""
         key = create_operator_key(self.home, name, None)
-        expires = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
-        endorsed = self.key.sign(endorsement_of(key.operator, self.key.name, expires))
-        self.operators.add(key.operator, endorsed)
+        self.operators.check_new(key.operator)
+        self.operators.add(key.operator)
         return key
+
+    def use_policy(self, text: str | None) -> None:
+        """Let this be the accepted policy, and the text of policy.toml; None takes both away."""
+        if text is None:
+            self.home.policy.unlink()
+        else:
+            self.home.policy.write_text(text)
+        self.policy.accept(text or "")
 
     def on_disk(self, call_id: str | None) -> list[Kind]:
         """What the journal's file has of a command at this very moment, oldest first."""
@@ -212,12 +217,11 @@ async def open_rig(
     key = load_or_create_journal_key(home.keys / "journal.key")
     journal = await Journal.open(home.path, key, "test")
     disk = BreakableJournal(journal)
-    operators = Operators(home.operators).load()
-    known = any(file.name == "anna" for file in list_operator_keys(home))
-    operator = (load_operator_key if known else create_operator_key)(home, "anna", None)
+    operators = Operators(home.operators)
+    operator = anna(home)
     operators.add(operator.operator)
     tasks = TaskGroupOwner("test")
-    policy = Policy(home.policy, grants=grants).load()
+    policy = Policy(home.policy, grants=grants).restore(_accepted(home))
     asked: asyncio.Queue[Approval] = asyncio.Queue()
     told: list[Approval] = []
 
@@ -260,3 +264,13 @@ async def open_rig(
         await tasks.close()
         fleet.close()
         await journal.close()
+
+
+def _accepted(home: Home) -> str:
+    """What a rig takes for accepted: the text that lies in its home when it begins, unless that is broken."""
+    try:
+        text = read_policy_text(home.policy) or ""
+        checked_policy(text)
+    except BadInput:
+        return ""
+    return text

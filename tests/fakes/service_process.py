@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import cast
 
 import psutil
 
@@ -21,6 +22,7 @@ from core.home import Home
 from core.service.console import Console, DeviceChanged, Event
 from core.service.remote import RemoteConsole
 from tests.fakes.program import environment
+from tests.fakes.signing import signing
 from tests.fakes.warm import SERVICES, Fork
 
 PATIENCE = 30.0
@@ -56,13 +58,13 @@ class ServiceProcess:
         return [service, *service.children(recursive=True)]
 
     async def console(self, actor: str = "operator:anna") -> RemoteConsole:
-        """Attach; waits until the service answers."""
+        """Attach, with an operator at the console who signs; waits until the service answers."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 try:
                     console = await RemoteConsole.connect(self.home, "window", actor)
                     self._consoles.append(console)
-                    return console
+                    return cast(RemoteConsole, signing(console, self.home))
                 except ServiceError as error:
                     if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
                         raise

@@ -14,6 +14,7 @@ from core.service.service import Service
 from tests.fakes.control_socket import Attach, attaching, serving
 from tests.fakes.memory_console import MemoryHost
 from tests.fakes.remote_device import make_listening_home
+from tests.fakes.signing import signing
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ async def service(memory_path: Path) -> AsyncIterator[Service]:
 @pytest.fixture
 def console(service: Service) -> Console:
     """The door of that service, for the operator anna."""
-    return service.console("operator:anna")
+    return signing(service.console("operator:anna"), service.home)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from core.statements import Request, make_request
 from tests.fakes.desk import choose_channel, next_approval, open_service
 from tests.fakes.pictures import desktop_png
 from tests.fakes.rig import TEXT, ScriptedTools, tool_info
+from tests.fakes.signing import signing
 
 HERE = "this-computer"
 
@@ -38,7 +39,7 @@ async def service(home: Home, tmp_path: Path) -> AsyncIterator[Service]:
 
 @pytest.fixture
 def console(service: Service) -> Console:
-    return service.console("operator:anna")
+    return signing(service.console("operator:anna"), service.home)
 
 
 async def asked(console: Console, tool: str, device: str = HERE, **parameters: Any) -> Approval:

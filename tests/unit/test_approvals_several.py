@@ -108,11 +108,60 @@ class TestSeveralOperators:
     async def test_the_asker_does_not_count_from_a_terminal_either(self, home: Home):
         home.policy.write_text(TWO)
         async with open_rig(home) as rig:
-            order = Order(DEVICE, "shell_execute", SHELL, "cli:anna")
+            order = Order(DEVICE, "shell_execute", SHELL, "cli:root", operators=("anna",))
             task = rig.tasks.spawn("ask", rig.dispatcher.dispatch(order))
             with pytest.raises(Refused, match="asker does not count"):
                 await rig.approvals.decide(yes(rig.key, await asked(rig)))
             rig.approvals.withdraw("enough")
+            await task
+
+    @pytest.mark.parametrize("actor", ["cli:root", "window:root", "agent:helper"])
+    async def test_one_who_does_not_prove_who_asks_never_helps_to_reach_the_number(
+        self, home: Home, actor: str
+    ):
+        home.policy.write_text(TWO)
+        async with open_rig(home) as rig:
+            bert, carl = rig.add_operator("bert"), rig.add_operator("carl")
+            order = Order(DEVICE, "shell_execute", SHELL, actor)
+            task = rig.tasks.spawn("ask", rig.dispatcher.dispatch(order))
+            approval = await asked(rig)
+            # Of these three one may have asked; the two others have approved all the same.
+            assert (approval.approvers, approval.askers) == (3, [""])
+            for key in (rig.key, bert):
+                assert (await rig.approvals.decide(yes(key, approval))).state is ApprovalState.WAITING
+            assert rig.tools.seen == []
+            await rig.approvals.decide(yes(carl, approval))
+            assert (await task).error is None
+
+    async def test_one_who_edited_a_request_does_not_count_either(self, home: Home):
+        home.policy.write_text(TWO)
+        async with open_rig(home) as rig:
+            bert = rig.add_operator("bert")
+            task = rig.start("shell_execute", **SHELL)
+            changed = {**SHELL, "command": "echo other"}
+            await rig.approvals.edit((await asked(rig)).id, changed, changed, "operator:bert", "bert")
+            approval = await asked(rig)
+            assert approval.askers == ["anna", "bert"]
+            with pytest.raises(Refused, match="asker does not count"):
+                await rig.approvals.decide(yes(bert, approval))
+            rig.approvals.withdraw("enough")
+            await task
+
+    async def test_the_approval_of_an_operator_who_is_removed_does_not_count_any_more(self, home: Home):
+        home.policy.write_text(TWO)
+        async with open_rig(home) as rig:
+            bert, carl, dora = (rig.add_operator(name) for name in ("bert", "carl", "dora"))
+            task = rig.start("shell_execute", **SHELL)
+            approval = await asked(rig)
+            await rig.approvals.decide(yes(bert, approval))
+            rig.operators.remove("bert")
+            rig.approvals.operator_removed("bert")
+            assert (await rig.approvals.decide(yes(carl, approval))).state is ApprovalState.WAITING
+            with pytest.raises(Refused, match="not an operator"):
+                await rig.approvals.decide(yes(bert, approval))
+            assert rig.tools.seen == []
+            await rig.approvals.decide(yes(dora, approval))
+            assert (await task).error is None
             await task
 
 

@@ -19,6 +19,7 @@ from core.service.service import Service
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.pace import within
 from tests.fakes.rig import DEVICE, ScriptedTools
+from tests.fakes.signing import signing
 
 RUNS, OF_A_RUN = 20, 50
 RUNNING = 50
@@ -50,7 +51,7 @@ class Crowd:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self.console = service.console("operator:anna")
+        self.console = signing(service.console("operator:anna"), service.home)
         self.tools = ScriptedTools()
         self.tools.answers["get_system_info"] = self._hangs
         self._never = asyncio.Event()

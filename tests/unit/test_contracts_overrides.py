@@ -57,7 +57,7 @@ async def test_without_an_operators_word_a_strangers_tool_asks_whatever_it_says_
 
 async def test_an_override_lowers_what_nobody_else_can_and_says_why(rig: Rig):
     before = said(rig, "frobnicate")
-    rig.home.policy.write_text(LOWERED)
+    rig.use_policy(LOWERED)
     after = said(rig, "frobnicate")
     assert (after.effect.value, after.risk.value) == (Effect.OBSERVE, Risk.LOW)
     assert (after.risk.source, after.risk.why) == (
@@ -71,16 +71,16 @@ async def test_an_override_lowers_what_nobody_else_can_and_says_why(rig: Rig):
 
 
 async def test_an_override_raises_a_built_in_tool(rig: Rig):
-    rig.home.policy.write_text(RAISED)
+    rig.use_policy(RAISED)
     decision = rig.dispatcher.explain(DEVICE, "read_file", {"file_path": "/a"})
     assert (decision.answer, decision.risk) == (Answer.ASK, Risk.CRITICAL)
     assert any(reason.text == "This machine holds patients' files." for reason in decision.reasons)
 
 
 async def test_taking_an_override_away_counts_from_the_next_command_on(rig: Rig):
-    rig.home.policy.write_text(LOWERED)
+    rig.use_policy(LOWERED)
     assert (await rig.call("frobnicate")).error is None
-    rig.home.policy.unlink()
+    rig.use_policy(None)
     waiting = rig.start("frobnicate")
     asked = await rig.asked.get()
     assert asked.request.contract == said(rig, "frobnicate").digest
@@ -91,7 +91,7 @@ async def test_taking_an_override_away_counts_from_the_next_command_on(rig: Rig)
 async def test_an_override_that_comes_while_somebody_thinks_makes_their_approval_worthless(rig: Rig):
     waiting = rig.start("frobnicate")
     asked = await rig.asked.get()
-    rig.home.policy.write_text(LOWERED.replace('risk = "low"', 'risk = "critical"'))
+    rig.use_policy(LOWERED.replace('risk = "low"', 'risk = "critical"'))
     await rig.approvals.decide(rig.key.sign(statement_for(asked, "approve", "anna", "")))
     result = await waiting
     assert result.error is not None
@@ -101,27 +101,27 @@ async def test_an_override_that_comes_while_somebody_thinks_makes_their_approval
 
 async def test_the_first_entry_that_names_a_tool_holds_alone(rig: Rig):
     first = '[[contract]]\ntool = "frobnicate"\nreversible = true\nwhy = "first"\n'
-    rig.home.policy.write_text(first + LOWERED)
+    rig.use_policy(first + LOWERED)
     contract = said(rig, "frobnicate")
     assert (contract.reversible.value, contract.risk.value) == (True, Risk.HIGH)
 
 
 async def test_an_effect_alone_does_not_lower_the_risk(rig: Rig):
-    rig.home.policy.write_text(LOWERED.replace('risk = "low"\n', ""))
+    rig.use_policy(LOWERED.replace('risk = "low"\n', ""))
     contract = said(rig, "frobnicate")
     assert (contract.effect.value, contract.risk.value) == (Effect.OBSERVE, Risk.HIGH)
     assert contract.risk.why == "Nobody has rated it: that counts as high."
 
 
 async def test_an_override_is_for_the_devices_it_names(rig: Rig):
-    rig.home.policy.write_text(LOWERED + 'device = "other-*"\n')
+    rig.use_policy(LOWERED + 'device = "other-*"\n')
     assert said(rig, "frobnicate").risk.value is Risk.HIGH
 
 
 async def test_what_shows_that_it_worked_is_a_fact_with_a_source(rig: Rig):
     assert said(rig, "read_file").evidence.source is Source.BUILT_IN
     assert said(rig, "frobnicate").evidence.source is Source.DEFAULT
-    rig.home.policy.write_text('[[contract]]\ntool = "frob*"\nevidence = "The lamp is lit."\nwhy = "seen"\n')
+    rig.use_policy('[[contract]]\ntool = "frob*"\nevidence = "The lamp is lit."\nwhy = "seen"\n')
     assert said(rig, "frobnicate").evidence.value == "The lamp is lit."
 
 

@@ -152,7 +152,7 @@ def test_what_is_shown_of_a_hostile_tool_is_what_is_enforced(
     rig: Rig, runner: asyncio.Runner, infos: list[ToolInfo], override: Override | None
 ):
     words = "" if override is None else _toml(override)
-    rig.home.policy.write_text(words)
+    rig.use_policy(words)
     rig.policy.load()
     runner.run(check_every_tool(rig, infos, {}))
 
@@ -168,7 +168,7 @@ def _toml(override: Override) -> str:
 def test_the_contract_before_a_change_is_the_one_that_was_enforced_before_it(
     rig: Rig, runner: asyncio.Runner, info: ToolInfo, override: Override | None, client_is_ours: bool
 ):
-    rig.home.policy.write_text("" if override is None else _toml(override))
+    rig.use_policy("" if override is None else _toml(override))
     rig.policy.load()
 
     async def changes() -> None:
@@ -226,7 +226,7 @@ def test_what_a_reviewer_accepts_is_in_the_journal_fact_by_fact(rig: Rig, runner
 def test_an_operators_word_since_then_counts_before_and_after(rig: Rig, runner: asyncio.Runner):
     async def looks() -> tuple[Contract | None, Contract]:
         await changed_rig(rig, WAS, NOW)
-        rig.home.policy.write_text('[[contract]]\ntool = "sweep"\nrisk = "low"\nwhy = "An empty room."\n')
+        rig.use_policy('[[contract]]\ntool = "sweep"\nrisk = "low"\nwhy = "An empty room."\n')
         rig.policy.load()
         now = rig.fleet.tools(DEVICE)[0].contract
         return (await rig.fleet.change(DEVICE, "action::sweep")).contract_before, now

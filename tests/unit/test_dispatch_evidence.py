@@ -195,7 +195,7 @@ class TestEvidence:
         assert sent(rig) == []
 
     async def test_an_allowed_command_has_its_evidence_as_well(self, rig: Rig):
-        rig.policy.path.write_text(
+        rig.use_policy(
             '[[rule]]\nid = "ok"\ndecision = "allow"\ntool = "write_file"\nrisk = ["low", "medium", "high"]\n'
             'evidence = ["after"]\n'
         )
@@ -374,10 +374,10 @@ evidence = ["before"]
 async def test_a_policy_that_became_stricter_while_a_picture_was_taken_counts(
     rig: Rig, screen: Screen, stricter: str
 ):
-    rig.home.policy.write_text(SEEN_FIRST)
+    rig.use_policy(SEEN_FIRST)
 
     def meanwhile(command: Command) -> Any:
-        rig.home.policy.write_text(stricter)
+        rig.use_policy(stricter)
         return screen(command)
 
     rig.tools.answers["screenshot"] = meanwhile
@@ -387,7 +387,7 @@ async def test_a_policy_that_became_stricter_while_a_picture_was_taken_counts(
 
 
 async def test_what_was_allowed_is_sent_when_nothing_became_stricter(rig: Rig):
-    rig.home.policy.write_text(SEEN_FIRST)
+    rig.use_policy(SEEN_FIRST)
     result = await rig.call("write_file", **WRITE)
     assert result.verdict is Verdict.UNVERIFIED
     assert sent(rig)[-1] == "write_file"

@@ -160,7 +160,7 @@ async def test_a_device_that_is_looked_at_is_not_called_busy(rig: Rig, screen: S
 
 
 async def test_a_live_wall_uses_up_no_grant_that_was_given_for_pictures(rig: Rig) -> None:
-    rig.home.policy.write_text(
+    rig.use_policy(
         '[[contract]]\ntool = "screenshot"\nrisk = "medium"\nwhy = "Screens here show what is private."\n'
     )
     tool = next(one for one in rig.fleet.tools(DEVICE) if one.tool_name == "screenshot")

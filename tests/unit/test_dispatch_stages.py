@@ -213,7 +213,8 @@ async def test_a_signature_that_ran_out_before_the_last_approver_came_sends_noth
     home.policy.write_text('[[rule]]\nid = "two"\ndecision = "ask"\napprovers = 2\n')
     async with open_rig(home) as rig:
         other = rig.add_operator("bert")
-        order = Order(DEVICE, "write_file", {"file_path": "/tmp/x", "content": "y"}, "agent:claude")
+        parameters = {"file_path": "/tmp/x", "content": "y"}
+        order = Order(DEVICE, "write_file", parameters, "window:carl", operators=("carl",))
         call = rig.tasks.spawn("call write_file", rig.dispatcher.dispatch(order))
         waiting = await asyncio.wait_for(rig.asked.get(), 10)
         short = statement_for(waiting, "approve", "anna", valid_s=0.5 * slowness())

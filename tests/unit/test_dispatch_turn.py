@@ -40,8 +40,8 @@ async def test_reads_that_never_wait_look_at_the_policy_once_and_those_that_do_l
         rig.policy.refresh = lambda: (looks.append(1), refresh())[1]  # type: ignore[method-assign]
         await rig.call("get_system_info", info_type="memory")
         assert len(looks) == 1
+        rig.use_policy('profile = "trusted"\n')
         looks.clear()
-        home.policy.write_text('profile = "trusted"\n')
         seen: list[Command] = []
         rig.tools.answers["write_file"] = seen.append
         result = await rig.dispatcher.dispatch(

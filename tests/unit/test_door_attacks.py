@@ -20,13 +20,15 @@ from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.desk import choose_channel, next_approval, open_service
 from tests.fakes.rig import TEXT, ScriptedTools, tool_info
+from tests.fakes.signing import signing
 
 SAID = "hunter2hunter2"
 # An agent asks, waits, withdraws its own, stops everything, and reads; what is new goes here or is barred.
 AGENT_MAY = frozenset(
-    "approval approvals batches blob call cancel_run command contract_change device_details doctor entries "
-    "entry explain explanation facets fatigue grants helpers histogram listening load_batch match_devices "
-    "plan proof refusals run runs start_run state stop_all timeline tools verify wait_run".split()
+    "approval approvals batches blob call cancel_run challenge command contract_change device_details doctor "
+    "entries entry explain explanation facets fatigue grants helpers histogram listening load_batch "
+    "match_devices plan proof refusals run runs start_run state stop_all timeline tools verify "
+    "wait_run".split()
 )
 
 
@@ -40,7 +42,7 @@ async def service(home: Home) -> AsyncIterator[Service]:
 
 @pytest.fixture
 def console(service: Service) -> Console:
-    return service.console("operator:anna")
+    return signing(service.console("operator:anna"), service.home)
 
 
 @pytest.fixture

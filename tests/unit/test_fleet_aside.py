@@ -99,10 +99,7 @@ async def test_an_operators_word_on_two_thousand_tools_is_taken_at_once(home: Ho
     async with open_rig(home) as rig:
         await arrives(rig, [tool_info(f"t{n}", "action", {"a": {}}) for n in range(1_900)])
         for number, one in enumerate(within(0.09)):
-            home.policy.write_text(
-                f'[[contract]]\ntool = "t*"\nrisk = "medium"\nwhy = "Looked at {number}."\n'
-            )
-            rig.policy.load()
+            rig.use_policy(f'[[contract]]\ntool = "t*"\nrisk = "medium"\nwhy = "Looked at {number}."\n')
             with one:
                 tools = rig.fleet.tools(HOSTILE)
             assert {tool.contract.risk.value for tool in tools} == {Risk.MEDIUM}

@@ -17,6 +17,7 @@ from core.fleet import listener
 from core.service.service import Service
 from tests.fakes.awaited import entries_when
 from tests.fakes.remote_device import free_port, make_listening_home
+from tests.fakes.signing import accepted, signing
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +71,7 @@ async def test_it_listens_as_soon_as_the_port_is_free_and_says_both_once(
 
 
 async def test_who_moves_elsewhere_is_not_moved_back(service: Service, other: socket.socket) -> None:
-    await service.console("operator:anna").listen("127.0.0.1:0")
+    await signing(service.console("operator:anna"), service.home).listen("127.0.0.1:0")
     url = service.links.listening().url
     assert not service.links._listener.taken
     other.close()
@@ -80,7 +81,7 @@ async def test_who_moves_elsewhere_is_not_moved_back(service: Service, other: so
 
 async def test_a_listen_call_that_fails_is_one_entry(service: Service, other: socket.socket) -> None:
     taken = f"127.0.0.1:{other.getsockname()[1]}"
-    console = service.console("operator:anna")
+    console = signing(service.console("operator:anna"), service.home)
     await console.listen("127.0.0.1:0")
     before = service.links.listening().url
     with pytest.raises(BadInput, match="taken"):
@@ -124,7 +125,7 @@ async def test_who_loses_its_port_while_it_tries_another_comes_back_to_it(
 async def test_what_is_far_too_long_for_an_address_is_not_kept_in_the_journal(service: Service) -> None:
     before = len(await changes(service, 1))
     with pytest.raises(BadInput, match="at most 300 characters") as caught:
-        await service.console("operator:anna").listen("x" * 1_000_000 + ":5000")
+        await signing(service.console("operator:anna"), service.home).listen("x" * 1_000_000 + ":5000")
     assert len(caught.value.message) < 500
     assert len(await changes(service, 1)) == before
 
@@ -134,7 +135,7 @@ async def test_an_address_that_cannot_be_kept_is_listened_at_and_its_operator_kn
 ) -> None:
     (service.home.path / "settings.new").mkdir()
     with pytest.raises(BadInput, match=r"listens at 127\.0\.0\.1:0 until it ends.*cannot be written"):
-        await service.console("operator:anna").listen("127.0.0.1:0")
+        await signing(service.console("operator:anna"), service.home).listen("127.0.0.1:0")
     assert service.links.listening().problem == ""
     assert service.links.listening().address == "127.0.0.1:0"
 
@@ -156,7 +157,9 @@ async def test_an_address_of_a_network_that_comes_up_later_is_listened_at_when_i
 
     monkeypatch.setattr(socket, "getaddrinfo", of_the_network)
     port = free_port()
-    service = await Service.open(make_listening_home(tmp_path / "home", f"desk.example:{port}"))
+    home = make_listening_home(tmp_path / "home", f"desk.example:{port}")
+    await accepted(home, listen=f"desk.example:{port}")
+    service = await Service.open(home)
     try:
         [missing] = await changes(service, 1)
         assert "no address of this computer" in missing.body["problem"]
@@ -170,7 +173,7 @@ async def test_an_address_of_a_network_that_comes_up_later_is_listened_at_when_i
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
 async def test_every_address_is_that_of_both_kinds(service: Service) -> None:
     port = free_port()
-    await service.console("operator:anna").listen(f"[::]:{port}")
+    await signing(service.console("operator:anna"), service.home).listen(f"[::]:{port}")
     for host in ("127.0.0.1", "::1"):
         async with asyncio.timeout(20):
             _, writer = await asyncio.open_connection(host, port)
@@ -182,4 +185,4 @@ async def test_every_address_is_not_to_be_had_where_another_program_has_one_of_t
     service: Service, other: socket.socket
 ) -> None:
     with pytest.raises(BadInput, match="taken"):
-        await service.console("operator:anna").listen(f"[::]:{other.getsockname()[1]}")
+        await signing(service.console("operator:anna"), service.home).listen(f"[::]:{other.getsockname()[1]}")

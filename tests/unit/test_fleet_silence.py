@@ -17,6 +17,7 @@ from core.service.service import Service
 from tests.fakes.lab_device import FEATURES, pair
 from tests.fakes.remote_device import make_listening_home, stands
 from tests.fakes.scripted_device import scripted
+from tests.fakes.signing import signing
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -82,7 +83,7 @@ async def test_a_clock_that_is_set_forward_makes_no_device_silent(
 
     monkeypatch.setattr(service.links, "look", looked)
     try:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         url, token = await pair(console)
         async with scripted(url, token, "lab-1", features=FEATURES):
             await stands(console, "lab-1", Health.ONLINE)

@@ -20,8 +20,8 @@ import core.home
 from core.errors import BadInput, ErrorCode, ServiceError
 from core.fleet.pins import Claims, Pin, Pins
 from core.home import Home, HomeLock, write_private
-from core.policy.operator_keys import create_operator_key
 from core.policy.operators import Operators
+from tests.fakes.signing import anna
 
 HOLDER = (
     "import sys; from core.home import Home, HomeLock; "
@@ -149,8 +149,8 @@ class TestProbe:
 class TestPrivateFiles:
     def test_what_says_who_may_approve_and_what_is_trusted_is_the_owner_s_alone(self, home, open_umask):
         asyncio.run(Pins(home.contracts).load().pin("bench", {"x": Pin("00", Claims(None, ours=True))}))
-        operator = create_operator_key(home, "anna", None)
-        Operators(home.operators).load().add(operator.operator)
+        operator = anna(home)
+        Operators(home.operators).add(operator.operator)
         with HomeLock(home):
             assert mode_of(home.path / "lock") == 0o600
         assert mode_of(home.contracts) == 0o600

@@ -5,6 +5,7 @@ from __future__ import annotations
 from core.audit.entries import Kind, NewEntry
 from core.home import Home
 from tests.fakes.desk import choose_channel, open_service
+from tests.fakes.signing import signing
 
 
 def sent(tool: str, status: str | None = None, verdict: str | None = None) -> NewEntry:
@@ -16,14 +17,16 @@ async def test_the_values_of_a_field_come_most_frequent_first(home: Home):
     async with open_service(home) as service:
         rare = [sent(f"x-{number:03d}") for number in range(60)]
         await service.journal.append_many([*rare, *[sent("x-zz")] * 5, *[sent("x-yy")] * 3, sent("x-yz")])
-        found = await service.console("operator:anna").facets("tool", "x-", 4)
+        found = await signing(service.console("operator:anna"), service.home).facets("tool", "x-", 4)
         assert [(one.value, one.count) for one in found] == [
             ("x-zz", 5),
             ("x-yy", 3),
             ("x-000", 1),
             ("x-001", 1),
         ]
-        assert await service.console("operator:anna").facets("tool", "nothing", 4) == []
+        assert (
+            await signing(service.console("operator:anna"), service.home).facets("tool", "nothing", 4) == []
+        )
 
 
 async def test_bars_say_how_many_of_their_entries_failed_or_are_unknown(home: Home):
@@ -37,7 +40,7 @@ async def test_bars_say_how_many_of_their_entries_failed_or_are_unknown(home: Ho
                 sent("y", "failure", "unverified"),
             ]
         )
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         for query, counts in {"tool:x": (9, 4, 3), "tool:x status:failure": (4, 4, 0)}.items():
             bars = await console.histogram(query, 5)
             assert (

@@ -17,7 +17,6 @@ from core.dispatch.late_answers import LateAnswers
 from core.dispatch.models import Verdict
 from core.errors import JournalUnavailable
 from core.fleet.models import DeviceSettings, Health
-from core.policy.operator_keys import create_operator_key
 from core.service.console import Console
 from core.service.service import Service
 from core.tasks import TaskGroupOwner
@@ -25,13 +24,14 @@ from tests.fakes.awaited import entries_when
 from tests.fakes.desk import approve, next_approval
 from tests.fakes.remote_device import stands
 from tests.fakes.scripted_device import ScriptedDevice, scripted
+from tests.fakes.signing import anna
 
 
 async def given_up(service: Service, console: Console, device: ScriptedDevice) -> tuple[dict[str, Any], str]:
     """A command that the device has, of a run that has ended without its answer; its frame and call id."""
     await stands(console, "lab-1", Health.ONLINE)
     run = await console.call("lab-1", "poke", {}, timeout=0.2)
-    key = create_operator_key(service.home, "anna", None)
+    key = anna(service.home)
     await console.register_operator(key.operator)
     await approve(console, await next_approval(console), key)
     frame = await device.command()

@@ -23,6 +23,7 @@ from core.service.door_models import LivePicture, LiveState
 from core.service.live_pictures import SMALL, LivePictures, Pace, small_parameters
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.rig import Rig, ScriptedTools, open_rig, tool_info
+from tests.fakes.signing import signing
 
 PATIENCE = 20.0
 LOOK = {"max_width": {"type": "integer"}, "format": {"enum": ["png", "webp"]}}
@@ -185,7 +186,7 @@ async def test_what_the_policy_asks_about_is_refused_once_and_goes_on_when_the_p
     bay: Bay,
 ) -> None:
     await bay.add("a", "b")
-    bay.rig.home.policy.write_text(ASKS + 'device = "a"\n')
+    bay.rig.use_policy(ASKS + 'device = "a"\n')
     bay.watch("a", "b")
     await bay.more("b", 4)
     stands = bay.watch("a", "b")
@@ -201,7 +202,7 @@ async def test_what_the_policy_asks_about_is_refused_once_and_goes_on_when_the_p
     bay.watch("a", "b", anew=True)
     await bay.more("b", 3)
     assert await bay.refused() == 2
-    bay.rig.home.policy.unlink()
+    bay.rig.use_policy(None)
     bay.watch("a", "b")
     await bay.more("a")
     assert bay.watch("a")["a"].state is LiveState.LIVE
@@ -335,7 +336,10 @@ async def test_through_the_door_stop_all_reaches_a_picture_under_way_and_whoever
         service.fleet.add("desk", [])
         channel = LocalCommandDispatcher("desk", tools, service.dispatcher.gate)
         await service.fleet.arrived("desk", Arrival(channel, "in-process", "linux", "t", "t", [], None))
-        console, other = service.console("operator:anna"), service.console("operator:ben")
+        console, other = (
+            signing(service.console("operator:anna"), service.home),
+            signing(service.console("operator:ben"), service.home),
+        )
         await console.watch_pictures(["desk"])
         await other.watch_pictures(["desk"])
         await asyncio.wait_for(asked.wait(), PATIENCE)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from core.audit.entries import Kind
+from core.audit.entries import Entry, Kind
 from core.canonical import canonical_bytes
 from core.dispatch.models import Verdict
-from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable, QuarterdeckError, Refused
+from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Health
 from core.home import Home
 from core.policy.models import Approval, ApprovalState, Operator
@@ -20,6 +20,7 @@ from core.policy.operator_keys import OperatorKey, create_operator_key, statemen
 from core.policy.operators import Operators
 from core.statements import SignedStatement
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig
+from tests.fakes.signing import anna
 
 SHELL = {"command": "rm -rf build"}
 
@@ -278,16 +279,18 @@ async def test_an_asker_who_goes_away_takes_the_request_along(home: Home):
 
 
 def test_the_first_operator_is_welcome_and_a_second_one_or_another_key_is_not(home: Home):
-    first = create_operator_key(home, "anna", None)
-    operators = Operators(home.operators).load()
+    first = anna(home)
+    operators = Operators(home.operators)
+    assert not operators.begun
+    operators.check_new(first.operator)
     operators.add(first.operator)
-    assert Operators(home.operators).load().list()[0].public_key == first.public_key
-    assert operators.add(first.operator).name == "anna"
+    assert operators.begun
+    assert operators.is_registered(first.operator)
     second = create_operator_key(home, "bert", None)
-    with pytest.raises(Refused):
-        operators.add(second.operator)
-    with pytest.raises(Refused):
-        operators.add(second.operator.model_copy(update={"name": "anna"}))
+    with pytest.raises(Refused, match="registered with another key"):
+        operators.check_new(second.operator.model_copy(update={"name": "anna"}))
+    with pytest.raises(Refused, match="belongs to another operator"):
+        operators.check_new(first.operator.model_copy(update={"name": "bert"}))
 
 
 @pytest.mark.parametrize(
@@ -302,10 +305,16 @@ def test_the_first_operator_is_welcome_and_a_second_one_or_another_key_is_not(ho
 )
 def test_a_name_or_key_that_cannot_be_one_is_refused(home: Home, operator: Operator):
     with pytest.raises(BadInput):
-        Operators(home.operators).load().add(operator)
+        Operators(home.operators).check_new(operator)
 
 
-def test_a_damaged_list_of_operators_is_not_taken_for_an_empty_one(home: Home):
-    home.operators.write_text("[{")
-    with pytest.raises(JournalCorrupt):
-        Operators(home.operators).load()
+@pytest.mark.parametrize("text", ["[{", "[]", '[{"name": "eve"}]', "\xff", "null"])
+def test_a_damaged_copy_of_the_operators_changes_nothing_and_is_written_anew(home: Home, text: str):
+    key = anna(home)
+    body = {"operator": key.operator.model_dump(mode="json")}
+    registered = Entry(seq=1, time="t", kind=Kind.OPERATOR_REGISTERED, actor="cli:x", body=body)
+    home.operators.write_bytes(text.encode("latin-1"))
+    operators = Operators(home.operators)
+    operators.restore([registered])
+    assert [known.name for known in operators.list()] == ["anna"]
+    assert key.public_key in home.operators.read_text()

@@ -132,7 +132,7 @@ ENDS = {Answer.ALLOW: "ran", Answer.ASK: "waits", Answer.DENY: "refused"}
 def test_what_is_explained_is_what_is_done(
     rig: Rig, runner: asyncio.Runner, policy: Any, call: tuple[str, dict[str, Any]], actor: str, broken: bool
 ):
-    rig.home.policy.write_text(as_toml(*policy))
+    rig.use_policy(as_toml(*policy))
     rig.policy.load()
     assert rig.policy.problem == ""
     if broken:

@@ -283,7 +283,11 @@ class RequestMachine(RequestModel):
 
     @rule(name=st.sampled_from(["", "", "", "two", "two", "two", *sorted(POLICIES)]))
     def policy_changes(self, name: str) -> None:
-        self.rig.home.policy.write_text(POLICIES[name])
+        if name == "broken":
+            # No operator can accept it: it is what another program has left.
+            self.rig.home.policy.write_text(POLICIES[name])
+        else:
+            self.rig.use_policy(POLICIES[name])
         self.policy = name
 
     def definition_changes(self, trust: bool) -> None:

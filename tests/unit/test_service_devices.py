@@ -11,13 +11,13 @@ import pytest
 from core.errors import DeviceError, ErrorCode
 from core.fleet.links import COMES_BACK_WITHIN_S
 from core.fleet.models import DeviceSettings, Health, Risk
-from core.policy.operator_keys import create_operator_key
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.desk import approve, next_approval
 from tests.fakes.lab_device import AWAY, FEATURES, device_when, pair
 from tests.fakes.remote_device import PATIENCE, make_listening_home, stands
 from tests.fakes.scripted_device import ScriptedDevice, scripted, tool
+from tests.fakes.signing import anna, signing
 
 
 async def ask(service: Service, console: Console, device: ScriptedDevice) -> str:
@@ -29,7 +29,7 @@ async def ask(service: Service, console: Console, device: ScriptedDevice) -> str
 
 
 async def approve_if_asked(service: Service, console: Console) -> None:
-    key = create_operator_key(service.home, "anna", None)
+    key = anna(service.home)
     await console.register_operator(key.operator)
     await approve(console, await next_approval(console), key)
 
@@ -275,7 +275,7 @@ async def test_what_a_command_on_this_computer_prints_is_seen_while_it_runs(tmp_
     (home.path / "settings.toml").write_text('this_computer = "process"\nlisten = "127.0.0.1:0"\n')
     service = await Service.open(home)
     try:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         await stands(console, "this-computer", Health.ONLINE)
         gate = tmp_path / "gate"
         line = f"echo first; while [ ! -e {gate} ]; do sleep 0.05; done; echo last"

@@ -15,6 +15,7 @@ from tests.fakes.lab_device import FEATURES
 from tests.fakes.pace import within
 from tests.fakes.remote_device import make_listening_home, stands
 from tests.fakes.scripted_device import scripted, tool
+from tests.fakes.signing import signing
 
 
 def worst(turn: int) -> list[dict[str, Any]]:
@@ -31,7 +32,7 @@ async def paired(console: Console, name: str) -> tuple[str, str]:
 async def test_others_are_answered_while_a_device_lists_what_takes_longest_to_read(tmp_path: Path) -> None:
     service = await Service.open(make_listening_home(tmp_path / "home"))
     try:
-        console = service.console("operator:anna")
+        console = signing(service.console("operator:anna"), service.home)
         first, second = await paired(console, "lab-1"), await paired(console, "lab-2")
         async with scripted(*first, "lab-1") as other, scripted(*second, "lab-2", features=FEATURES) as bad:
             await stands(console, "lab-1", Health.ONLINE)

@@ -60,11 +60,15 @@ class TestAgents:
 
     def test_an_agent_is_one_under_whatever_name_it_comes(self):
         def known_as(client: wire.Client, actor: str) -> str:
-            return wire.Hello(api_version=1, client=client, actor=actor).known_as
+            return wire.Hello(api_version=1, client=client, actor=actor).known_as("ben")
 
         assert known_as("agent", "operator:anna") == "agent:anna"
         assert known_as("window", "agent:x") == "agent:x"
-        assert known_as("window", "operator:anna") == "operator:anna"
+
+    def test_a_person_is_known_by_their_user_whatever_name_they_come_under(self):
+        for client, known_as in (("window", "window:ben"), ("test", "window:ben"), ("cli", "cli:ben")):
+            hello = wire.Hello(api_version=1, client=client, actor="operator:anna")
+            assert hello.known_as("ben") == known_as
 
     async def test_an_agent_cannot_get_round_it_with_odd_frames(self, home, server, host):
         connection = await raw(home, client="agent", actor="agent:x")

@@ -17,6 +17,7 @@ from core.service.service import Service
 from tests.fakes.lab_device import FEATURES, device_when, pair
 from tests.fakes.remote_device import make_listening_home
 from tests.fakes.scripted_device import tool
+from tests.fakes.signing import signing
 
 PATIENCE = 20.0
 OURS = {
@@ -38,7 +39,7 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
 
 @pytest.fixture
 def console(service: Service) -> Console:
-    return service.console("operator:anna")
+    return signing(service.console("operator:anna"), service.home)
 
 
 async def revoke(console: Console) -> None:
