@@ -17,7 +17,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InternalError, InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -30,6 +30,8 @@ _SIGNATURE_LINE = re.compile(r"\u2014 (\S+) (\S+)")
 # A paragraph of three to five lines, and a signature line below it.
 _NOTE = re.compile(r"(?:\A|\n\n)((?:[^\n]+\n){3,5}\n\u2014 \S+ \S+\n)")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
+# What `cryptography` raises for the bytes of a damaged key; the last where OpenSSL's parser gives up.
+_NOT_A_KEY = (ValueError, TypeError, UnsupportedAlgorithm, InternalError)
 _RESTORE = "put the original back from a backup"
 
 
@@ -237,7 +239,7 @@ def load_public_key(path: Path) -> Ed25519PublicKey:
     try:
         data = path.read_bytes()
         key = serialization.load_pem_public_key(data)
-    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+    except (OSError, *_NOT_A_KEY) as error:
         raise JournalCorrupt(f"The journal's public key {path} cannot be read; {_RESTORE}.") from error
     if not isinstance(key, Ed25519PublicKey):
         raise JournalCorrupt(f"The journal's public key {path} is not an Ed25519 key; {_RESTORE}.")
@@ -255,7 +257,7 @@ def _private_pem(key: Ed25519PrivateKey) -> bytes:
 def _key_from(path: Path, data: bytes) -> Ed25519PrivateKey:
     try:
         key = serialization.load_pem_private_key(data, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except _NOT_A_KEY as error:
         raise JournalCorrupt(f"The journal key {path} cannot be read as a key; {_RESTORE}.") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise JournalCorrupt(f"The journal key {path} is not an Ed25519 key; {_RESTORE}.")
