@@ -17,7 +17,7 @@ from core.audit.entries import Kind
 from core.audit.journal import Journal
 from core.audit.verify import verify_folder
 from core.errors import JournalCorrupt
-from tests.fakes.sqlite_space import Space
+from tests.fakes.sqlite_space import Space, matters
 
 ROOT = Path(__file__).parents[2]
 # How the positions are shared out; the largest files have the most bytes that nothing depends on.
@@ -137,7 +137,7 @@ class KilledHome:
             refused, lost = asyncio.run(self._start())
         finally:
             path.write_bytes(whole)
-        used = bool(self._used[name][at]) if name in self._used else True
+        used = matters(self._used[name][at], whole[at] ^ by) if name in self._used else True
         return Flip(name, at, by, used, problem, refused, lost)
 
     async def _start(self) -> tuple[bool, str]:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+# Marks in a mask. A NULL's type in a record may as well be that of 0 or 1 where the value is not read.
+UNUSED, USED, NULL_TYPE = 0, 1, 2
+_AS_GOOD_AS_NULL = (0, 8, 9)
 _TABLE_INTERIOR, _TABLE_LEAF, _INDEX_INTERIOR, _INDEX_LEAF = 0x05, 0x0D, 0x02, 0x0A
 
 
 class Space:
-    """The used bytes of both files, as masks: `database[at]` and `log[at]` are 1 where a byte is used."""
+    """The used bytes of both files, as masks of `USED`, `UNUSED` and `NULL_TYPE`."""
 
     def __init__(self, database: bytes, log: bytes = b"") -> None:
         self._database_data, self._log_data = database, log
@@ -126,7 +129,7 @@ class Space:
         self._use_in(page, cell, end - cell + (4 if local < payload else 0))
         if kind == _TABLE_LEAF and page != 1 and page not in self._in_log:
             # 2.3: the column that is the row's number is stored as a NULL, and what is stored is not read.
-            self.database[(page - 1) * self._size + at + 1] = 0
+            self.database[(page - 1) * self._size + at + 1] = NULL_TYPE
         left = payload - local
         overflow = int.from_bytes(data[end : end + 4], "big") if left else 0
         while left:
@@ -151,6 +154,11 @@ class Space:
             data = self._page(trunk)
             self._use_in(trunk, 0, 8 + 4 * int.from_bytes(data[4:8], "big"))
             trunk = int.from_bytes(data[:4], "big")
+
+
+def matters(mask: int, value: int) -> bool:
+    """Whether a byte with this mark means something else when it becomes `value`."""
+    return mask == USED or (mask == NULL_TYPE and value not in _AS_GOOD_AS_NULL)
 
 
 def _checksum(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
