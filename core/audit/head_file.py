@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,7 +77,9 @@ def make_head_file(path: Path, note: str) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    fresh = path.with_name(f"{path.name}.new")
+    # One that a crash left behind may have another mode.
+    fresh.unlink(missing_ok=True)
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -104,15 +105,6 @@ def read_head_file(path: Path, key: Ed25519PublicKey) -> KnownHead | None:
         data = path.read_bytes()
     except FileNotFoundError:
         return None
-    return parse_head_file(data, path, key)
-
-
-def parse_head_file(data: bytes, path: Path, key: Ed25519PublicKey) -> KnownHead:
-    """What the bytes of the head file at `path` say.
-
-    Raises:
-        JournalCorrupt: neither record is a head that this key signed, or there are too few or too many bytes.
-    """
     if len(data) != 2 * RECORD:
         raise _damaged(path, f"it has {len(data):,} bytes instead of {2 * RECORD:,}")
     read: list[tuple[Checkpoint, str, int]] = []
@@ -142,7 +134,7 @@ def order(checkpoint: Checkpoint) -> tuple[int, int, int]:
 def check_known(known: KnownHead, note: str, checkpoint: Checkpoint, path: Path, reason: str = "") -> None:
     """Refuse a database whose head (`note`, read as `checkpoint`) is older than the one that is known.
 
-    `path` is the database's; `reason` is what else was found, for the words.
+    `path` is the database's; `reason` says what else is wrong, for the words.
 
     Raises:
         JournalCorrupt: says what is missing, or that a record of the head file was changed.

@@ -107,8 +107,8 @@ def recover(store: Store, spool: Spool, missing: bool = False) -> int:
             parts.append(part)
         if number == len(chunks):
             latest = max(latest, now_utc())
-            told = NewEntry(kind=Kind.JOURNAL_RECOVERED, actor="service", body=body)
-            parts.append(encode_parts(told, latest))
+            recovery = NewEntry(kind=Kind.JOURNAL_RECOVERED, actor="service", body=body)
+            parts.append(encode_parts(recovery, latest))
         store.commit(parts, chunk[-1].number if chunk else done)
     store.last_time = latest
     spool.start_after(max([done, *(record.number for record in spooled.records)]))

@@ -75,7 +75,7 @@ class Spooled:
         return [record for record in self.records if record.number > done]
 
     def lost(self, done: int) -> int:
-        """How many records between those that are left, the journal has none of them, a power cut took."""
+        """How many numbers are missing between the records that the journal lacks: a power cut took them."""
         numbers = [done, *(record.number for record in self.fresh(done))]
         return numbers[-1] - done - len(numbers) + 1
 
@@ -218,9 +218,9 @@ def read_records(data: bytes, old: bool = False) -> Spooled:
     gaps: list[Gap] = []
     at = 0
     while at < len(data):
-        found = _old_record_at(data, at) if old else _record_at(data, at)
-        if found is not None:
-            record, at = found
+        whole = _old_record_at(data, at) if old else _record_at(data, at)
+        if whole is not None:
+            record, at = whole
             records.append(record)
             continue
         start, at = at, (_next_old if old else _next)(data, at + 1)

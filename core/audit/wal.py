@@ -64,6 +64,8 @@ class WriteAheadLog:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
+    """The head of a frame. `size` is that of the database in pages where the frame ends a commit, else 0."""
+
     page: int
     size: int
     salts: Sums
@@ -76,26 +78,27 @@ def read_log(data: bytes, page_size: int) -> WriteAheadLog:
         # A crash while the log was made: its header was never written, so nothing behind it was.
         return WriteAheadLog()
     frames = _frames(data, page_size)
-    magic, version, size, _, *rest = _HEADER.unpack_from(data)
+    magic, version, bytes_a_page, _, *rest = _HEADER.unpack_from(data)
     big = magic == _MAGICS[1]
-    sums = _sums_of(data[: _HEADER.size - 8], big)
-    whole = magic in _MAGICS and (version, size, *rest[2:]) == (_VERSION, page_size, *sums)
+    before = _sums_of(data[: _HEADER.size - 8], big)
+    whole = magic in _MAGICS and (version, bytes_a_page, *rest[2:]) == (_VERSION, page_size, *before)
     if not whole:
         # The byte that names the order of bytes may be the one that is damaged.
         big = sys.byteorder == "big"
     salts = (rest[0], rest[1]) if whole or not frames else frames[0].salts
-    broken, commit = (None, 0) if whole else (0, 0)
-    pages: dict[int, int] = {}
-    fresh: dict[int, int] = {}
-    before = sums
+    broken = None if whole else 0
     continues = False
+    taken = size = 0
+    pages: dict[int, int] = {}
+    # Those since the last commit.
+    fresh: dict[int, int] = {}
     step = _power(1 + page_size // 8)
     for number, (frame, own) in enumerate(zip(frames, _own_sums(data, page_size, big), strict=True), 1):
         chained = frame.salts == salts and _after(before, step, own) == frame.sums
         if broken is None and chained and frame.page:
             fresh[frame.page] = _HEADER.size + number * _FRAME.size + (number - 1) * page_size
             if frame.size:
-                commit, size = number, frame.size
+                taken, size = number, frame.size
                 pages |= fresh
                 fresh = {}
         elif broken is None and _belongs_later(frames[number - 1 :], salts):
@@ -107,8 +110,8 @@ def read_log(data: bytes, page_size: int) -> WriteAheadLog:
         before = frame.sums
     return WriteAheadLog(
         frames=len(frames),
-        taken=commit,
-        size=size if commit else 0,
+        taken=taken,
+        size=size,
         broken=broken if whole or continues else None,
         continues=continues,
         foreign=not whole and not continues,
@@ -124,11 +127,11 @@ def _belongs_later(frames: list[_Frame], salts: Sums) -> bool:
 def _frames(data: bytes, page_size: int) -> list[_Frame]:
     """The heads of all whole frames in the file."""
     stride = _FRAME.size + page_size
-    found = []
+    frames = []
     for at in range(_HEADER.size, len(data) - stride + 1, stride):
-        page, size, salt, pepper, first, second = _FRAME.unpack_from(data, at)
-        found.append(_Frame(page, size, (salt, pepper), (first, second)))
-    return found
+        page, size, *words = _FRAME.unpack_from(data, at)
+        frames.append(_Frame(page, size, (words[0], words[1]), (words[2], words[3])))
+    return frames
 
 
 def _sums_of(data: bytes, big: bool) -> Sums:

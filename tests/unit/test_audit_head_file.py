@@ -10,16 +10,19 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.audit.checkpoint import Kept, Signer
+from core.audit.encode import encode_parts
 from core.audit.entries import Kind, NewEntry
 from core.audit.head_file import RECORD, HeadFile, make_head_file, read_head_file
 from core.audit.journal import Journal
-from core.audit.store import Store
+from core.audit.store import Head, Store
 from core.audit.verify import verify_folder
+from core.audit.wal import read_log
 from core.errors import BadInput, JournalCorrupt, JournalUnavailable
 from tests.fakes.awaited import until_writable
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 SIGNER = Signer(KEY, "desk/journal")
+TIME = "2026-11-01T00:00:00.000000Z"
 
 
 def note(size: int) -> str:
@@ -234,3 +237,26 @@ async def test_a_head_of_another_key_is_refused(memory_path):
     make_head_file(memory_path / "journal.head", other.sign(0, bytes(32), 0, Kept()))
     with pytest.raises(JournalCorrupt, match="another key"):
         await Journal.open(memory_path, KEY, "desk")
+
+
+async def test_frames_that_a_failed_commit_left_behind_a_later_one_need_no_human(memory_path):
+    """SQLite leaves in its log what a transaction wrote that was rolled back, and writes over it in part."""
+    live = memory_path / "live"
+    store = Store(live / "journal.db", KEY, "desk")
+    store.commit([encode_parts(new("first"), TIME)], 0)
+    assert store._connection is not None
+    store._connection.execute("PRAGMA cache_size=5")
+    head = store.head
+    store.head = Head("another", head.checkpoint, head.frontier)
+    with pytest.raises(JournalCorrupt, match="Another program"):
+        store.commit([encode_parts(new(f"failed {number}"), TIME) for number in range(500)], 0)
+    store.head = head
+    store.commit([encode_parts(new("second"), TIME)], 0)
+    shutil.copytree(live, memory_path / "home")
+    store.close()
+    log = read_log((memory_path / "home" / "journal.db-wal").read_bytes(), 4096)
+    assert log.broken is not None
+    assert log.frames > log.taken + 10
+    (memory_path / "home" / "journal.spool").touch()
+    assert verify_folder(memory_path / "home", KEY.public_key()).ok
+    assert await texts(memory_path / "home") == ["first", "second"]
