@@ -10,6 +10,7 @@ SQLite's own integrity check, on another thread, compares every index with what 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 import sqlite3
@@ -71,15 +72,18 @@ class _Text(bytes):
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The files of a journal at one moment. `first_page` is page 1 as SQLite reads it, of `pages` pages."""
+    """What the files of a journal hold at one moment.
+
+    `length` is that of the database file, `first_page` and `head_page` are its page 1 and the page with the
+    head, as they stand in that file.
+    """
 
     page_size: int
-    log_data: bytes
-    log: WriteAheadLog
-    spool: bytes | None
-    first_page: bytes
-    pages: int
     length: int
+    first_page: bytes
+    head_page: tuple[int, bytes]
+    log: bytes
+    spool: bytes | None
 
 
 def verify_folder(
@@ -162,8 +166,7 @@ class _Check:
         self.blobs: set[str] = set()
         self.checkpoints = 0
         self.head: Head | None = None
-        # What may be wrong with the write-ahead log, for the words of what comes of it.
-        self.damage = ""
+        self._log = WriteAheadLog()
         # Everything up to this entry is covered by a signature that was checked.
         self._signed = 0
         self._subtrees: list[bytes] = []
@@ -175,19 +178,15 @@ class _Check:
                 raise _Bad(f"There is no journal at {self._path}.")
             # Of a journal that is written meanwhile, the files and both connections see one moment.
             with writer.paused() if writer is not None else contextlib.nullcontext():
-                files = self._read_files(writer)
-                self.damage = files.log.damage(log_path(self._path).name)
-                known = self._known()
-                path, immutable = self._path, False
+                page_size = check_header(self._path)
+                log_data = read_if_there(log_path(self._path))
                 if writer is None:
-                    path, immutable = stack.enter_context(_readable(self._path))
-                connection, second = (
-                    stack.enter_context(contextlib.closing(connect(path, "ro", immutable))) for _ in range(2)
-                )
-                for reader in (connection, second):
-                    reader.execute("BEGIN")
-                    # A transaction sees the moment of its first read.
-                    reader.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+                    self._log = read_log(log_data, page_size)
+                known = self._known()
+                connection, second = self._connections(stack, writer is not None)
+                files = self._read_files(connection, writer, page_size, log_data)
+            if writer is not None:
+                self._log = read_log(log_data, page_size)
             check_format(connection, self._path)
             connection.text_factory = _Text
             threads = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="journal-check"))
@@ -195,7 +194,10 @@ class _Check:
             stack.callback(second.interrupt)
             indexes = threads.submit(_integrity, second) if with_indexes else None
             head = self._entries(connection, known if isinstance(known, KnownHead) else None)
-            self._newest(connection, head, known, files, writer is not None)
+            self._newest(head, known)
+            self._kept_elsewhere(head)
+            if writer is not None:
+                self._in_log(head, files)
             self._spool(files, head)
             self._unnamed_blobs()
             while indexes is not None and not indexes.done():
@@ -210,22 +212,45 @@ class _Check:
         if self._stop.is_set():
             raise _Bad(f"Stopped before the end, after {self.frontier.size:,} entries without a fault.")
 
-    def _read_files(self, writer: Writer | None) -> _Files:
-        page_size = check_header(self._path)
-        log_data = read_if_there(log_path(self._path))
-        log = read_log(log_data, page_size)
+    @property
+    def damage(self) -> str:
+        """What may be wrong with the write-ahead log, for the words of what comes of it."""
+        return self._log.damage(log_path(self._path).name)
+
+    def _connections(self, stack: contextlib.ExitStack, live: bool) -> list[sqlite3.Connection]:
+        """Two that see the journal as it is now, whatever is written to it later."""
+        path, immutable = (self._path, False) if live else stack.enter_context(_readable(self._path))
+        connections = []
+        for _ in range(2):
+            connection = stack.enter_context(contextlib.closing(connect(path, "ro", immutable)))
+            connection.execute("BEGIN")
+            # A transaction sees the moment of its first read.
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            connections.append(connection)
+        return connections
+
+    def _read_files(
+        self, connection: sqlite3.Connection, writer: Writer | None, page_size: int, log: bytes
+    ) -> _Files:
+        row = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'head'").fetchone()
+        # A schema that was tampered with is reported in its turn.
+        number = row[0] if row is not None and type(row[0]) is int and row[0] > 0 else 1
         with self._path.open("rb") as file:
             first_page = file.read(page_size)
-            length = file.seek(0, 2)
-        if (at := log.pages.get(1)) is not None:
-            first_page = log_data[at : at + page_size]
+            file.seek((number - 1) * page_size)
+            head_page = file.read(page_size)
+            length = file.seek(0, os.SEEK_END)
         spool: bytes | None = None
         if writer is not None:
             spool = writer.spooled()
         elif (self._folder / SPOOL).exists():
             spool = (self._folder / SPOOL).read_bytes()
-        pages = log.size if log.taken else length // page_size
-        return _Files(page_size, log_data, log, spool, first_page, pages, length)
+        return _Files(page_size, length, first_page, (number, head_page), log, spool)
+
+    def _newest_page(self, files: _Files, number: int, in_file: bytes) -> bytes:
+        """A page as recovery would bring it back; `in_file` is what the database file has."""
+        at = self._log.pages.get(number)
+        return files.log[at : at + files.page_size] if at is not None else in_file
 
     def _known(self) -> KnownHead | JournalCorrupt | None:
         """The head file; a bad one is told only when no entry is found to be bad."""
@@ -234,43 +259,32 @@ class _Check:
         except JournalCorrupt as error:
             return error
 
-    def _newest(
-        self,
-        connection: sqlite3.Connection,
-        head: Head,
-        known: KnownHead | JournalCorrupt | None,
-        files: _Files,
-        live: bool,
-    ) -> None:
-        """The head is the newest one that was signed, and a crash now would bring it back."""
+    def _newest(self, head: Head, known: KnownHead | JournalCorrupt | None) -> None:
+        """The head is the newest one that was signed."""
         if isinstance(known, JournalCorrupt):
             raise _Bad(known.message)
-        size = head.checkpoint.size
         try:
-            check_newest(known, head, files.log, self._path)
+            check_newest(known, head, self._log, self._path)
         except JournalCorrupt as error:
             older = known is not None and order(head.checkpoint) < order(known.checkpoint)
-            raise _Bad(error.message, size + 1 if older else None) from None
-        if self._against is not None and self._against.origin != head.checkpoint.origin:
-            raise _Bad(
-                f"{_AGAINST.capitalize()} belongs to {self._against.origin!r}; this journal is"
-                f" {head.checkpoint.origin!r}."
-            )
-        if self._against is not None and self._against.size > size:
-            missing = missing_after(self._against.size - size, size)
-            raise _Bad(f"{missing}: {_AGAINST} was signed at {self._against.size:,}.", size + 1)
-        if live and not self._log_has(connection, head, files):
-            raise _Bad(f"After a crash now, commits would be missing: {self.damage or 'the log ends early'}.")
+            raise _Bad(error.message, head.checkpoint.size + 1 if older else None) from None
 
-    def _log_has(self, connection: sqlite3.Connection, head: Head, files: _Files) -> bool:
-        """Whether the head stands in its page as recovery would bring that back."""
-        row = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'head'").fetchone()
-        at = files.log.pages.get(row[0])
-        if at is not None:
-            return head.note.encode() in files.log_data[at : at + files.page_size]
-        with self._path.open("rb") as file:
-            file.seek((row[0] - 1) * files.page_size)
-            return head.note.encode() in file.read(files.page_size)
+    def _kept_elsewhere(self, head: Head) -> None:
+        """The journal has at least the entries that a checkpoint kept elsewhere was signed over."""
+        against, size = self._against, head.checkpoint.size
+        if against is None:
+            return
+        if against.origin != head.checkpoint.origin:
+            ours = head.checkpoint.origin
+            raise _Bad(f"{_AGAINST.capitalize()} belongs to {against.origin!r}; this journal is {ours!r}.")
+        if against.size > size:
+            missing = missing_after(against.size - size, size)
+            raise _Bad(f"{missing}: {_AGAINST} was signed at {against.size:,}.", size + 1)
+
+    def _in_log(self, head: Head, files: _Files) -> None:
+        """A crash now would bring this head back: it stands in its page up to where recovery stops."""
+        if head.note.encode() not in self._newest_page(files, *files.head_page):
+            raise _Bad(f"After a crash now, commits would be missing: {self.damage or 'the log ends early'}.")
 
     def _spool(self, files: _Files, head: Head) -> None:
         old = head.checkpoint.kept is None
@@ -280,9 +294,11 @@ class _Check:
 
     def _first_page(self, files: _Files) -> None:
         """What SQLite does not look at: the header, and bytes behind the last page."""
-        check_first_page(files.first_page, files.pages, len(SCHEMA), self._path)
-        expected = files.pages * files.page_size
-        if files.length > expected or (files.length < expected and not files.log.taken):
+        pages = self._log.size or files.length // files.page_size
+        first_page = self._newest_page(files, 1, files.first_page)
+        check_first_page(first_page, pages, len(SCHEMA), self._path)
+        expected = pages * files.page_size
+        if files.length > expected or (files.length < expected and not self._log.size):
             raise _Bad(f"{self._path} has {files.length:,} bytes, and its pages take {expected:,}.")
 
     def _entries(self, connection: sqlite3.Connection, known: KnownHead | None) -> Head:
