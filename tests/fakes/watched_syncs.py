@@ -7,7 +7,6 @@ code does. See seccomp_unotify(2).
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import fcntl
 import os
@@ -39,22 +38,31 @@ _RECEIVE = 0xC0000000 | _REQUEST.size << 16 | ord("!") << 8
 _SEND = 0xC0000000 | _RESPONSE.size << 16 | ord("!") << 8 | 1
 
 
-def watching_syncs(work: Callable[[], Answer]) -> tuple[Answer, list[str]]:
+def watching_syncs(
+    work: Callable[[], Answer], at_sync: Callable[[Path], None] = lambda path: None
+) -> tuple[Answer, list[str]]:
     """Do `work` in a thread of its own; its answer, and the names of the files that the disk was asked for.
+
+    `at_sync` is called with each, on another thread, while the one that waits for the disk still waits.
 
     Raises:
         OSError: this kernel does not let a process watch its own system calls.
     """
-    syncs: list[str] = []
+    syncs: list[Path] = []
+
+    def note(path: Path) -> None:
+        syncs.append(path)
+        at_sync(path)
+
     # The filter binds the thread that sets it and those started from it, and ends with them.
     with ThreadPoolExecutor(1) as watched:
         handle = watched.submit(_listen).result()
-        watcher = threading.Thread(target=_watch, args=(handle, syncs), name="watcher of syncs")
+        watcher = threading.Thread(target=_watch, args=(handle, note), name="watcher of syncs")
         watcher.start()
         done = watched.submit(work)
     watcher.join()
     os.close(handle)
-    return done.result(), syncs
+    return done.result(), [path.name for path in syncs]
 
 
 def _listen() -> int:
@@ -81,8 +89,8 @@ def _listen() -> int:
     return int(handle)
 
 
-def _watch(handle: int, syncs: list[str]) -> None:
-    """Note each call and let it go on, until no thread is left that the filter binds."""
+def _watch(handle: int, at_sync: Callable[[Path], None]) -> None:
+    """Report each call and let it go on, until no thread is left that the filter binds."""
     poll = select.poll()
     poll.register(handle, select.POLLIN)
     # A hang-up says that none is left; before Linux 6.11 a call that waits for the next one does not return.
@@ -90,6 +98,8 @@ def _watch(handle: int, syncs: list[str]) -> None:
         request = bytearray(_REQUEST.size)
         fcntl.ioctl(handle, _RECEIVE, request)
         number, thread, *_, descriptor = _REQUEST.unpack(request)[:7]
-        with contextlib.suppress(OSError):
-            syncs.append(Path(os.readlink(f"/proc/{thread}/fd/{descriptor}")).name)
-        fcntl.ioctl(handle, _SEND, bytearray(_RESPONSE.pack(number, 0, 0, _CONTINUE)))
+        try:
+            at_sync(Path(os.readlink(f"/proc/{thread}/fd/{descriptor}")))
+        finally:
+            # Whatever comes of it: nothing else lets the thread go on.
+            fcntl.ioctl(handle, _SEND, bytearray(_RESPONSE.pack(number, 0, 0, _CONTINUE)))
