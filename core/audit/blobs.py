@@ -43,13 +43,15 @@ class Blobs:
         sha = sha256_hex(data)
         path = self.path_of(sha)
         try:
-            if path.exists() and path.stat().st_size == len(data):
+            # One that was changed on the disk is not what the entry to come will name.
+            if path.exists() and path.read_bytes() == data:
                 return sha
             new_folder = not path.parent.exists()
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write(path, data)
             if new_folder:
                 sync_folder(self.folder)
+                sync_folder(self.folder.parent)
         except OSError as error:
             raise JournalUnavailable(
                 f"A blob of {len(data):,} bytes cannot be stored in {self.folder}: {error.strerror}."

@@ -1,8 +1,9 @@
 """Signed checkpoints of the journal's tree, in the C2SP signed-note and tlog-checkpoint formats, and the key.
 
 A checkpoint is a few lines of text (origin, size, root) with an Ed25519 signature below a blank line; anybody
-with the public key can check it with the tools that transparency logs use. The head's checkpoint carries one
-extension line, `spool N`: the number of the last spool record that is in the journal.
+with the public key can check it with the tools that transparency logs use. The head's checkpoint carries two
+extension lines: `spool N`, the number of the last spool record that is in the journal, and `checkpoints N
+DIGEST`, which stands for every checkpoint that is kept for good. Journals of format 1 lack the second one.
 """
 
 from __future__ import annotations
@@ -16,33 +17,56 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InternalError, InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from core.audit.merkle import HASH_BYTES
 from core.errors import BadInput, JournalCorrupt, JournalUnavailable
+from core.files import sync_folder
 
 _ED25519 = b"\x01"
 _SIGNATURE_LINE = re.compile(r"\u2014 (\S+) (\S+)")
+# A paragraph of three to five lines, and a signature line below it.
+_NOTE = re.compile(r"(?:\A|\n\n)((?:[^\n]+\n){3,5}\n\u2014 \S+ \S+\n)")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
+# What `cryptography` raises for the bytes of a damaged key; the last where OpenSSL's parser gives up.
+_NOT_A_KEY = (ValueError, TypeError, UnsupportedAlgorithm, InternalError)
 _RESTORE = "put the original back from a backup"
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """The checkpoints that are kept for good: how many, and a hash chain over their notes, oldest first.
+
+    None of them can be taken away, added or exchanged without another digest.
+    """
+
+    count: int = 0
+    digest: bytes = bytes(HASH_BYTES)
+
+    def add(self, note: str) -> Kept:
+        """With one more note at the end."""
+        return Kept(self.count + 1, hashlib.sha256(self.digest + note.encode()).digest())
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a checkpoint says. `spool` is only in the head's."""
+    """What a checkpoint says. `spool` and `kept` are only in the head's."""
 
     origin: str
     size: int
     root: bytes
     spool: int | None = None
+    kept: Kept | None = None
 
     def text(self) -> str:
         """The part that is signed."""
-        lines = [self.origin, str(self.size), base64.b64encode(self.root).decode()]
+        lines = [self.origin, str(self.size), _to_base64(self.root)]
         if self.spool is not None:
             lines.append(f"spool {self.spool}")
+        if self.kept is not None:
+            lines.append(f"checkpoints {self.kept.count} {_to_base64(self.kept.digest)}")
         return "\n".join(lines) + "\n"
 
 
@@ -71,10 +95,14 @@ class Signer:
         self._key = key
         self._id = key_id(origin, self.public_key)
 
-    def sign(self, size: int, root: bytes, spool: int | None = None) -> str:
+    def sign(self, size: int, root: bytes, spool: int | None = None, kept: Kept | None = None) -> str:
         """The signed note over a tree of `size` entries."""
-        text = Checkpoint(self.origin, size, root, spool).text()
-        signature = base64.b64encode(self._id + self._key.sign(text.encode())).decode()
+        return self.sign_checkpoint(Checkpoint(self.origin, size, root, spool, kept))
+
+    def sign_checkpoint(self, checkpoint: Checkpoint) -> str:
+        """The signed note of a checkpoint of this journal."""
+        text = checkpoint.text()
+        signature = _to_base64(self._id + self._key.sign(text.encode()))
         return f"{text}\n\u2014 {self.origin} {signature}\n"
 
 
@@ -104,20 +132,51 @@ def read_checkpoint(note: str, key: Ed25519PublicKey, origin: str | None = None)
     return checkpoint
 
 
+def find_note(text: str) -> str | None:
+    """The last signed checkpoint in a text, such as the output of a verification; None when there is none."""
+    notes: list[str] = _NOTE.findall(text.replace("\r\n", "\n").rstrip("\n") + "\n")
+    return notes[-1] if notes else None
+
+
+def names_key(note: str, key: Ed25519PublicKey) -> bool:
+    """Whether a note from `find_note` says that `key` signed it; `read_checkpoint` tells if that is so."""
+    origin, signature = note.splitlines()[-1].split(" ")[1:]
+    try:
+        return base64.b64decode(signature)[:4] == key_id(origin, key)
+    except ValueError:
+        return False
+
+
 def _parse(text: str) -> Checkpoint:
     lines = text.split("\n")
-    if len(lines) not in {4, 5} or not _NUMBER.fullmatch(lines[1]):
+    if not 4 <= len(lines) <= 6 or not _NUMBER.fullmatch(lines[1]):
         raise JournalCorrupt("A checkpoint does not consist of origin, size and root.")
-    root = _from_base64(lines[2])
-    if len(root) != HASH_BYTES:
-        raise JournalCorrupt("A checkpoint's root is not a SHA-256 digest.")
-    spool = None
-    if len(lines) == 5:
-        word, _, number = lines[3].partition(" ")
-        if word != "spool" or not _NUMBER.fullmatch(number):
-            raise JournalCorrupt("A checkpoint has an extension line that is not known.")
-        spool = int(number)
-    return Checkpoint(lines[0], int(lines[1]), root, spool)
+    spool = kept = None
+    if len(lines) > 4:
+        spool = int(_extension(lines[3], "spool", 1)[0])
+    if len(lines) > 5:
+        count, digest = _extension(lines[4], "checkpoints", 2)
+        kept = Kept(int(count), _digest(digest))
+    return Checkpoint(lines[0], int(lines[1]), _digest(lines[2]), spool, kept)
+
+
+def _extension(line: str, name: str, values: int) -> list[str]:
+    """The values of an extension line, the first of them a number."""
+    word, *rest = line.split(" ")
+    if word != name or len(rest) != values or not _NUMBER.fullmatch(rest[0]):
+        raise JournalCorrupt("A checkpoint has an extension line that is not known.")
+    return rest
+
+
+def _digest(text: str) -> bytes:
+    data = _from_base64(text)
+    if len(data) != HASH_BYTES:
+        raise JournalCorrupt("A checkpoint holds a root that is not a SHA-256 digest.")
+    return data
+
+
+def _to_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def _from_base64(text: str) -> bytes:
@@ -126,7 +185,7 @@ def _from_base64(text: str) -> bytes:
     except (binascii.Error, ValueError):
         raise JournalCorrupt("A checkpoint holds text that is not base64.") from None
     # Unused bits at the end would let two texts mean the same bytes.
-    if base64.b64encode(data).decode() != text:
+    if _to_base64(data) != text:
         raise JournalCorrupt("A checkpoint holds base64 that is not in its one proper form.")
     return data
 
@@ -137,25 +196,28 @@ def load_or_create_journal_key(path: Path) -> Ed25519PrivateKey:
     Its public half is written beside it as `journal.pub`.
 
     Raises:
-        JournalCorrupt: the file is there but is not an Ed25519 key.
+        JournalCorrupt: the file is not an Ed25519 key, does not belong to the `journal.pub` beside it, or is
+            missing although that is there: a new key could not go on with what the old one signed.
         JournalUnavailable: it cannot be read or written.
     """
+    public = path.with_name("journal.pub")
     try:
         try:
             data = path.read_bytes()
         except FileNotFoundError:
+            if public.exists():
+                raise JournalCorrupt(f"The journal key {path} is missing; {_RESTORE}.") from None
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            key = Ed25519PrivateKey.generate()
-            data = key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
+            data = _private_pem(Ed25519PrivateKey.generate())
             _write_new(path, data, 0o600)
         key = _key_from(path, data)
-        public = path.with_name("journal.pub")
         if not public.exists():
             _write_new(public, public_pem(key.public_key()), 0o644)
+        elif load_public_key(public) != key.public_key():
+            raise JournalCorrupt(
+                f"{public} is not the public half of {path.name}. Remove {public.name}, and it is made again;"
+                " if the journal then does not open, the key is the one that was exchanged."
+            )
     except OSError as error:
         raise JournalUnavailable(
             f"The journal key {path} cannot be read or written: {error.strerror}."
@@ -172,24 +234,35 @@ def load_public_key(path: Path) -> Ed25519PublicKey:
     """The key of a `journal.pub`.
 
     Raises:
-        JournalCorrupt: it cannot be read as an Ed25519 public key.
+        JournalCorrupt: it is not an Ed25519 public key, byte for byte as `public_pem` writes one.
     """
     try:
-        key = serialization.load_pem_public_key(path.read_bytes())
-    except (OSError, ValueError) as error:
+        data = path.read_bytes()
+        key = serialization.load_pem_public_key(data)
+    except (OSError, *_NOT_A_KEY) as error:
         raise JournalCorrupt(f"The journal's public key {path} cannot be read; {_RESTORE}.") from error
     if not isinstance(key, Ed25519PublicKey):
         raise JournalCorrupt(f"The journal's public key {path} is not an Ed25519 key; {_RESTORE}.")
+    if public_pem(key) != data:
+        raise JournalCorrupt(f"The journal's public key {path} was changed; {_RESTORE}.")
     return key
+
+
+def _private_pem(key: Ed25519PrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 def _key_from(path: Path, data: bytes) -> Ed25519PrivateKey:
     try:
         key = serialization.load_pem_private_key(data, password=None)
-    except (ValueError, TypeError) as error:
+    except _NOT_A_KEY as error:
         raise JournalCorrupt(f"The journal key {path} cannot be read as a key; {_RESTORE}.") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise JournalCorrupt(f"The journal key {path} is not an Ed25519 key; {_RESTORE}.")
+    if _private_pem(key) != data:
+        raise JournalCorrupt(f"The journal key {path} was changed; {_RESTORE}.")
     return key
 
 
@@ -203,6 +276,8 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
+        # What the key signs lasts; so must the key.
+        sync_folder(path.parent)
     except OSError:
         fresh.unlink(missing_ok=True)
         raise

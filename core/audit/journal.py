@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -19,22 +20,23 @@ from typing import TypeVar
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from core.audit.blobs import Blobs
+from core.audit.checkpoint import Checkpoint
 from core.audit.encode import decode
 from core.audit.entries import Entry, NewEntry
+from core.audit.head_file import HEAD_FILE, read_head_file
 from core.audit.models import Bucket, Facet, InclusionProof, JournalState, Page, VerifyReport
 from core.audit.prove import prove
 from core.audit.query import Query, parse_query
 from core.audit.readers import Readers
-from core.audit.recover import recover
+from core.audit.recover import check_recoverable, log_path, recover
 from core.audit.search import entries_of_run, facets_of, histogram_of, search
-from core.audit.spool import Spool
-from core.audit.store import DATABASE, Store
+from core.audit.spool import SPOOL, Spool
+from core.audit.store import DATABASE, Store, journal_error
 from core.audit.verify import verify_home
 from core.audit.writer import Group, Writer
-from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalError, JournalUnavailable
+from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable
 from core.quick import made
 
-SPOOL = "journal.spool"
 BLOBS = "blobs"
 MAX_PAGE = 5000
 
@@ -241,10 +243,12 @@ class Journal:
         progress: Callable[[int, int], None] | None = None,
         stop: threading.Event | None = None,
         indexes: bool = True,
+        against: Checkpoint | None = None,
     ) -> VerifyReport:
         """Recompute everything; `progress` is told entries done and in all, on a thread.
 
         Without `indexes`, that queries find every entry is not checked, which takes most of the time.
+        `against` is a checkpoint of this journal that was kept elsewhere.
         """
         stop = stop or threading.Event()
         self._stops.add(stop)
@@ -252,10 +256,11 @@ class Journal:
             verify_home,
             self.folder,
             self._public_key,
-            live=True,
+            self._writer,
             progress=progress,
             stop=stop,
             indexes=indexes,
+            against=against,
         )
         try:
             return await self._readers.run(check)
@@ -315,24 +320,56 @@ def _entry(connection: sqlite3.Connection, seq: int) -> Entry:
 
 def _open(folder: Path, key: Ed25519PrivateKey, name: str) -> tuple[Store, Spool, int]:
     database, spool_path = folder / DATABASE, folder / SPOOL
-    leftovers = [path for path in (spool_path, Path(f"{database}-wal")) if path.exists()]
-    if leftovers and not database.exists():
+    missing = not spool_path.exists()
+    with contextlib.ExitStack() as opened:
+        if database.exists():
+            _check_writable(database)
+            # First the lock: what is looked at next must not change meanwhile.
+            spool = Spool(spool_path)
+            opened.callback(_close_spool, spool, missing)
+            check_recoverable(database, key.public_key())
+            store = Store(database, key, name)
+            opened.callback(store.close)
+        else:
+            _check_new(database, spool_path, key)
+            # First the database: a spool without one is what is left of a journal.
+            store = Store(database, key, name)
+            opened.callback(store.close)
+            spool = Spool(spool_path)
+            opened.callback(_close_spool, spool, False)
+        recovered = recover(store, spool, missing and store.size > 0)
+        store.upgrade()
+        opened.pop_all()
+    return store, spool, recovered
+
+
+def _close_spool(spool: Spool, made: bool) -> None:
+    """Leave a journal that does not open as it was."""
+    spool.close()
+    if made:
+        spool.path.unlink(missing_ok=True)
+
+
+def _check_writable(database: Path) -> None:
+    """Say of the database itself that it may not be written, before another file is the first to fail."""
+    try:
+        os.close(os.open(database, os.O_RDWR))
+    except OSError as error:
+        raise journal_error(error, database) from error
+
+
+def _check_new(database: Path, spool: Path, key: Ed25519PrivateKey) -> None:
+    """Refuse to begin a journal where the rest of one lies."""
+    try:
+        known = read_head_file(database.with_name(HEAD_FILE), key.public_key())
+    except OSError as error:
+        raise journal_error(error, database) from error
+    leftovers = [path.name for path in (spool, log_path(database)) if path.exists()]
+    # A crash while a journal was made leaves the head file of an empty one.
+    if known is not None and known.checkpoint.size:
+        leftovers.insert(0, f"{HEAD_FILE} (which says that it had {known.checkpoint.size:,} entries)")
+    if leftovers:
         raise JournalCorrupt(
-            f"{database} is missing, but {leftovers[0].name} is there: the journal was removed or moved."
+            f"{database} is missing, but {leftovers[0]} is there: the journal was removed or moved."
             " Put it back; or move the rest away too, to begin a new journal."
         )
-    store = Store(database, key, name)
-    try:
-        spool = Spool(spool_path)
-    except JournalError:
-        store.close()
-        raise
-    try:
-        # Read again: between opening and locking, another program may have written and gone.
-        store.reopen()
-        recovered = recover(store, spool)
-    except JournalError:
-        store.close()
-        spool.close()
-        raise
-    return store, spool, recovered

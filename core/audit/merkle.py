@@ -72,6 +72,11 @@ class Frontier:
         self.size += 1
         return complete
 
+    def nodes(self) -> list[tuple[int, bytes]]:
+        """The edge as (leaves below the node, its hash), from the first leaf to the last."""
+        counts = [1 << bit for bit in reversed(range(self.size.bit_length())) if self.size >> bit & 1]
+        return list(zip(counts, self._edge, strict=True))
+
     def root(self) -> bytes:
         """The root of the tree so far."""
         if not self._edge:

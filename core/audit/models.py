@@ -79,7 +79,11 @@ class InclusionProof(_Answer):
 
 
 class VerifyReport(_Answer):
-    """What a verification found. `first_bad` is the number of the first entry that is not as written."""
+    """What a verification found. `first_bad` is the number of the first entry that is not as written.
+
+    `checkpoint` is the newest one, a C2SP signed note over all entries, when all is well; kept elsewhere, it
+    shows later whether the journal still has them.
+    """
 
     ok: bool
     entries: int
@@ -89,4 +93,5 @@ class VerifyReport(_Answer):
     problem: str | None
     took_s: float
     root: str
+    checkpoint: str
     checked_at: str

@@ -1,44 +1,149 @@
-"""After a crash: what is in the spool and not yet in the journal goes into the journal, in order and once."""
+"""After a crash: the files are looked at before SQLite changes any of them, then the spool is taken in.
+
+`check_recoverable` refuses a journal that SQLite would bring back older than it was, so that nothing is
+signed over what is missing. `recover` puts what is in the spool and not yet in the journal into the journal,
+in order and once.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from core.audit.encode import Parts, decode, encode_parts
 from core.audit.entries import Kind, NewEntry
-from core.audit.spool import Record, Spool
-from core.audit.store import Store
+from core.audit.head_file import HEAD_FILE, KnownHead, check_known, read_head_file
+from core.audit.header import check_header
+from core.audit.spool import Record, Spool, Spooled
+from core.audit.store import Head, Store, check_format, connect, journal_error, no_head_file, read_head
+from core.audit.wal import WriteAheadLog, read_log
 from core.audit.writer import GROUP_ENTRIES
 from core.errors import JournalCorrupt
 from core.ids import now_utc
 
 
-def recover(store: Store, spool: Spool) -> int:
-    """Commit the spool's records that the journal lacks; gives how many there were.
-
-    A torn last record was never acknowledged, and is dropped. When something was recovered, the journal says
-    so in a `journal_recovered` entry, in the same transaction as the last of it.
+def check_recoverable(database: Path, key: Ed25519PublicKey) -> None:
+    """Refuse a journal of which SQLite would bring back less than it is known to have had. Changes nothing.
 
     Raises:
-        JournalCorrupt: a whole record is not an entry; nothing after it is taken, and the spool is kept.
+        JournalCorrupt: says what is missing, and where the write-ahead log is damaged.
+        JournalUnavailable: a file cannot be read.
+    """
+    damage = ""
+    try:
+        page_size = check_header(database)
+        data = read_if_there(log_path(database))
+        log = read_log(data, page_size)
+        damage = log.damage(log_path(database).name)
+        known = read_head_file(database.with_name(HEAD_FILE), key)
+        # Beside an empty log SQLite would make files of its own, and leave them.
+        with contextlib.closing(connect(database, "ro", immutable=not data)) as connection:
+            check_format(connection, database)
+            head = read_head(connection, key, database)
+    except (sqlite3.Error, OSError, JournalCorrupt) as error:
+        refused = error if isinstance(error, JournalCorrupt) else journal_error(error, database)
+        if damage and isinstance(refused, JournalCorrupt):
+            # What SQLite makes of a part of its log need not fit together.
+            refused = JournalCorrupt(f"{refused.message} ({damage})")
+        raise refused from error
+    check_newest(known, head, log, database)
+
+
+def check_newest(known: KnownHead | None, head: Head, log: WriteAheadLog, database: Path) -> None:
+    """Refuse a database whose `head` is not the newest one that the files beside it know of.
+
+    Raises:
+        JournalCorrupt: says what is missing, or which file was changed.
+    """
+    damage = log.damage(log_path(database).name)
+    if known is not None:
+        check_known(known, head.note, head.checkpoint, database, damage)
+    elif head.checkpoint.kept is not None:
+        raise no_head_file(database)
+    elif log.continues:
+        raise JournalCorrupt(
+            f"Commits after entry {head.checkpoint.size:,} are missing in the journal {database}: {damage},"
+            " and they stand behind it. It is left as it is: keep a copy of the home, then put the last good"
+            " copy back."
+        )
+    if log.foreign:
+        raise JournalCorrupt(
+            f"{log_path(database)} is not a write-ahead log: something else was put in its place. Keep a copy"
+            " of it; no entry is missing without it, so it can be moved away."
+        )
+
+
+def recover(store: Store, spool: Spool, missing: bool = False) -> int:
+    """Commit the spool's records that the journal lacks; gives how many there were.
+
+    A torn last record was never acknowledged, and is dropped. When something was recovered, or a power cut
+    took records out of the middle, or the spool was `missing`, the journal says so in a `journal_recovered`
+    entry, in the same transaction as the last of what is recovered.
+
+    Raises:
+        JournalCorrupt: the spool is damaged, or a whole record is not an entry; the spool is kept.
         JournalUnavailable: the journal cannot be written; the spool is kept.
     """
-    records, torn = spool.read()
+    spooled = spool.read(old=store.head.checkpoint.kept is None)
     done = store.head.spool_done
-    fresh = [record for record in records if record.number > done]
+    check_spool(spooled, done, spool.path)
+    fresh = spooled.fresh(done)
+    body: dict[str, object] = {"entries": len(fresh), "torn_bytes": spooled.torn_bytes}
+    if lost := spooled.lost(done):
+        body["lost"] = lost
+    if missing:
+        body["spool"] = "missing"
     latest = store.last_time
-    for start in range(0, len(fresh), GROUP_ENTRIES):
-        chunk = fresh[start : start + GROUP_ENTRIES]
+    chunks = [fresh[start : start + GROUP_ENTRIES] for start in range(0, len(fresh), GROUP_ENTRIES)]
+    if missing and not chunks:
+        chunks = [[]]
+    for number, chunk in enumerate(chunks, 1):
         parts: list[Parts] = []
         for record in chunk:
             part, latest = _checked(record, latest, spool)
             parts.append(part)
-        if start + GROUP_ENTRIES >= len(fresh):
+        if number == len(chunks):
             latest = max(latest, now_utc())
-            parts.append(encode_parts(_told(len(fresh), torn), latest))
-        store.commit(parts, chunk[-1].number)
+            recovery = NewEntry(kind=Kind.JOURNAL_RECOVERED, actor="service", body=body)
+            parts.append(encode_parts(recovery, latest))
+        store.commit(parts, chunk[-1].number if chunk else done)
     store.last_time = latest
-    spool.start_after(max([done, *(record.number for record in records)]))
+    spool.start_after(max([done, *(record.number for record in spooled.records)]))
     spool.empty(always=True)
     return len(fresh)
+
+
+def check_spool(spooled: Spooled, done: int, path: Path) -> None:
+    """Refuse a spool with damage that no crash explains; the journal has its records up to `done`.
+
+    Raises:
+        JournalCorrupt: says where.
+    """
+    if damage := spooled.damage(done):
+        raise JournalCorrupt(
+            f"The spool {path} is damaged: {damage}. Keep a copy of the file, then move it away to open the"
+            " journal without it."
+        )
+
+
+def log_path(database: Path) -> Path:
+    """Where SQLite keeps the write-ahead log of a database."""
+    return Path(f"{database}-wal")
+
+
+def read_if_there(path: Path) -> bytes:
+    """A file's bytes, none where there is no file.
+
+    Raises:
+        OSError: it is there and cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def _checked(record: Record, latest: str, spool: Spool) -> tuple[Parts, str]:
@@ -53,7 +158,3 @@ def _checked(record: Record, latest: str, spool: Spool) -> tuple[Parts, str]:
     if entry.time >= latest:
         return record.parts, entry.time
     return encode_parts(entry, latest), latest
-
-
-def _told(count: int, torn: int) -> NewEntry:
-    return NewEntry(kind=Kind.JOURNAL_RECOVERED, actor="service", body={"entries": count, "torn_bytes": torn})

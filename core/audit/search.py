@@ -18,7 +18,7 @@ from core.audit.entries import Entry
 from core.audit.models import Bucket, Facet, Page
 from core.audit.plan import Plan, count_value, first_since, last_seq, plan_search, time_of, values_of
 from core.audit.query import TEXT_FIELDS, Query
-from core.errors import BadInput
+from core.errors import BadInput, JournalCorrupt
 
 COUNT_BOUND = 10_000
 BUDGET_SECONDS = 1.0
@@ -183,7 +183,10 @@ def _load(connection: sqlite3.Connection, seqs: list[int]) -> tuple[list[Entry],
     entries: list[Entry] = []
     size = 0
     for seq in seqs:
-        data = connection.execute("SELECT entry FROM entries WHERE seq = ?", (seq,)).fetchone()[0]
+        row = connection.execute("SELECT entry FROM entries WHERE seq = ?", (seq,)).fetchone()
+        if row is None or type(row[0]) is not bytes:
+            raise JournalCorrupt(f"Journal entry {seq} is missing; run `quarterdeck audit verify`.")
+        data: bytes = row[0]
         size += len(data)
         if entries and size > _PAGE_BYTES:
             return entries, True

@@ -4,7 +4,8 @@ A row of `entries` stores the number, the canonical bytes and the leaf hash. Wha
 virtual generated columns: computed from the bytes, stored only in indexes, so no stored value can disagree
 with the entry. `head` holds the signed checkpoint over all entries and the tree's right edge, and is replaced
 in every transaction; `checkpoints` keeps one for good every 1,000 entries and at each orderly close;
-`subtrees` holds the roots of complete runs of 1,024 leaves, which make proofs cheap.
+`subtrees` holds the roots of complete runs of 1,024 leaves, which make proofs cheap. After each transaction
+the head is written to the head file too (`head_file.py`), which is why a commit costs two waits for the disk.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from core.audit.checkpoint import Checkpoint, Signer, origin_of, read_checkpoint
+from core.audit.checkpoint import Checkpoint, Kept, Signer, origin_of, read_checkpoint
 from core.audit.encode import Parts
-from core.audit.header import APPLICATION_ID, FORMAT, check_header, not_a_journal
+from core.audit.head_file import HEAD_FILE, HeadFile, make_head_file, read_head_file
+from core.audit.header import APPLICATION_ID, FORMAT, OLD_FORMAT, check_header, not_a_journal
 from core.audit.merkle import SUBTREE_LEAVES, Frontier, leaf_hash
 from core.errors import JournalCorrupt, JournalError, JournalUnavailable
 from core.files import sync_folder
@@ -48,25 +51,39 @@ COLUMNS: dict[str, bool] = {
 }
 
 
-def _schema() -> tuple[str, ...]:
+class _Object(NamedTuple):
+    """A table or an index, as `sqlite_schema` has it."""
+
+    type: str
+    name: str
+    tbl_name: str
+    sql: str
+
+
+def _schema() -> tuple[_Object, ...]:
     virtual = ",\n  ".join(
         f"{name} GENERATED ALWAYS AS (json_extract(CAST(entry AS TEXT), '$.{name}')) VIRTUAL"
         for name in COLUMNS
     )
-    tables = (
-        f"CREATE TABLE entries (\n  seq INTEGER PRIMARY KEY,\n  entry BLOB NOT NULL,\n"
+    tables = {
+        "entries": f"CREATE TABLE entries (\n  seq INTEGER PRIMARY KEY,\n  entry BLOB NOT NULL,\n"
         f"  leaf BLOB NOT NULL,\n  {virtual}\n)",
-        "CREATE TABLE head (id INTEGER PRIMARY KEY, note TEXT NOT NULL, edge BLOB NOT NULL)",
-        "CREATE TABLE checkpoints (size INTEGER PRIMARY KEY, note TEXT NOT NULL)",
-        "CREATE TABLE subtrees (number INTEGER PRIMARY KEY, root BLOB NOT NULL)",
-    )
-    indexes = tuple(
-        f"CREATE INDEX by_{name} ON entries ({name})" + ("" if always else f" WHERE {name} IS NOT NULL")
+        "head": "CREATE TABLE head (id INTEGER PRIMARY KEY, note TEXT NOT NULL, edge BLOB NOT NULL)",
+        "checkpoints": "CREATE TABLE checkpoints (size INTEGER PRIMARY KEY, note TEXT NOT NULL)",
+        "subtrees": "CREATE TABLE subtrees (number INTEGER PRIMARY KEY, root BLOB NOT NULL)",
+    }
+    indexes = {
+        f"by_{name}": f"CREATE INDEX by_{name} ON entries ({name})"
+        + ("" if always else f" WHERE {name} IS NOT NULL")
         for name, always in COLUMNS.items()
+    }
+    return (
+        *(_Object("table", name, name, sql) for name, sql in tables.items()),
+        *(_Object("index", name, "entries", sql) for name, sql in indexes.items()),
     )
-    return tables + indexes
 
 
+# In the order in which they are made.
 SCHEMA = _schema()
 
 
@@ -132,18 +149,24 @@ def check_format(connection: sqlite3.Connection, path: Path) -> None:
         JournalCorrupt: says what differs.
     """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if application != APPLICATION_ID or version != FORMAT:
+    version = _version(connection)
+    if application != APPLICATION_ID or version not in (FORMAT, OLD_FORMAT):
         raise JournalCorrupt(not_a_journal(path, application, version))
-    rows = connection.execute("SELECT name, tbl_name, type, CAST(sql AS BLOB) FROM sqlite_schema").fetchall()
-    found = {sql for *_, sql in rows}
-    wanted = {statement.encode() for statement in SCHEMA}
-    if found != wanted or len(rows) != len(wanted):
+    columns = _Object._fields
+    texts = " AND ".join(f"typeof({column}) = 'text'" for column in columns)
+    values = ", ".join(f"CAST({column} AS BLOB)" for column in columns)
+    rows = connection.execute(f"SELECT rowid, {texts}, {values} FROM sqlite_schema ORDER BY rowid").fetchall()
+    wanted = [(at, 1, *(text.encode() for text in made)) for at, made in enumerate(SCHEMA, 1)]
+    if rows != wanted:
         raise JournalCorrupt(f"The tables or indexes of {path} are not those of a journal.")
 
 
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
 def read_head(connection: sqlite3.Connection, key: Ed25519PublicKey, path: Path) -> Head:
-    """Read the head and check it: signature, and right edge against root.
+    """Read the head and check it: signature, format, and right edge against root.
 
     Raises:
         JournalCorrupt: says which of these is wrong.
@@ -161,6 +184,8 @@ def read_head(connection: sqlite3.Connection, key: Ed25519PublicKey, path: Path)
     checkpoint = read_checkpoint(note, key)
     if checkpoint.spool is None:
         raise JournalCorrupt(f"The head of the journal {path} does not say how far its spool was read.")
+    if (checkpoint.kept is not None) != (_version(connection) == FORMAT):
+        raise JournalCorrupt(f"The head of the journal {path} and its header name different formats.")
     try:
         if bytes_as_text(kind) != "blob":
             raise ValueError("not a blob")
@@ -173,16 +198,34 @@ def read_head(connection: sqlite3.Connection, key: Ed25519PublicKey, path: Path)
 
 
 def check_last(connection: sqlite3.Connection, head: Head, path: Path) -> None:
-    """Refuse a journal that ends before or behind its head.
+    """Refuse a journal that ends before or behind its head, or has other checkpoints than it says.
 
     Raises:
-        JournalCorrupt: it was cut, or rows were added to it.
+        JournalCorrupt: it was cut, or rows were added to it or taken away.
     """
-    last = connection.execute("SELECT max(seq) FROM entries").fetchone()[0] or 0
+    row = connection.execute("SELECT seq, entry, leaf FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+    last = row[0] if row is not None else 0
     if last != head.checkpoint.size:
         raise JournalCorrupt(
             f"The journal {path} was signed at {head.checkpoint.size} entries, but its last entry is {last}."
         )
+    # Its time is what the next one's cannot be before.
+    if row is not None and leaf_hash(row[1]) != row[2]:
+        raise JournalCorrupt(f"Entry {last} of the journal {path} was changed.")
+    kept = head.checkpoint.kept
+    count = connection.execute("SELECT count(*) FROM checkpoints").fetchone()[0]
+    if kept is not None and kept.count != count:
+        raise JournalCorrupt(
+            f"The journal {path} has {count} checkpoints, and its head was signed with {kept.count}."
+        )
+
+
+def no_head_file(path: Path) -> JournalCorrupt:
+    """The error for a journal whose head says that it has a head file, and there is none."""
+    return JournalCorrupt(
+        f"{path.with_name(HEAD_FILE)} is missing: without it nothing tells whether {path.name} has lost its"
+        " newest entries. Put it back with the journal it belongs to."
+    )
 
 
 def bytes_as_text(value: str | bytes) -> str:
@@ -191,10 +234,10 @@ def bytes_as_text(value: str | bytes) -> str:
 
 
 class Store:
-    """The writing side of one `journal.db`. Used by the writer thread only."""
+    """The writing side of one `journal.db` and its head file. Used by the writer thread only."""
 
     def __init__(self, path: Path, key: Ed25519PrivateKey, name: str) -> None:
-        """Open the journal, making it when it is new.
+        """Open the journal, making it when it is new; one that is there passed `check_recoverable` before.
 
         Raises:
             JournalCorrupt, JournalUnavailable: with what is wrong and what to do.
@@ -202,11 +245,17 @@ class Store:
         self.path = path
         self._key = key
         self._connection: sqlite3.Connection | None = None
+        self._head_file: HeadFile | None = None
         self._attempted = ""
         self.created = not path.exists()
         if self.created:
             _create(path, Signer(key, origin_of(name)))
         self.reopen()
+        try:
+            self._open_head_file()
+        except (OSError, JournalError) as error:
+            self.close()
+            raise error if isinstance(error, JournalError) else journal_error(error, path) from error
 
     @property
     def size(self) -> int:
@@ -219,9 +268,9 @@ class Store:
         Raises:
             JournalCorrupt, JournalUnavailable: with what is wrong and what to do.
         """
-        self.close()
-        check_header(self.path)
+        self._disconnect()
         try:
+            check_header(self.path)
             connection = connect(self.path, "rw")
             self._connection = connection
             connection.execute("PRAGMA synchronous=FULL")
@@ -232,9 +281,10 @@ class Store:
             self.head = read_head(connection, self._key.public_key(), self.path)
             check_last(connection, self.head, self.path)
             self.last_time = self._last_time(connection)
+            self._last_kept = connection.execute("SELECT max(size) FROM checkpoints").fetchone()[0] or 0
             connection.execute("ROLLBACK")
-        except (sqlite3.Error, JournalError) as error:
-            self.close()
+        except (sqlite3.Error, OSError, JournalError) as error:
+            self._disconnect()
             if isinstance(error, JournalError):
                 raise
             raise journal_error(error, self.path) from error
@@ -266,6 +316,7 @@ class Store:
         rows: list[tuple[int, bytes, bytes]] = []
         subtrees: list[tuple[int, bytes]] = []
         checkpoints: list[tuple[int, str]] = []
+        kept = before.checkpoint.kept
         for seq, parts in enumerate(entries, first):
             data = parts.with_seq(seq)
             leaf = leaf_hash(data)
@@ -275,11 +326,9 @@ class Store:
                 subtrees.append((seq // SUBTREE_LEAVES - 1, complete))
             if seq % CHECKPOINT_EVERY == 0:
                 checkpoints.append((seq, self._signer.sign(seq, frontier.root())))
+                kept = kept.add(checkpoints[-1][1]) if kept is not None else None
         done = max(spool_done, before.spool_done)
-        root = frontier.root()
-        note = self._signer.sign(frontier.size, root, done)
-        self._transact(rows, subtrees, checkpoints, note, frontier.to_bytes())
-        self.head = Head(note, Checkpoint(self._signer.origin, frontier.size, root, done), frontier)
+        self._transact(rows, subtrees, checkpoints, self._head_of(frontier, done, kept))
         return first
 
     def seal(self) -> None:
@@ -288,21 +337,77 @@ class Store:
         Raises:
             JournalUnavailable: it could not be written.
         """
-        if self.size:
-            note = self._signer.sign(self.size, self.head.checkpoint.root)
-            self._transact([], [], [(self.size, note)], self.head.note, self.head.frontier.to_bytes())
+        frontier, kept = self.head.frontier, self.head.checkpoint.kept
+        if self.size > self._last_kept:
+            note = self._signer.sign(self.size, frontier.root())
+            kept = kept.add(note) if kept is not None else None
+            head = self._head_of(frontier, self.head.spool_done, kept)
+            self._transact([], [], [(self.size, note)], head)
+        self._empty_log()
+
+    def upgrade(self) -> None:
+        """Bring a journal of format 1 up to the present one: the head file, and what its head says of it.
+
+        Raises:
+            JournalCorrupt: a checkpoint in it is damaged.
+            JournalUnavailable: it could not be written.
+        """
+        if self.head.checkpoint.kept is not None:
+            return
+        kept = Kept()
         try:
-            self._open().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        except sqlite3.Error as error:
+            for (note,) in self._open().execute("SELECT note FROM checkpoints ORDER BY size").fetchall():
+                read_checkpoint(note, self._signer.public_key, self._signer.origin)
+                kept = kept.add(note)
+            # First the file: once the head says that it is there, a journal without it does not open.
+            if self._head_file is None:
+                make_head_file(self._head_path, self.head.note)
+                self._open_head_file()
+        except (sqlite3.Error, OSError) as error:
             raise journal_error(error, self.path) from error
+        head = self._head_of(self.head.frontier, self.head.spool_done, kept)
+        self._transact([], [], [], head, FORMAT)
+        # Else the database file itself would pass for one of format 1 until the next checkpoint of SQLite.
+        self._empty_log()
 
     def close(self) -> None:
-        """Close the connection; `reopen` may follow."""
+        """Close the files."""
+        self._disconnect()
+        head_file, self._head_file = self._head_file, None
+        if head_file is not None:
+            head_file.close()
+
+    @property
+    def _head_path(self) -> Path:
+        return self.path.with_name(HEAD_FILE)
+
+    def _open_head_file(self) -> None:
+        known = read_head_file(self._head_path, self._signer.public_key)
+        if known is not None:
+            self._head_file = HeadFile(self._head_path, known.record)
+            # A crash came between a commit and this write.
+            if known.note != self.head.note:
+                self._head_file.write(self.head.note)
+        elif self.head.checkpoint.kept is not None:
+            raise no_head_file(self.path)
+
+    def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             # SQLite checkpoints on close, which fails on a full disk; the log stays and is read next time.
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+
+    def _empty_log(self) -> None:
+        """Bring SQLite's log into the database file."""
+        try:
+            self._open().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as error:
+            raise journal_error(error, self.path) from error
+
+    def _head_of(self, frontier: Frontier, spool_done: int, kept: Kept | None) -> Head:
+        checkpoint = Checkpoint(self._signer.origin, frontier.size, frontier.root(), spool_done, kept)
+        return Head(self._signer.sign_checkpoint(checkpoint), checkpoint, frontier)
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -314,20 +419,22 @@ class Store:
         rows: list[tuple[int, bytes, bytes]],
         subtrees: list[tuple[int, bytes]],
         checkpoints: list[tuple[int, str]],
-        note: str,
-        edge: bytes,
+        head: Head,
+        version: int | None = None,
     ) -> None:
+        """Write one transaction, then the head file: only what is durable in both is the new head."""
         connection = self._open()
-        self._attempted = note
+        self._attempted = head.note
         try:
             connection.execute("BEGIN IMMEDIATE")
             _insert(connection, rows)
             connection.executemany("INSERT INTO subtrees (number, root) VALUES (?, ?)", subtrees)
-            connection.executemany(
-                "INSERT OR IGNORE INTO checkpoints (size, note) VALUES (?, ?)", checkpoints
-            )
+            connection.executemany("INSERT INTO checkpoints (size, note) VALUES (?, ?)", checkpoints)
+            if version is not None:
+                connection.execute(f"PRAGMA user_version={version}")
             changed = connection.execute(
-                "UPDATE head SET note = ?, edge = ? WHERE id = 1 AND note = ?", (note, edge, self.head.note)
+                "UPDATE head SET note = ?, edge = ? WHERE id = 1 AND note = ?",
+                (head.note, head.frontier.to_bytes(), self.head.note),
             ).rowcount
             if changed != 1:
                 raise self._not_ours()
@@ -340,6 +447,14 @@ class Store:
             if isinstance(error, sqlite3.IntegrityError):
                 raise JournalCorrupt(f"{self.path} has rows beyond its head ({error}).") from error
             raise journal_error(error, self.path) from error
+        try:
+            if self._head_file is not None:
+                self._head_file.write(head.note)
+        except OSError as error:
+            raise journal_error(error, self._head_path) from error
+        self.head = head
+        if checkpoints:
+            self._last_kept = checkpoints[-1][0]
 
     def _not_ours(self) -> JournalCorrupt:
         return JournalCorrupt(
@@ -380,13 +495,15 @@ def _create(path: Path, signer: Signer) -> None:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={FORMAT}")
-            for statement in SCHEMA:
-                connection.execute(statement)
-            note = signer.sign(0, Frontier().root(), 0)
+            for made in SCHEMA:
+                connection.execute(made.sql)
+            note = signer.sign(0, Frontier().root(), 0, Kept())
             connection.execute("INSERT INTO head (id, note, edge) VALUES (1, ?, ?)", (note, b""))
             connection.execute("COMMIT")
         finally:
             connection.close()
+        # Before the database has its name: a journal without its head file does not open.
+        make_head_file(path.with_name(HEAD_FILE), note)
         fresh.replace(path)
         sync_folder(path.parent)
     except (sqlite3.Error, OSError) as error:

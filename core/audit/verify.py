@@ -2,13 +2,15 @@
 
 Checked are the format and schema of the database, the head, then every entry in one pass (number without gap,
 time that never goes back, leaf hash of the stored bytes, stored subtree roots, the root and the signature at
-each checkpoint, every blob it names), then the blobs that no entry names. Meanwhile SQLite's own integrity
-check, on another thread, compares every index with what the entries say.
+each checkpoint, every blob it names); that the head is the newest one that the head file knows of, and that a
+crash would bring it back from the write-ahead log; the spool; then the blobs that no entry names. Meanwhile
+SQLite's own integrity check, on another thread, compares every index with what the entries say.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 import sqlite3
@@ -17,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -25,15 +28,30 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.audit.blobs import Blobs
-from core.audit.checkpoint import read_checkpoint
-from core.audit.header import check_header
+from core.audit.checkpoint import Checkpoint, Kept, read_checkpoint
+from core.audit.head_file import HEAD_FILE, KnownHead, missing_after, order, read_head_file
+from core.audit.header import check_first_page, check_header
 from core.audit.merkle import SUBTREE_LEAVES, Frontier
 from core.audit.models import VerifyReport
-from core.audit.store import CHECKPOINT_EVERY, DATABASE, Head, check_format, connect, journal_error, read_head
+from core.audit.recover import check_newest, check_spool, log_path, read_if_there
+from core.audit.spool import SPOOL, read_records
+from core.audit.store import (
+    CHECKPOINT_EVERY,
+    DATABASE,
+    SCHEMA,
+    Head,
+    check_format,
+    connect,
+    journal_error,
+    read_head,
+)
+from core.audit.wal import WriteAheadLog, read_log
+from core.audit.writer import Writer
 from core.errors import JournalCorrupt, JournalError
 
 Progress = Callable[[int, int], None]
 BLOBS = "blobs"
+_AGAINST = "the checkpoint that was kept elsewhere"
 _PROGRESS_EVERY = 10_000
 _ROW = re.compile(r"row (\d+)")
 _BLOB_NAMES = re.compile(rb'"([0-9a-f]{64})"')
@@ -52,42 +70,66 @@ class _Text(bytes):
     """A TEXT value's bytes: they may not pass for a BLOB, nor fail to decode."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What the files of a journal hold at one moment.
+
+    `length` is that of the database file, `first_page` and `head_page` are its page 1 and the page with the
+    head, as they stand in that file.
+    """
+
+    page_size: int
+    length: int
+    first_page: bytes
+    head_page: tuple[int, bytes]
+    log: bytes
+    spool: bytes | None
+
+
 def verify_folder(
     folder: Path,
     public_key: Ed25519PublicKey,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
     indexes: bool = True,
+    against: Checkpoint | None = None,
 ) -> VerifyReport:
     """Verify the journal of a home that no program has open; changes nothing there. Blocks.
 
     Without `indexes`, that queries find every entry is not checked, which takes the larger part of the time.
+    `against` is a checkpoint of this journal that was kept elsewhere: its entries must still be there.
     """
-    return verify_home(folder, public_key, live=False, progress=progress, stop=stop, indexes=indexes)
+    return verify_home(folder, public_key, None, progress, stop, indexes, against)
 
 
 def verify_home(
     folder: Path,
     public_key: Ed25519PublicKey,
-    *,
-    live: bool,
+    writer: Writer | None,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
     indexes: bool = True,
+    against: Checkpoint | None = None,
 ) -> VerifyReport:
-    """Verify a journal; `live` says that this process has it open. Blocks; never raises for what it finds."""
+    """Verify a journal; `writer` is that of this process, None where no program has the journal open.
+
+    Blocks; never raises for what it finds.
+    """
     started = time.monotonic()
-    check = _Check(folder, public_key, progress, stop)
+    check = _Check(folder, public_key, progress, stop, against)
     problem: str | None = None
     first_bad: int | None = None
     try:
-        check.run(live, indexes)
+        check.run(writer, indexes)
     except _Bad as bad:
         problem, first_bad = bad.problem, bad.seq
     except JournalError as error:
         problem = error.message
     except (sqlite3.Error, OSError) as error:
         problem = journal_error(error, folder / DATABASE).message
+    if problem is not None and check.damage and check.damage not in problem:
+        # What SQLite makes of a part of its log need not fit together.
+        problem = f"{problem} ({check.damage})"
     return VerifyReport(
         ok=problem is None,
         entries=check.frontier.size,
@@ -97,6 +139,7 @@ def verify_home(
         problem=problem,
         took_s=round(time.monotonic() - started, 3),
         root=check.frontier.root().hex(),
+        checkpoint=check.head.note if problem is None and check.head is not None else "",
         checked_at=datetime.now(UTC).isoformat(timespec="microseconds")[:26] + "Z",
     )
 
@@ -105,39 +148,57 @@ class _Check:
     """One verification and how far it came."""
 
     def __init__(
-        self, folder: Path, key: Ed25519PublicKey, progress: Progress | None, stop: threading.Event | None
+        self,
+        folder: Path,
+        key: Ed25519PublicKey,
+        progress: Progress | None,
+        stop: threading.Event | None,
+        against: Checkpoint | None,
     ) -> None:
         self._folder = folder
+        self._path = folder / DATABASE
         self._key = key
         self._progress = progress or (lambda done, total: None)
         self._stop = stop or threading.Event()
         self._store = Blobs(folder / BLOBS)
+        self._against = against
         self.frontier = Frontier()
         self.blobs: set[str] = set()
         self.checkpoints = 0
+        self.head: Head | None = None
+        self._log = WriteAheadLog()
         # Everything up to this entry is covered by a signature that was checked.
         self._signed = 0
         self._subtrees: list[bytes] = []
 
-    def run(self, live: bool, with_indexes: bool) -> None:
-        """Check everything; raises `_Bad` for the first thing that is wrong."""
+    def run(self, writer: Writer | None, with_indexes: bool) -> None:
+        """Check everything; raises `_Bad`, or what reading raises, for the first thing that is wrong."""
         with contextlib.ExitStack() as stack:
-            path, immutable = self._folder / DATABASE, False
-            if not path.is_file():
-                raise _Bad(f"There is no journal at {path}.")
-            if not live:
-                check_header(path)
-                path, immutable = stack.enter_context(_readable(path))
-            connection = stack.enter_context(contextlib.closing(connect(path, "ro", immutable)))
-            second = stack.enter_context(contextlib.closing(connect(path, "ro", immutable)))
+            if not self._path.is_file():
+                raise _Bad(f"There is no journal at {self._path}.")
+            # Of a journal that is written meanwhile, the files and both connections see one moment.
+            with writer.paused() if writer is not None else contextlib.nullcontext():
+                page_size = check_header(self._path)
+                log_data = read_if_there(log_path(self._path))
+                if writer is None:
+                    self._log = read_log(log_data, page_size)
+                known = self._known()
+                connection, second = self._connections(stack, writer is not None)
+                files = self._read_files(connection, writer, page_size, log_data)
+            if writer is not None:
+                self._log = read_log(log_data, page_size)
+            check_format(connection, self._path)
             connection.text_factory = _Text
-            connection.execute("BEGIN")
-            check_format(connection, path)
             threads = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="journal-check"))
             # Leaving early must not wait for the whole integrity check.
             stack.callback(second.interrupt)
             indexes = threads.submit(_integrity, second) if with_indexes else None
-            self._entries(connection)
+            head = self._entries(connection, known if isinstance(known, KnownHead) else None)
+            self._newest(head, known)
+            self._kept_elsewhere(head)
+            if writer is not None:
+                self._in_log(head, files)
+            self._spool(files, head)
             self._unnamed_blobs()
             while indexes is not None and not indexes.done():
                 self._check_stop()
@@ -145,37 +206,151 @@ class _Check:
                     indexes.result(timeout=0.1)
             if indexes is not None and (bad := indexes.result()) is not None:
                 raise bad
+            self._first_page(files)
 
     def _check_stop(self) -> None:
         if self._stop.is_set():
             raise _Bad(f"Stopped before the end, after {self.frontier.size:,} entries without a fault.")
 
-    def _entries(self, connection: sqlite3.Connection) -> None:
+    @property
+    def damage(self) -> str:
+        """What may be wrong with the write-ahead log, for the words of what comes of it."""
+        return self._log.damage(log_path(self._path).name)
+
+    def _connections(self, stack: contextlib.ExitStack, live: bool) -> list[sqlite3.Connection]:
+        """Two that see the journal as it is now, whatever is written to it later."""
+        path, immutable = (self._path, False) if live else stack.enter_context(_readable(self._path))
+        connections = []
+        for _ in range(2):
+            connection = stack.enter_context(contextlib.closing(connect(path, "ro", immutable)))
+            connection.execute("BEGIN")
+            # A transaction sees the moment of its first read.
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            connections.append(connection)
+        return connections
+
+    def _read_files(
+        self, connection: sqlite3.Connection, writer: Writer | None, page_size: int, log: bytes
+    ) -> _Files:
+        row = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'head'").fetchone()
+        # A schema that was tampered with is reported in its turn.
+        number = row[0] if row is not None and type(row[0]) is int and row[0] > 0 else 1
+        with self._path.open("rb") as file:
+            first_page = file.read(page_size)
+            file.seek((number - 1) * page_size)
+            head_page = file.read(page_size)
+            length = file.seek(0, os.SEEK_END)
+        spool: bytes | None = None
+        if writer is not None:
+            spool = writer.spooled()
+        elif (self._folder / SPOOL).exists():
+            spool = (self._folder / SPOOL).read_bytes()
+        return _Files(page_size, length, first_page, (number, head_page), log, spool)
+
+    def _newest_page(self, files: _Files, number: int, in_file: bytes) -> bytes:
+        """A page as recovery would bring it back; `in_file` is what the database file has."""
+        at = self._log.pages.get(number)
+        return files.log[at : at + files.page_size] if at is not None else in_file
+
+    def _known(self) -> KnownHead | JournalCorrupt | None:
+        """The head file; a bad one is told only when no entry is found to be bad."""
+        try:
+            return read_head_file(self._folder / HEAD_FILE, self._key)
+        except JournalCorrupt as error:
+            return error
+
+    def _newest(self, head: Head, known: KnownHead | JournalCorrupt | None) -> None:
+        """The head is the newest one that was signed."""
+        if isinstance(known, JournalCorrupt):
+            raise _Bad(known.message)
+        try:
+            check_newest(known, head, self._log, self._path)
+        except JournalCorrupt as error:
+            older = known is not None and order(head.checkpoint) < order(known.checkpoint)
+            raise _Bad(error.message, head.checkpoint.size + 1 if older else None) from None
+
+    def _kept_elsewhere(self, head: Head) -> None:
+        """The journal has at least the entries that a checkpoint kept elsewhere was signed over."""
+        against, size = self._against, head.checkpoint.size
+        if against is None:
+            return
+        if against.origin != head.checkpoint.origin:
+            ours = head.checkpoint.origin
+            raise _Bad(f"{_AGAINST.capitalize()} belongs to {against.origin!r}; this journal is {ours!r}.")
+        if against.size > size:
+            missing = missing_after(against.size - size, size)
+            raise _Bad(f"{missing}: {_AGAINST} was signed at {against.size:,}.", size + 1)
+
+    def _in_log(self, head: Head, files: _Files) -> None:
+        """A crash now would bring this head back: it stands in its page up to where recovery stops."""
+        if head.note.encode() not in self._newest_page(files, *files.head_page):
+            raise _Bad(f"After a crash now, commits would be missing: {self.damage or 'the log ends early'}.")
+
+    def _spool(self, files: _Files, head: Head) -> None:
+        old = head.checkpoint.kept is None
+        if files.spool is None and head.checkpoint.size and not old:
+            raise _Bad(f"{self._folder / SPOOL} is missing, with any entries on their way into the journal.")
+        check_spool(read_records(files.spool or b"", old), head.spool_done, self._folder / SPOOL)
+
+    def _first_page(self, files: _Files) -> None:
+        """What SQLite does not look at: the header, and bytes behind the last page."""
+        pages = self._log.size or files.length // files.page_size
+        first_page = self._newest_page(files, 1, files.first_page)
+        check_first_page(first_page, pages, len(SCHEMA), self._path)
+        expected = pages * files.page_size
+        if files.length > expected or (files.length < expected and not self._log.size):
+            raise _Bad(f"{self._path} has {files.length:,} bytes, and its pages take {expected:,}.")
+
+    def _entries(self, connection: sqlite3.Connection, known: KnownHead | None) -> Head:
         """One pass over all rows; a bad head is told only when no entry is found to be bad."""
-        head: Head | None = None
         bad_head: JournalCorrupt | None = None
         try:
-            head = read_head(connection, self._key, self._folder / DATABASE)
+            self.head = read_head(connection, self._key, self._path)
         except JournalCorrupt as error:
             bad_head = error
-        origin = head.checkpoint.origin if head is not None else None
-        total = head.checkpoint.size if head is not None else 0
+        total = self.head.checkpoint.size if self.head is not None else 0
         notes = _numbered(connection, "SELECT size, note FROM checkpoints", _Text)
+        kept = Kept()
+        roots = self._other_roots(known)
+        self._compare_others(connection, 0, roots.get(0, []))
         latest = b""
         cursor = connection.execute("SELECT seq, entry, leaf FROM entries ORDER BY seq")
         while rows := self._fetch(cursor):
             for seq, entry, leaf in rows:
                 latest = self._entry(seq, entry, leaf, latest)
                 if seq in notes:
-                    self._checkpoint(seq, notes.pop(seq), origin)
+                    kept = kept.add(notes[seq].decode("utf-8", "replace"))
+                    self._checkpoint(connection, seq, notes.pop(seq))
                 elif seq % CHECKPOINT_EVERY == 0:
                     raise _Bad(f"The checkpoint at {seq} entries is missing.")
+                if seq in roots:
+                    self._compare_others(connection, seq, roots[seq])
             self._progress(self.frontier.size, total)
             self._check_stop()
         if bad_head is not None:
             raise _Bad(bad_head.message)
-        assert head is not None
-        self._end(connection, head, notes)
+        assert self.head is not None
+        self._end(connection, self.head, notes, kept)
+        return self.head
+
+    def _other_roots(self, known: KnownHead | None) -> dict[int, list[tuple[bytes, bool]]]:
+        """By size, the signed roots that are not in the database, and whether they were kept elsewhere."""
+        roots: dict[int, list[tuple[bytes, bool]]] = {}
+        heads = (known.older, known.checkpoint) if known is not None else ()
+        for checkpoint in (*heads, self._against):
+            if checkpoint is not None:
+                roots.setdefault(checkpoint.size, []).append((checkpoint.root, checkpoint is self._against))
+        return roots
+
+    def _compare_others(
+        self, connection: sqlite3.Connection, seq: int, roots: list[tuple[bytes, bool]]
+    ) -> None:
+        for root, elsewhere in roots:
+            if not elsewhere:
+                self._compare(connection, root, seq)
+            elif self.frontier.root() != root:
+                raise _Bad(f"The first {seq:,} entries are not those that {_AGAINST} was signed over.")
+        self._signed = seq
 
     def _fetch(self, cursor: sqlite3.Cursor) -> list[Any]:
         try:
@@ -226,19 +401,20 @@ class _Check:
                     raise _Bad(f"Entry {seq} names a blob that is not as it was: {problem}", seq)
                 self.blobs.add(sha)
 
-    def _checkpoint(self, seq: int, note: bytes, origin: str | None) -> None:
+    def _checkpoint(self, connection: sqlite3.Connection, seq: int, note: bytes) -> None:
         """Compare with what was signed when the journal had `seq` entries."""
+        origin = self.head.checkpoint.origin if self.head is not None else None
         try:
             signed = read_checkpoint(note.decode(), self._key, origin)
         except (JournalCorrupt, UnicodeDecodeError) as error:
             raise _Bad(f"The checkpoint at {seq} entries is damaged: {error}") from error
         if signed.size != seq:
             raise _Bad(f"The checkpoint at {seq} entries was signed for {signed.size}.")
-        self._compare(signed.root, seq)
+        self._compare(connection, signed.root, seq)
         self.checkpoints += 1
         self._signed = seq
 
-    def _end(self, connection: sqlite3.Connection, head: Head, left: dict[int, bytes]) -> None:
+    def _end(self, connection: sqlite3.Connection, head: Head, left: dict[int, bytes], kept: Kept) -> None:
         """After the last row: the head, and what no entry accounts for."""
         size = head.checkpoint.size
         if self.frontier.size < size:
@@ -246,10 +422,16 @@ class _Check:
             raise _Bad(f"Entry {missing} is missing: {size} were signed.", missing)
         if self.frontier.size > size:
             raise _Bad(f"Entry {size + 1} was never signed: the head ends at {size}.", size + 1)
-        self._compare(head.checkpoint.root, size)
+        self._compare(connection, head.checkpoint.root, size)
         self.checkpoints += 1
         if left:
             raise _Bad(f"There is a checkpoint at {min(left)} entries, which the journal does not have.")
+        if (signed := head.checkpoint.kept) is not None and signed != kept:
+            which = "is missing or was added" if signed.count != kept.count else "was exchanged"
+            raise _Bad(
+                f"A kept checkpoint {which}: the journal has {kept.count}, and its head was signed with"
+                f" {signed.count}. The entries are sound."
+            )
         stored = _numbered(connection, "SELECT number, root FROM subtrees", bytes)
         if stored != dict(enumerate(self._subtrees)):
             number = min(dict(set(stored.items()) ^ set(enumerate(self._subtrees))))
@@ -266,13 +448,58 @@ class _Check:
                     raise _Bad(f"A blob that no entry names is not as it was: {problem}")
                 self.blobs.add(sha)
 
-    def _compare(self, root: bytes, seq: int) -> None:
+    def _compare(self, connection: sqlite3.Connection, root: bytes, seq: int) -> None:
         if self.frontier.root() != root:
+            first, last = self._exchanged(connection, seq)
+            what = f"Entries {first} to {last} do" if first < last else f"Entry {first} does"
             raise _Bad(
-                f"Entries {self._signed + 1} to {seq} do not lead to the signed root:"
-                " at least one was exchanged together with its hash.",
-                self._signed + 1,
+                f"{what} not lead to the signed root: {'at least one' if first < last else 'it'} was"
+                " exchanged together with its hash.",
+                first,
             )
+
+    def _exchanged(self, connection: sqlite3.Connection, seq: int) -> tuple[int, int]:
+        """The shortest run of entries up to `seq` that is known to hold the first one exchanged."""
+        first, last = self._signed + 1, seq
+        for start, end, root in self._signed_nodes(connection):
+            if end >= first and _root_over(connection, start, end) != root:
+                return max(first, start + 1), min(last, end)
+        return first, last
+
+    def _signed_nodes(self, connection: sqlite3.Connection) -> Iterator[tuple[int, int, bytes]]:
+        """The nodes of the tree that lead to the head's root: the leaves from and up to, and the hash.
+
+        They are the head's right edge, and the stored subtrees below it where these lead to it.
+        """
+        if self.head is None:
+            return
+        start = 0
+        for leaves, root in self.head.frontier.nodes():
+            below = Frontier()
+            rows = connection.execute(
+                "SELECT root FROM subtrees WHERE number >= ? AND number < ? ORDER BY number",
+                (start // SUBTREE_LEAVES, (start + leaves) // SUBTREE_LEAVES),
+            ).fetchall()
+            for (node,) in rows:
+                below.append(node)
+            if leaves > SUBTREE_LEAVES and below.root() == root:
+                for number, (node,) in enumerate(rows):
+                    at = start + number * SUBTREE_LEAVES
+                    yield at, at + SUBTREE_LEAVES, node
+            else:
+                yield start, start + leaves, root
+            start += leaves
+
+
+def _root_over(connection: sqlite3.Connection, start: int, end: int) -> bytes:
+    """The root over the stored leaves from `start` up to `end`."""
+    frontier = Frontier()
+    rows = connection.execute(
+        "SELECT leaf FROM entries WHERE seq > ? AND seq <= ? ORDER BY seq", (start, end)
+    )
+    for (leaf,) in rows:
+        frontier.append(leaf)
+    return frontier.root()
 
 
 def _numbered(connection: sqlite3.Connection, sql: str, kind: type[bytes]) -> dict[int, bytes]:

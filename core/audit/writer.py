@@ -9,10 +9,11 @@ not tried again.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -90,6 +91,8 @@ class Writer:
         self._queue = _Queue()
         # Taken directly where nothing is waited for: the condition's own way to it is written in Python.
         self._lock = threading.RLock()
+        # Held while files change; taken before the other where both are.
+        self._changing = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._failure: JournalError | None = None
         self._tried_at = 0.0
@@ -218,7 +221,25 @@ class Writer:
         tried, self._last_try = self._last_try, True
         return tried
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nothing is committed meanwhile: the database's files are those of one moment. Notes go on."""
+        with self._changing:
+            yield
+
+    def spooled(self) -> bytes:
+        """The spool's bytes, with no record half written."""
+        with self._lock:
+            return self._spool.path.read_bytes()
+
     def _commit(self, groups: list[Group]) -> None:
+        with self._changing:
+            committed = self._write(groups)
+        if committed is not None:
+            self._report(committed)
+
+    def _write(self, groups: list[Group]) -> list[Group] | None:
+        """Commit groups; gives those that were committed, None when writing failed and that was reported."""
         try:
             if self._failure is not None:
                 self._store.resume()
@@ -229,11 +250,11 @@ class Writer:
             first = self._store.commit(parts, max((group.spool for group in groups), default=0))
         except JournalError as error:
             self._fail(groups, error)
-            return
+            return None
         except Exception as error:  # the thread's edge: nobody may wait for ever
             log.exception("the journal's writer met an unexpected error")
             self._fail(groups, JournalUnavailable(f"The journal's writer failed: {error!r}."))
-            return
+            return None
         for group in groups:
             group.first_seq = first
             first += len(group.parts)
@@ -241,7 +262,7 @@ class Writer:
             self._failure = None
             if not self._queue.noted:
                 self._spool.empty()
-        self._report(groups)
+        return groups
 
     def _fail(self, groups: list[Group], error: JournalError) -> None:
         """Tell everybody who waits; keep what is in the spool for the next try."""
@@ -262,7 +283,8 @@ class Writer:
         if self._failure is not None:
             return
         try:
-            self._store.seal()
+            with self._changing:
+                self._store.seal()
         except JournalError as error:
             self._failure = error
             return

@@ -4,33 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from pathlib import Path
 
 from core.cli.output import as_json, facts, say
 from core.cli.session import actor
-from core.errors import BadInput, ErrorCode, ErrorInfo, ServiceError
+from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt, ServiceError
 from core.home import Home, HomeLock
 from core.service import exit_codes
 from core.service.remote import RemoteConsole
 
 
-async def verify(home: Home, json_wanted: bool) -> int:
+async def verify(home: Home, json_wanted: bool, checkpoint: Path | None = None) -> int:
     """Recompute the whole journal and say what was found; 8 when it does not verify.
 
     The service does it where one owns the home; else the files are read as they lie there, unchanged.
+    `checkpoint` is a file with a checkpoint that was kept elsewhere, to compare with.
 
     Raises:
-        ServiceError: the home is owned by somebody who does not answer.
-        BadInput: there is no journal.
+        ServiceError: the home is owned by a process that does not answer.
+        BadInput: there is no journal, or no readable checkpoint in the file.
+        JournalCorrupt: the checkpoint is another journal's, so this is not the journal that it was taken of.
     """
+    note = await asyncio.to_thread(_kept_note, home, checkpoint) if checkpoint is not None else None
     try:
         console = await RemoteConsole.connect(home, "cli", actor())
     except ServiceError as error:
         if error.code is not ErrorCode.SERVICE_UNAVAILABLE:
             raise
-        report = await asyncio.to_thread(_verify_files, home)
+        report = await asyncio.to_thread(_verify_files, home, note)
     else:
         try:
-            report = (await console.verify()).model_dump(mode="json")
+            report = (await console.verify(note)).model_dump(mode="json")
         finally:
             await console.close()
     good = bool(report["ok"])
@@ -44,20 +48,50 @@ async def verify(home: Home, json_wanted: bool) -> int:
     return exit_codes.DONE if good else exit_codes.JOURNAL_BAD
 
 
-def _verify_files(home: Home) -> dict[str, object]:
-    from core.audit.checkpoint import load_public_key
-    from core.audit.verify import verify_folder
+def _kept_note(home: Home, path: Path) -> str:
+    """The checkpoint in a file, checked with this home's key."""
+    from core.audit.checkpoint import find_note, load_public_key, names_key, read_checkpoint
 
+    try:
+        note = find_note(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} cannot be read as a checkpoint: {error}.") from error
+    if note is None:
+        raise BadInput(f"There is no checkpoint in {path}; expected what `quarterdeck audit verify` printed.")
+    _check_there(home)
+    key = load_public_key(home.keys / "journal.pub")
+    # A journal that was begun anew has another key: that is what a checkpoint kept elsewhere is to find.
+    if not names_key(note, key):
+        raise JournalCorrupt(
+            f"The checkpoint in {path} was signed with another key than that of the journal in {home.path}:"
+            " it is of another journal, or this one was put in the place of the one it was taken of."
+        )
+    try:
+        read_checkpoint(note, key)
+    except JournalCorrupt as error:
+        raise BadInput(f"{path} was changed: {error.message}") from error
+    return note
+
+
+def _check_there(home: Home) -> None:
     # Where only its companions are, the journal was taken away: that is damage, and verification says so.
-    companions = ("journal.db", "journal.db-wal", "journal.spool", "blobs")
+    companions = ("journal.db", "journal.db-wal", "journal.spool", "journal.head", "blobs")
     if not any((home.path / name).exists() for name in companions):
         raise BadInput(f"There is no journal in {home.path}.", ErrorCode.NOT_FOUND)
+
+
+def _verify_files(home: Home, note: str | None) -> dict[str, object]:
+    from core.audit.checkpoint import load_public_key, read_checkpoint
+    from core.audit.verify import verify_folder
+
+    _check_there(home)
     with contextlib.ExitStack() as stack:
         # A copy that cannot be written has no owner to keep out.
         with contextlib.suppress(OSError):
             stack.enter_context(HomeLock(home))
         key = load_public_key(home.keys / "journal.pub")
-        return verify_folder(home.path, key).model_dump(mode="json")
+        against = read_checkpoint(note, key) if note is not None else None
+        return verify_folder(home.path, key, against=against).model_dump(mode="json")
 
 
 def _words(report: dict[str, object], good: bool) -> str:
@@ -81,4 +115,5 @@ def _words(report: dict[str, object], good: bool) -> str:
                 ("Took", f"{report['took_s']} s"),
             ]
         )
+        + (f"\n\nNewest checkpoint, to be kept elsewhere:\n\n{report['checkpoint']}".rstrip() if good else "")
     )

@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -170,9 +171,24 @@ def call(
 
 
 @audit_app.command("verify", epilog=EVERYWHERE)
-def audit_verify(context: typer.Context) -> None:
-    """Recompute the whole journal, blobs included. Exit code 8 when it does not verify."""
-    raise typer.Exit(asyncio.run(audit_commands.verify(context.obj.home, context.obj.json)))
+def audit_verify(
+    context: typer.Context,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="FILE",
+            help="Compare with a checkpoint that an earlier verification printed, kept elsewhere since.",
+        ),
+    ] = None,
+) -> None:
+    """Recompute the whole journal, blobs included. Exit code 8 when it does not verify.
+
+    The last lines are the newest checkpoint, a signed note over all entries. Keep them where this home's
+    files cannot reach (quarterdeck audit verify > FILE on another disk): with --checkpoint FILE a later
+    verification finds a journal that was rolled back, or begun anew, as a whole.
+    """
+    raise typer.Exit(asyncio.run(audit_commands.verify(context.obj.home, context.obj.json, checkpoint)))
 
 
 @audit_app.command(

@@ -349,8 +349,11 @@ class Console(ABC):
         """One command from beginning to end. NOT_FOUND."""
 
     @abstractmethod
-    async def verify(self) -> VerifyReport:
-        """Recompute the whole journal, blobs included."""
+    async def verify(self, checkpoint: str | None = None) -> VerifyReport:
+        """Recompute the whole journal, blobs included; compare it with a checkpoint that was kept elsewhere.
+
+        JOURNAL_CORRUPT when the checkpoint (a C2SP signed note) is not one of this journal.
+        """
 
     @abstractmethod
     async def blob(self, sha256: str) -> bytes:

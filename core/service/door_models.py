@@ -110,7 +110,10 @@ class Facet(Plain):
 
 
 class VerifyReport(Plain):
-    """What verification found. `first_bad` is the number of the first entry that does not verify."""
+    """What verification found. `first_bad` is the number of the first entry that does not verify.
+
+    `checkpoint` is the newest one, a C2SP signed note, when all is well.
+    """
 
     ok: bool
     entries: int
@@ -121,6 +124,7 @@ class VerifyReport(Plain):
     took_s: float = 0.0
     checked_at: str = ""
     root: str = ""
+    checkpoint: str = ""
 
 
 class Proof(Plain):

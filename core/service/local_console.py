@@ -332,8 +332,8 @@ class LocalConsole(DecidingDoor):
                 result = CommandResult.model_validate(entry.body["result"])
         return CommandRecord(call_id=call_id, entries=page.entries, decision=decision, result=result)
 
-    async def verify(self) -> VerifyReport:
-        return await self._service.verify()
+    async def verify(self, checkpoint: str | None = None) -> VerifyReport:
+        return await self._service.verify(checkpoint)
 
     async def blob(self, sha256: str) -> bytes:
         return await self._service.journal.get_blob(sha256)

@@ -14,7 +14,7 @@ import structlog
 
 from core import __version__
 from core.aip.extras import Progress
-from core.audit.checkpoint import load_or_create_journal_key
+from core.audit.checkpoint import load_or_create_journal_key, read_checkpoint
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
 from core.batch.models import Cell, RunSummary
@@ -257,14 +257,19 @@ class Service:
         if waits:
             await asyncio.wait(waits, timeout=RUNS_END_WITHIN)
 
-    async def verify(self) -> VerifyReport:
-        """Recompute the whole journal and remember what came of it."""
+    async def verify(self, checkpoint: str | None = None) -> VerifyReport:
+        """Recompute the whole journal and remember what came of it.
+
+        Raises:
+            JournalCorrupt: `checkpoint`, which was kept elsewhere, is not one of this journal.
+        """
+        against = read_checkpoint(checkpoint, self.journal.public_key) if checkpoint is not None else None
         loop = asyncio.get_running_loop()
 
         def progress(done: int, total: int) -> None:
             loop.call_soon_threadsafe(self.tell_work, "verify", done, total)
 
-        found = await self.journal.verify(progress)
+        found = await self.journal.verify(progress, against=against)
         self.verified = VerifyReport(**{**found.model_dump(), "problem": found.problem or ""})
         self._journal_changes.mark("journal")
         return self.verified

@@ -16,6 +16,7 @@ import structlog
 
 from tests.bench import (
     fleet_bench,
+    flip_bench,
     journal_bench,
     kill_bench,
     mcp_bench,
@@ -31,7 +32,7 @@ def main() -> int:
     """Run and print."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument(
-        "which", nargs="*", help="round-trips, policy, journal, window, fleet, screenshots, kills, mcp"
+        "which", nargs="*", help="round-trips, policy, journal, window, fleet, screenshots, kills, flips, mcp"
     )
     parser.add_argument("--kills", type=int, default=kill_bench.KILLS)
     parser.add_argument(
@@ -47,6 +48,7 @@ def main() -> int:
         "fleet": fleet_bench.run,
         "screenshots": screenshot_bench.run,
         "kills": lambda: kill_bench.run(given.kills),
+        "flips": flip_bench.run,
         "mcp": mcp_bench.run,
     }
     unknown = [name for name in given.which if name not in benches]

@@ -68,7 +68,7 @@ class JournalDoor(DecidingDoor):
             call_id=call_id, entries=found, decision=result.decision if result else None, result=result
         )
 
-    async def verify(self) -> VerifyReport:
+    async def verify(self, checkpoint: str | None = None) -> VerifyReport:
         await self._step("verify")
         report = self.journal.verify()
         self.emit(JournalChanged(journal=self.journal.status))

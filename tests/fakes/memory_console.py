@@ -370,7 +370,7 @@ class MemoryConsole(MemoryDevices):
     async def command(self, call_id: str) -> CommandRecord:
         return CommandRecord(call_id=call_id, entries=[])
 
-    async def verify(self) -> VerifyReport:
+    async def verify(self, checkpoint: str | None = None) -> VerifyReport:
         return VerifyReport(ok=True, entries=1, blobs=0, checkpoints=0)
 
     async def blob(self, sha256: str) -> bytes:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 
@@ -11,10 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.audit.checkpoint import (
+    Checkpoint,
+    Kept,
     Signer,
+    find_note,
     key_id,
     load_or_create_journal_key,
     load_public_key,
+    names_key,
     origin_of,
     read_checkpoint,
 )
@@ -24,10 +29,15 @@ KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 SIGNER = Signer(KEY, "desk/journal")
 
 
-@given(st.integers(0, 2**62), st.binary(min_size=32, max_size=32), st.none() | st.integers(0, 2**62))
-def test_what_was_signed_is_read_back(size, root, spool):
-    read = read_checkpoint(SIGNER.sign(size, root, spool), KEY.public_key(), "desk/journal")
-    assert (read.origin, read.size, read.root, read.spool) == ("desk/journal", size, root, spool)
+numbers = st.integers(0, 2**62)
+digests = st.binary(min_size=32, max_size=32)
+
+
+@given(numbers, digests, st.none() | st.tuples(numbers, st.none() | st.builds(Kept, numbers, digests)))
+def test_what_was_signed_is_read_back(size, root, of_the_head):
+    spool, kept = of_the_head or (None, None)
+    read = read_checkpoint(SIGNER.sign(size, root, spool, kept), KEY.public_key(), "desk/journal")
+    assert read == Checkpoint("desk/journal", size, root, spool, kept)
 
 
 def test_a_checkpoint_has_the_form_that_transparency_logs_use():
@@ -51,7 +61,7 @@ def test_the_key_id_is_that_of_the_signed_note_specification():
 
 @given(st.data())
 def test_no_changed_byte_of_a_checkpoint_passes(data):
-    note = SIGNER.sign(123_456, bytes(range(32)), 78).encode()
+    note = SIGNER.sign(123_456, bytes(range(32)), 78, Kept(9, bytes(range(32, 64)))).encode()
     at = data.draw(st.integers(0, len(note) - 1))
     flip = data.draw(st.integers(1, 255))
     changed = note[:at] + bytes([note[at] ^ flip]) + note[at + 1 :]
@@ -114,3 +124,59 @@ def test_a_broken_public_key_is_named(memory_path):
     (memory_path / "journal.pub").write_text("nothing")
     with pytest.raises(JournalCorrupt, match=r"journal\.pub"):
         load_public_key(memory_path / "journal.pub")
+
+
+def test_each_changed_byte_of_either_key_file_is_noticed(memory_path):
+    path = memory_path / "journal.key"
+    key = load_or_create_journal_key(path)
+    public = path.with_name("journal.pub")
+    for changed in (path, public):
+        whole = changed.read_bytes()
+        for at in range(len(whole)):
+            for flip in (0x01, 0x20, 0xFF):
+                changed.write_bytes(whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :])
+                with pytest.raises(JournalCorrupt):
+                    load_or_create_journal_key(path)
+                if changed is public:
+                    # Another key may be what it says now; then the journal's signatures tell.
+                    with contextlib.suppress(JournalCorrupt):
+                        assert load_public_key(public) != key.public_key()
+        changed.write_bytes(whole)
+    load_or_create_journal_key(path)
+
+
+def test_a_key_that_was_taken_away_is_not_made_anew_beside_what_it_signed_with(memory_path):
+    path = memory_path / "journal.key"
+    load_or_create_journal_key(path)
+    path.unlink()
+    with pytest.raises(JournalCorrupt, match=r"journal\.key is missing"):
+        load_or_create_journal_key(path)
+    assert not path.exists()
+
+
+def test_a_public_key_that_was_exchanged_is_noticed_and_made_again_once_it_is_gone(memory_path):
+    mine, other = memory_path / "mine" / "journal.key", memory_path / "other" / "journal.key"
+    key = load_or_create_journal_key(mine)
+    load_or_create_journal_key(other)
+    public = mine.with_name("journal.pub")
+    public.write_bytes(other.with_name("journal.pub").read_bytes())
+    with pytest.raises(JournalCorrupt, match="not the public half"):
+        load_or_create_journal_key(mine)
+    public.unlink()
+    assert load_or_create_journal_key(mine).public_key() == key.public_key() == load_public_key(public)
+
+
+def test_a_note_is_found_in_what_was_printed_around_it():
+    note = SIGNER.sign(17, bytes(32), 4, Kept(2, bytes(range(32))))
+    for text in (
+        note,
+        note.rstrip(),
+        f"The journal verifies.\nEntries  17\n\nNewest checkpoint:\n\n{note}",
+        f"{SIGNER.sign(3, bytes(32))}\n\n{note}\n",
+        note.replace("\n", "\r\n"),
+    ):
+        assert find_note(text) == note
+    assert find_note("nothing\n\nhere") is None
+    assert names_key(note, KEY.public_key())
+    assert not names_key(note, Ed25519PrivateKey.generate().public_key())
+    assert not names_key("desk/journal\n1\n\n\u2014 desk/journal !\n", KEY.public_key())

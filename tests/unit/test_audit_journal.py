@@ -160,7 +160,8 @@ async def test_closing_writes_what_was_noted_and_leaves_no_thread_and_no_log(mem
     await journal.close()
     await journal.close()
     assert {thread for thread in threading.enumerate() if thread.name.startswith("journal")} - before == set()
-    assert sorted(path.name for path in memory_path.iterdir()) == ["journal.db", "journal.spool"]
+    names = ["journal.db", "journal.head", "journal.spool"]
+    assert sorted(path.name for path in memory_path.iterdir()) == names
     assert (memory_path / "journal.spool").stat().st_size == 0
     assert verify_folder(memory_path, KEY.public_key()).entries == 100
     for refused in (journal.append(new()), journal.query(""), journal.verify()):
@@ -269,7 +270,9 @@ def damaged(home: Path, how: str) -> None:
         "UPDATE head SET note = 'desk'",
         "DROP INDEX by_run",
         "CREATE TABLE more (x)",
-        "PRAGMA user_version = 2",
+        "PRAGMA user_version = 3",
+        "PRAGMA user_version = 1",
+        "DELETE FROM checkpoints",
     ],
 )
 async def test_a_damaged_journal_is_refused_by_name_and_left_as_it_is(memory_path, how):

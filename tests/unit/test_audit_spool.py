@@ -3,8 +3,10 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from core.audit.encode import Parts, encode_parts
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
-from core.audit.spool import Record, Spool, pack, read_records
+from core.audit.spool import Gap, Record, Spool, Spooled, pack, read_records
 from core.audit.store import Store
 from core.audit.verify import verify_folder
 from core.errors import JournalCorrupt, JournalUnavailable
@@ -45,22 +47,86 @@ async def texts_after_open(folder: Path) -> list[str]:
     return [entry.body.get("text", entry.kind) for entry in entries]
 
 
+def old_pack(number: int, parts: Parts) -> bytes:
+    """A record as journals of format 1 have it."""
+    covered = struct.pack("<IIQ", len(parts.head), len(parts.tail), number) + parts.head + parts.tail
+    return struct.pack("<I", zlib.crc32(covered)) + covered
+
+
 @given(records)
 def test_records_are_read_back_in_order(written):
-    data = b"".join(pack(*record) for record in written)
-    assert read_records(data) == (written, len(data))
+    assert read_records(b"".join(pack(*record) for record in written)) == Spooled(written, [])
+    assert read_records(b"".join(old_pack(*record) for record in written), old=True) == Spooled(written, [])
 
 
 @given(records, st.data())
-def test_a_torn_or_broken_end_never_hides_or_changes_what_is_before_it(written, data):
+def test_a_torn_end_never_hides_or_changes_what_is_before_it(written, data):
     last = pack(99, Parts(b"head", b"tail"))
-    cut = data.draw(st.integers(0, len(last) - 1))
-    torn = b"".join(pack(*record) for record in written) + last[:cut]
-    assert read_records(torn) == (written, len(torn) - cut)
-    at = data.draw(st.integers(0, len(last) - 1))
-    broken = last[:at] + bytes([last[at] ^ data.draw(st.integers(1, 255))]) + last[at + 1 :]
-    found, _ = read_records(torn[: len(torn) - cut] + broken)
-    assert found == written
+    whole = b"".join(pack(*record) for record in written)
+    cut = data.draw(st.integers(1, len(last) - 1))
+    gap = Gap(len(whole), len(whole) + cut, len(written), torn=True)
+    assert read_records(whole + last[:cut]) == Spooled(written, [gap])
+    # What a power cut leaves of a file whose length was written, and its end was not.
+    zeros = Gap(len(whole), len(whole) + cut, len(written), torn=True)
+    assert read_records(whole + bytes(cut)) == Spooled(written, [zeros])
+
+
+@given(records, records, st.data())
+def test_a_changed_byte_is_never_a_torn_end_and_hides_nothing_behind_it(before, behind, data):
+    bad = pack(99, Parts(b"head", b"tail"))
+    at = data.draw(st.integers(0, len(bad) - 1))
+    bad = bad[:at] + bytes([bad[at] ^ data.draw(st.integers(1, 255))]) + bad[at + 1 :]
+    start = b"".join(pack(*record) for record in before)
+    spooled = read_records(start + bad + b"".join(pack(*record) for record in behind))
+    assert spooled.records == before + behind
+    assert spooled.gaps == [Gap(len(start), len(start) + len(bad), len(before), torn=False)]
+    assert f"byte {len(start):,}" in spooled.damage(0)
+
+
+@given(records, records)
+def test_a_bad_record_of_format_1_is_damage_where_whole_ones_follow_it(before, behind):
+    bad = old_pack(99, Parts(b"head", b"tail"))
+    bad = bad[:-1] + b"L"
+    start = b"".join(old_pack(*record) for record in before)
+    spooled = read_records(start + bad + b"".join(old_pack(*record) for record in behind), old=True)
+    assert spooled.records == before + behind
+    assert [gap.torn for gap in spooled.gaps] == [not behind]
+
+
+def noted(*numbers: int) -> bytes:
+    return b"".join(note_bytes(number, f"x{number}") for number in numbers)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "done", "damage"),
+    [
+        ((), 5, ""),
+        ((1, 2, 3), 0, ""),
+        ((1, 2, 3), 3, ""),
+        ((4, 5), 3, ""),
+        # What the journal has already may be missing.
+        ((1, 4), 3, ""),
+        ((1, 2, 4), 2, "records 3 to 3 are missing"),
+        ((5, 6), 3, "records 4 to 4 are missing"),
+        ((1, 3, 2), 3, "stands behind"),
+        ((1, 1), 0, "stands behind"),
+    ],
+)
+def test_records_that_were_taken_out_doubled_or_moved_are_noticed(numbers, done, damage):
+    found = read_records(noted(*numbers)).damage(done)
+    assert damage in found
+    assert bool(found) == bool(damage)
+
+
+def test_a_block_that_a_power_cut_kept_from_the_disk_is_no_damage_and_its_records_are_counted():
+    data = bytearray(noted(*range(1, 21)))
+    data[1024:1536] = bytes(512)
+    spooled = read_records(bytes(data))
+    assert spooled.damage(0) == ""
+    assert 0 < spooled.lost(0) < 10
+    assert len(spooled.records) == 20 - spooled.lost(0)
+    assert spooled.records[-1].number == 20
+    assert spooled.lost(20) == 0
 
 
 async def test_each_point_of_a_crash_between_spool_and_journal_loses_and_doubles_nothing(memory_path):
@@ -80,6 +146,7 @@ async def test_each_point_of_a_crash_between_spool_and_journal_loses_and_doubles
             home = memory_path / f"home-{extra}-{len(torn)}"
             home.mkdir()
             (home / "journal.db").write_bytes(closed)
+            shutil.copy(memory_path / "live" / "journal.head", home)
             # Records 1 to 3 are in the journal; what is above was noted and never committed.
             spool = b"".join(note_bytes(number, f"x{number}") for number in range(1, 4 + extra))
             (home / "journal.spool").write_bytes(spool + torn)
@@ -123,6 +190,32 @@ async def test_a_whole_record_that_is_no_entry_is_kept_and_named(memory_path):
     assert (memory_path / "journal.spool").read_bytes() == data
 
 
+async def test_a_block_lost_in_a_power_cut_is_told_in_the_journal(memory_path):
+    await (await Journal.open(memory_path, KEY, "desk")).close()
+    data = bytearray(noted(*range(1, 21)))
+    data[1024:1536] = bytes(512)
+    (memory_path / "journal.spool").write_bytes(data)
+    journal = await Journal.open(memory_path, KEY, "desk")
+    told = (await journal.query("kind:journal_recovered", after=0)).entries[0]
+    assert told.body["entries"] + told.body["lost"] == 20
+    assert told.body["torn_bytes"] > 512
+    await journal.close()
+
+
+async def test_a_spool_that_was_taken_away_is_told_in_the_journal(memory_path):
+    journal = await Journal.open(memory_path, KEY, "desk")
+    await journal.append(new("first"))
+    await journal.close()
+    (memory_path / "journal.spool").unlink()
+    report = verify_folder(memory_path, KEY.public_key())
+    assert not report.ok
+    assert "journal.spool is missing" in (report.problem or "")
+    journal = await Journal.open(memory_path, KEY, "desk")
+    assert (await journal.entry(2)).body == {"entries": 0, "torn_bytes": 0, "spool": "missing"}
+    await journal.close()
+    assert await texts_after_open(memory_path) == ["first", "journal_recovered"]
+
+
 async def test_a_drained_spool_is_emptied_once_it_has_grown(memory_path):
     journal = await Journal.open(memory_path, KEY, "desk")
     for _ in range(40):
@@ -145,8 +238,8 @@ def test_a_part_of_a_record_is_taken_back_and_the_spool_goes_on(memory_path, mon
         spool.write(parts)
     monkeypatch.setattr(os, "write", real)
     assert spool.write(parts) == 2
-    found, torn = spool.read()
-    assert ([record.number for record in found], torn) == ([1, 2], 0)
+    spooled = spool.read()
+    assert ([record.number for record in spooled.records], spooled.gaps) == ([1, 2], [])
     spool.close()
 
 

@@ -1,0 +1,57 @@
+"""What is said to be durable waited for the disk. A kill cannot show that, only a count of the waits can."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from core.audit.entries import Kind, NewEntry
+from core.audit.journal import Journal
+from tests.fakes.watched_syncs import watching_syncs
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+APPENDS = 20
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel that counts is Linux")
+
+
+def new(number: int) -> NewEntry:
+    return NewEntry(kind=Kind.INTENT_RECORDED, actor="service", body={"number": number})
+
+
+async def append(folder: Path, count: int) -> None:
+    journal = await Journal.open(folder, KEY, "desk")
+    for number in range(count):
+        await journal.append(new(number))
+    await journal.close()
+
+
+def test_each_awaited_append_waits_for_the_disk_to_have_the_log_and_then_the_head_file(memory_path):
+    _, few = watching_syncs(lambda: asyncio.run(append(memory_path / "few", 0)))
+    _, many = watching_syncs(lambda: asyncio.run(append(memory_path / "many", APPENDS)))
+    for name in ("journal.db-wal", "journal.head"):
+        assert many.count(name) - few.count(name) >= APPENDS, (name, few, many)
+    # Never the head file without a commit since the last time: it would say more than the database has.
+    order = "".join({"journal.db-wal": "l", "journal.head": "h"}.get(name, "") for name in many)
+    assert "hh" not in order
+    assert not order.startswith("h")
+
+
+def test_a_blob_and_the_folders_with_its_name_are_on_the_disk_before_it_is_named(memory_path):
+    async def put() -> str:
+        journal = await Journal.open(memory_path, KEY, "desk")
+        sha = await journal.put_blob(b"a picture")
+        await journal.close()
+        return sha
+
+    sha, syncs = watching_syncs(lambda: asyncio.run(put()))
+    places = [
+        next(at for at, name in enumerate(syncs) if sha in name),
+        syncs.index(sha[:2]),
+        syncs.index("blobs"),
+    ]
+    assert places == sorted(places)
