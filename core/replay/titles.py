@@ -23,6 +23,9 @@ _PLAIN: dict[Kind, str] = {
     Kind.JOURNAL_RECOVERED: "The journal was recovered",
     Kind.LISTENING_CHANGED: "Where devices dial in was changed",
     Kind.POLICY_SAVED: "The policy was changed",
+    Kind.SETTINGS_ACCEPTED: "The settings were accepted",
+    Kind.CHANGE_REFUSED: "A change was not signed as it has to be",
+    Kind.OPERATOR_REMOVED: "An operator was removed",
     Kind.GRANT_REVOKED: "A grant was revoked",
     Kind.FATIGUE_NOTED: "Approvals came faster than anybody reads",
 }
@@ -92,8 +95,10 @@ def _more(entry: Entry) -> str:
             return text_in(body, "reason") or "withdrawn"
         case Kind.APPROVAL_DENIED:
             return text_in(inside(inside(body, "signed"), "statement"), "reason")
-        case Kind.APPROVAL_REJECTED:
+        case Kind.APPROVAL_REJECTED | Kind.CHANGE_REFUSED:
             return text_in(body, "problem")
+        case Kind.OPERATOR_REMOVED:
+            return text_in(body, "operator")
         case Kind.DEVICE_LOST | Kind.DEVICE_REFUSED | Kind.STEP_SKIPPED:
             return text_in(body, "reason")
         case Kind.RUN_STARTED:

@@ -12,6 +12,7 @@ from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind
 from core.batch.models import Batch, Cell, CellState, Plan, Run, RunState, RunSummary, Step
 from core.canonical import sha256_hex
+from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, ErrorInfo, Refused
 from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
@@ -129,7 +130,9 @@ class MemoryConsole(MemoryDevices):
     async def match_devices(self, targets: str) -> list[Device]:
         return (await self.state()).devices
 
-    async def review_contract(self, device: str, tool_key: str, digest: str) -> Tool:
+    async def review_contract(
+        self, device: str, tool_key: str, digest: str, signed: SignedChange | None = None
+    ) -> Tool:
         self.host.asked["review_contract"] += 1
         return self.host.tools["echo"]
 
@@ -308,20 +311,40 @@ class MemoryConsole(MemoryDevices):
         self.host.holds_changed.set()
         return held
 
-    async def register_operator(
-        self, operator: Operator, signed_by: SignedStatement | None = None
-    ) -> Operator:
+    async def register_operator(self, operator: Operator, signed: SignedChange | None = None) -> Operator:
         self.host.asked["register_operator"] += 1
         return operator
 
-    async def set_profile(self, profile: Profile) -> PolicyStatus:
+    async def remove_operator(self, name: str, signed: SignedChange | None = None) -> None:
+        self.host.asked["remove_operator"] += 1
+
+    async def propose(self, wish: Change, text: str = "") -> Proposal:
+        self.host.asked["propose"] += 1
+        return Proposal(home="", change=wish, needs_signature=False)
+
+    async def challenge(self) -> str:
+        return "challenge"
+
+    async def identify(self, signed: SignedIdentity) -> Operator:
+        self.host.asked["identify"] += 1
+        return Operator(name=signed.identity.operator, public_key="0" * 64, has_passphrase=False)
+
+    async def accept_policy(self, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
+        self.host.asked["accept_policy"] += 1
+        return PolicyStatus(profile=Profile.GUARDED)
+
+    async def accept_settings(self, signed: SignedChange | None = None) -> PolicyStatus:
+        self.host.asked["accept_settings"] += 1
+        return PolicyStatus(profile=Profile.GUARDED)
+
+    async def set_profile(self, profile: Profile, signed: SignedChange | None = None) -> PolicyStatus:
         self.host.asked["set_profile"] += 1
         return PolicyStatus(profile=profile)
 
     async def stop_all(self) -> str:
         return "Stopped."
 
-    async def resume(self) -> None:
+    async def resume(self, signed: SignedChange | None = None) -> None:
         self.host.asked["resume"] += 1
 
     async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import (
     Check,
@@ -28,22 +29,26 @@ class MemoryDevices(DecidingDoor):
     async def listening(self) -> Listening:
         return Listening(address="127.0.0.1:5000", url="ws://127.0.0.1:5000/ws")
 
-    async def listen(self, address: str) -> Listening:
+    async def listen(self, address: str, signed: SignedChange | None = None) -> Listening:
         self.asked[f"listen {address}"] += 1
         return Listening(address=address, url=f"ws://{address}/ws")
 
-    async def pair(self, name: str, settings: DeviceSettings) -> Pairing:
+    async def pair(self, name: str, settings: DeviceSettings, signed: SignedChange | None = None) -> Pairing:
         self.asked[f"pair {name}"] += 1
         url = "ws://127.0.0.1:5000/ws"
         return Pairing(
             name=name, string="qd1.x", url=url, stock_url=f"{url}?token=x", command="quarterdeck-device"
         )
 
-    async def pair_listening(self, name: str, string: str, settings: DeviceSettings) -> Device:
+    async def pair_listening(
+        self, name: str, string: str, settings: DeviceSettings, signed: SignedChange | None = None
+    ) -> Device:
         self.asked[f"pair_listening {name}"] += 1
         return Device(name=name, health=Health.RECONNECTING, since=TIME, tags=settings.tags or [])
 
-    async def set_device(self, name: str, settings: DeviceSettings) -> Device:
+    async def set_device(
+        self, name: str, settings: DeviceSettings, signed: SignedChange | None = None
+    ) -> Device:
         return await self._only_device(name, "set_device")
 
     async def revoke(self, name: str) -> Device:
