@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from app.components.breaking import breakable
 from app.components.icon_mark import IconMark
 from app.components.label import Label
 from app.components.section import Card
@@ -44,6 +45,6 @@ class Sentences(Card):
         line.setContentsMargins(0, 0, 0, 0)
         line.setSpacing(SPACE.small)
         line.addWidget(IconMark(self._icon, self._role), 0, Qt.AlignmentFlag.AlignTop)
-        line.addWidget(Label(words, wrap=True), 1)
+        line.addWidget(Label(breakable(words), wrap=True), 1)
         row.setAccessibleName(words)
         return row

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from app.components.breaking import breakable
 from app.components.facts import Fact, short_digest
 from core.changes import Change, ChangeKind
 from core.text import escape_hidden
 
 LOOSENS = "What would run, or reach farther, than now"
+_CHANGES = {ChangeKind.OPERATOR_REMOVED: "What would change"}
 USED_ONCE = (
     "Your signature covers exactly this change and is used once. It stands in the journal before the change "
     "holds."
@@ -54,6 +56,11 @@ def change_title(change: Change) -> str:
     return _TITLES[change.kind].format(subject=escape_hidden(subject, keep_lines=False))
 
 
+def change_head(change: Change) -> str:
+    """The head above the sentences that say what a change comes to."""
+    return _CHANGES.get(change.kind, LOOSENS)
+
+
 def change_facts(change: Change) -> list[Fact]:
     """Every value of a change as it is signed; beside it what it replaces, where that is another."""
     facts = []
@@ -75,14 +82,16 @@ def _fact(label: str, key: str, value: object) -> Fact:
         whole = str(value)
         return Fact(label, short_digest(whole, _DIGESTS[key]), mono=True, full=whole)
     words = escape_hidden(_value_words(key, value), keep_lines=False)
-    return Fact(label, words, mono=key in ("public_key", "url", "address", "listen") and bool(value))
+    mono = key in ("public_key", "url", "address", "listen") and bool(value)
+    return Fact(label, breakable(words), mono=mono, full=words)
 
 
 def _value_words(key: str, value: object) -> str:
     if key == "direction":
         return _DIRECTIONS.get(str(value), str(value))
     if key == "public_key":
-        return f"ed25519 {value}"
+        digits = str(value)
+        return "ed25519 " + " ".join(digits[at : at + 8] for at in range(0, len(digits), 8))
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):

@@ -88,7 +88,7 @@ class Control(QObject):
 
     def start_resume(self) -> None:
         """Let commands leave again, once an operator has signed that."""
-        words = "Its runs have ended and its requests were withdrawn."
+        words = "The runs that were stopped have ended, and their requests were withdrawn."
         self._signing.ask(RESUME, lambda console, signed: console.resume(signed), what="resume", words=words)
 
     # The policy, as another program left it

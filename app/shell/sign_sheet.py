@@ -16,7 +16,8 @@ from app.components.inputs import Field, TextField
 from app.components.label import Label
 from app.components.sentences import Sentences
 from app.link import ConsoleLink
-from app.shell.change_words import LOOSENS, USED_ONCE, change_facts, change_title
+from app.look.tokens import SPACE
+from app.shell.change_words import USED_ONCE, change_facts, change_head, change_title
 from app.shell.operator import OperatorKeys
 from app.shell.sheet import Sheet
 from app.shell.unlock_part import UnlockPart
@@ -95,10 +96,11 @@ class SignSheet(Sheet):
         self.proposal = proposal
         self.signed: SignedChange | None = None
         self._keys, self._state, self._link = keys, state, link
-        self.sentences = Sentences(LOOSENS)
+        head = change_head(proposal.change)
+        self.sentences = Sentences(head)
         self.sentences.show_sentences(proposal.difference)
         self.setAccessibleDescription(self.sentences.accessibleName())
-        self.add(Label(LOOSENS, "label", "text3"))
+        self.add(_head(head))
         self.add(self.sentences)
         self.diff = DiffView()
         self._first_read = Label(
@@ -106,7 +108,7 @@ class SignSheet(Sheet):
         )
         self._show_diff(diff)
         self.facts = Facts(_FACT_LABELS, "What is signed")
-        self.add(Label("What is signed", "label", "text3"))
+        self.add(_head("What is signed"))
         self.add(self.facts)
         self.add_answer("cancel", "Cancel")
         self.sign = self.add_answer(SIGNED, "Sign and apply", "primary", closes=False)
@@ -132,7 +134,7 @@ class SignSheet(Sheet):
             return
         self.diff.end_seen.connect(self._end_seen)
         self.diff.show_diff(diff)
-        self.add(Label(f"From the accepted policy to this one: {diff.words()}", "label", "text3"))
+        self.add(_head(f"From the accepted policy to this one: {diff.words()}"))
         self.add(self.diff)
         self.add(self._first_read)
 
@@ -173,7 +175,7 @@ class SignSheet(Sheet):
     def _why_not(self) -> str:
         if self.unlock is None and self.first_key is None:
             names = ", ".join(operator.name for operator in self._state.operators)
-            why = f"The key of none of this home's operators ({names}) lies here; sign where it does."
+            why = f"The key of none of this home's operators ({names}) lies here. Sign where one does."
             self.say(why)
             return why
         if not self.diff.isHidden() and not self.diff.end_was_seen:
@@ -221,3 +223,10 @@ class SignSheet(Sheet):
             raise Refused("No operator key is unlocked.", ErrorCode.APPROVAL_INVALID)
         if not self._state.operators:
             await self._link.perform(lambda console: console.register_operator(operator))
+
+
+def _head(words: str) -> Label:
+    """The head of one part, with some room above it."""
+    head = Label(words, "label", "text3")
+    head.setContentsMargins(0, SPACE.snug, 0, 0)
+    return head

@@ -8,6 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 
 from app.components.inputs import DropDown, Field, TextField
+from app.components.showing import show_or_hide
 from app.shell.operator import OperatorKeys
 from core.errors import BadInput
 
@@ -39,13 +40,14 @@ class UnlockPart(QWidget):
         self.secret = TextField("Passphrase")
         self.secret.setEchoMode(QLineEdit.EchoMode.Password)
         self._who_row = Field("Operator", self.who)
-        self._who_row.setVisible(len(files) > 1)
+        show_or_hide(self._who_row, len(files) > 1)
         self._secret_row = Field("Passphrase", self.secret)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(12)
         row.addWidget(self._who_row)
         row.addWidget(self._secret_row, 1)
+        row.addStretch()
         self.who.currentIndexChanged.connect(lambda _place: self._show_another())
         self.secret.returnPressed.connect(self.submitted)
         keys.changed.connect(self._show)
@@ -79,7 +81,7 @@ class UnlockPart(QWidget):
         self.secret.setAccessibleName(f"Passphrase of {self.file.name}")
         self._secret_row.label.setText(f"Passphrase of {self.file.name}")
         self._secret_row.setVisible(self._wants_passphrase)
-        self.setVisible(len(self._files) > 1 or self._wants_passphrase)
+        show_or_hide(self, len(self._files) > 1 or self._wants_passphrase)
 
     async def unlock(self) -> None:
         """Unlock the chosen key, unless it is.

@@ -148,7 +148,9 @@ class ChangesDoor(JournalDoor):
     def _service(self) -> Service:
         """What of a service the proposals look at."""
         registry = SimpleNamespace(find=self._find, get=self._known, check_free=lambda _name: None)
-        fleet = SimpleNamespace(change=self._change, pinned=lambda _device, _key: "")
+        fleet = SimpleNamespace(
+            change=self._change, pinned=lambda device, key: sha256_hex(f"{device}/{key}".encode())
+        )
         files = [parse_policy(self.accepted_text), parse_policy(self.policy_on_disk)]
         return cast(
             Service,

@@ -286,7 +286,8 @@ class Operators(SettingsSection):
             self.secret_field.text(),
             self.again_field.text(),
         )
-        taken = name in self._known
+        # While a key is made, it is this name's own.
+        taken = name in self._known and not self.make.is_working
         self.name_row.set_error("There is an operator of that name already." if taken else "")
         differ = bool(again) and again != secret
         self.again_row.set_error("The two are not the same." if differ else "")
@@ -367,9 +368,10 @@ class Operators(SettingsSection):
     async def _remove(self, operator: Operator) -> str:
         given = await self._link.perform(lambda console: console.grants())
         theirs = sum(1 for grant in given if grant.terms.author == operator.name and not grant.over)
+        ends = f"{plural(theirs, 'grant')} of theirs {'ends' if theirs == 1 else 'end'}."
         words = (
-            f"{plural(theirs, 'grant')} of theirs {'ends' if theirs == 1 else 'end'}. Approvals they gave to "
-            "requests that still wait do not count any more."
+            f"{ends if theirs else 'No grant of theirs is in use.'} Approvals they gave to requests that "
+            "still wait do not count any more."
         )
         signed = await self._nav.signing.sign_change(operator_removed(operator), words=words)
         await self._link.perform(lambda console: console.remove_operator(operator.name, signed))
