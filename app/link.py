@@ -74,14 +74,13 @@ class ConsoleLink(QObject):
         """Do not wait for the next try."""
         self._try_now.set()
 
-    def reattach(self) -> None:
-        """Open the door anew, as when the operator's name is another from now on; the link is never lost.
+    def reattach(self) -> asyncio.Future[Any] | None:
+        """Open a new connection, as when another operator is at the window; the link is never lost.
 
-        New wishes go through the new door as soon as it is open; those under way end in the old one first.
-        When the new door does not open, the old one stays.
+        New wishes go over the new connection as soon as it is open; those under way end in the old one first.
+        When the new one does not open, the old one stays. Returns None where the service is lost.
         """
-        if self._console is not None:
-            self.spawn("change the door", self._change_door())
+        return self.spawn("change the door", self._change_door()) if self._console is not None else None
 
     async def close(self) -> None:
         """Cancel what is under way and leave the door; the service goes on."""
@@ -107,7 +106,37 @@ class ConsoleLink(QObject):
         Cancel what is returned when the answer is no longer wanted; then neither callback is called. While
         the window ends, nothing is asked any more.
         """
-        return self.spawn(what, self._carry(wish, on_done, on_error, what))
+        return self.carry(lambda: self.perform(wish), on_done, on_error, what)
+
+    def carry(
+        self,
+        work: Callable[[], Awaitable[Answer]],
+        on_done: Callable[[Answer], None] | None = None,
+        on_error: Callable[[QuarterdeckError], None] | None = None,
+        what: str = "ask the service",
+    ) -> asyncio.Future[Any]:
+        """As `ask`, for work of several steps with a question to the operator in between.
+
+        Each step uses `perform`, so that no connection is held open while the operator reads.
+        """
+        return self.spawn(what, self._carry(work, on_done, on_error, what))
+
+    async def perform(self, wish: Callable[[Console], Awaitable[Answer]]) -> Answer:
+        """Carry one wish to the service and wait for the answer; for coroutines of the window.
+
+        Raises:
+            ServiceError: the service is not connected.
+            QuarterdeckError: what the service answers.
+        """
+        console = self._console
+        if console is None:
+            raise ServiceError("The service is not connected; nothing was sent.")
+        self._under_way[console] += 1
+        try:
+            return await wish(console)
+        finally:
+            self._under_way[console] -= 1
+            self._wish_ended.set()
 
     def spawn(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
         """Run other background work of the window (awaited dialogs, keys in threads) until it closes."""
@@ -121,42 +150,32 @@ class ConsoleLink(QObject):
 
     async def _carry(
         self,
-        wish: Callable[[Console], Awaitable[Answer]],
+        work: Callable[[], Awaitable[Answer]],
         on_done: Callable[[Answer], None] | None,
         on_error: Callable[[QuarterdeckError], None] | None,
         what: str,
     ) -> None:
         try:
-            answer = await self._ask_now(wish)
+            answer = await work()
         except QuarterdeckError as error:
-            self._tell(on_error, what, error)
+            self.tell(on_error, what, error)
         except Exception as error:
             # The edge: whatever went wrong, a wish is answered on the screen.
             log.error("wish failed unexpectedly", what=what, exc_info=error)
-            self._tell(
+            self.tell(
                 on_error, what, QuarterdeckError(f"{type(error).__name__}: {error}", ErrorCode.INTERNAL)
             )
         else:
-            if on_done is not None and _alive(on_done):
+            if on_done is not None and is_alive(on_done):
                 on_done(answer)
 
-    async def _ask_now(self, wish: Callable[[Console], Awaitable[Answer]]) -> Answer:
-        console = self._console
-        if console is None:
-            raise ServiceError("The service is not connected; nothing was sent.")
-        self._under_way[console] += 1
-        try:
-            return await wish(console)
-        finally:
-            self._under_way[console] -= 1
-            self._wish_ended.set()
-
-    def _tell(
+    def tell(
         self, on_error: Callable[[QuarterdeckError], None] | None, what: str, error: QuarterdeckError
     ) -> None:
+        """Show an error where the wish was made; without `on_error`, the window's banner does."""
         if on_error is None:
             self.failed.emit(what, error)
-        elif _alive(on_error):
+        elif is_alive(on_error):
             on_error(error)
 
     async def _stay_attached(self) -> None:
@@ -264,7 +283,7 @@ async def _wait_for(event: asyncio.Event, seconds: float) -> None:
     event.clear()
 
 
-def _alive(callback: Callable[..., object]) -> bool:
+def is_alive(callback: Callable[..., object]) -> bool:
     """Whether the QObject that a bound method belongs to still exists."""
     owner = getattr(callback, "__self__", None)
     return not isinstance(owner, QObject) or isValid(owner)

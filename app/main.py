@@ -21,6 +21,7 @@ from app.window import MainWindow
 from core.errors import QuarterdeckError
 from core.home import Home
 from core.service.console import Console
+from core.user import user_name
 
 DEFAULT_SCREEN = "fleet"
 
@@ -33,13 +34,11 @@ class Desk:
         self.store = layout_store(home)
         self.state = AppState()
         self.keys = OperatorKeys(home)
-        self._door_name: str | None = None
         self.link = ConsoleLink(open_console, self.state)
         self.window = MainWindow(self.state, self.link, self.keys, self.store)
         self.leaving = Leaving(self.window, self.state, self.link)
         self.window.close_asked.connect(self.leaving.start)
         self.tray: Tray | None = None
-        self.keys.changed.connect(self._follow_operator)
         self.reporter = ErrorReporter(self.window)
         self.reporter.happened.connect(self._show_error)
 
@@ -61,19 +60,12 @@ class Desk:
             await self.keys.refresh()
         except QuarterdeckError as error:
             self.window.notices.fail(f"The operator keys cannot be read. {error.message}", error.info.next)
-        self._door_name = self.keys.only_name
-
-    def _follow_operator(self) -> None:
-        """Commands carry the name that signs: after the first key is made, the door is opened under it."""
-        name = self.keys.only_name
-        if self._door_name is not None and name and name != self._door_name:
-            self._door_name = name
-            self.link.reattach()
 
     async def end(self) -> None:
         """Close the window and leave the door; nothing of it is left."""
-        self.keys.lock()
+        # The link first: locked while it is open, the window would open another connection.
         await self.link.close()
+        self.keys.lock()
         self.window.allow_close()
         self.window.close()
         self.reporter.remove()
@@ -117,18 +109,10 @@ def attach(home: Home) -> Callable[[], Awaitable[Console]]:
     async def open_console() -> Console:
         from core.service.start import ensure_service
 
-        name = await asyncio.to_thread(operator_name, home)
-        return await ensure_service(home, client="window", actor=f"operator:{name}")
+        # Known by its user until an operator's key proves more.
+        return await ensure_service(home, client="window", actor=f"window:{user_name()}")
 
     return open_console
-
-
-def operator_name(home: Home) -> str:
-    """Who works at this window: the operator of the home's only key; without one, who is logged in."""
-    from core.policy.operator_keys import list_operator_keys, login_name
-
-    keys = list_operator_keys(home)
-    return keys[0].name if len(keys) == 1 else login_name()
 
 
 def run(home: Home, open_console: Callable[[], Awaitable[Console]] | None = None) -> int:

@@ -95,6 +95,7 @@ class AppState(QObject):
         self.loaded = False
         self.version = ""
         self.home = ""
+        self.home_key = ""
         self.service_started_at = ""
         self.service_pid = 0
         self.devices: dict[str, Device] = {}
@@ -140,7 +141,7 @@ class AppState(QObject):
 
     def replace(self, state: ConsoleState) -> None:
         """Take over a first picture, or one that was read again after events were missed."""
-        self.version, self.home = state.version, state.home
+        self.version, self.home, self.home_key = state.version, state.home, state.home_key
         self.service_started_at, self.service_pid = state.service_started_at, state.service_pid
         self.devices = {device.name: device for device in sorted(state.devices, key=lambda one: one.name)}
         self.approvals = {one.id: one for one in state.approvals if one.state is ApprovalState.WAITING}

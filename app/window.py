@@ -30,11 +30,13 @@ from app.look.theme import theme_of
 from app.look.tokens import FRAME, Density
 from app.screens.base import Screen, Target
 from app.shell.control import Control
+from app.shell.identity import Identity
 from app.shell.nav import Nav
 from app.shell.notices import Notices
 from app.shell.operator import OperatorKeys
 from app.shell.registry import SCREENS, ScreenEntry
 from app.shell.sheet import Overlay
+from app.shell.signing import Signing
 from app.shell.status_bar import StatusBar
 from app.shell.top_bar import TopBar
 from app.state import AppState
@@ -75,7 +77,9 @@ class MainWindow(QMainWindow):
         self.setWindowTitle("Quarterdeck")
         self.setMinimumSize(FRAME.least_width, FRAME.least_height)
         self._build(screens)
-        self.control = Control(self, state, link, keys, self.notices)
+        self._signing = Signing(self, state, link, keys)
+        self.identity = Identity(state, link, keys, self)
+        self.control = Control(self, state, link, keys, self._signing, self.notices)
         self._connect()
         self._bind_keys()
         self._restore_geometry()
@@ -162,6 +166,11 @@ class MainWindow(QMainWindow):
         return self._keys
 
     @property
+    def signing(self) -> Signing:
+        """Has what loosens signed."""
+        return self._signing
+
+    @property
     def layout_store(self) -> QSettings:
         """`window.ini` of this home."""
         return self._store
@@ -228,8 +237,12 @@ class MainWindow(QMainWindow):
         self.notices.fail(what, detail)
 
     def choose_profile(self, profile: Profile) -> None:
-        """Set the profile; `trusted` is asked about first."""
+        """Set the profile; one under which more runs is signed first."""
         self.control.choose_profile(profile)
+
+    def accept_changes(self) -> None:
+        """Look at what another program changed in this home's files, and accept it signed."""
+        self.control.start_accept()
 
     def start_unlock(self) -> None:
         """Ask the operator to unlock a key, or to make one."""

@@ -48,6 +48,15 @@ class KeepsKeyboard(Base):
             else:
                 super().setEnabled(False)
 
+    def take_keyboard_back(self) -> None:
+        """Have the keyboard again after what covered it is gone, also while it is off."""
+        off = not self.isEnabled()
+        if off and not self._kept:
+            super().setEnabled(True)
+        self.setFocus(Qt.FocusReason.OtherFocusReason)
+        if off and not self._kept:
+            self.setEnabled(False)
+
     def click(self) -> None:
         """Press it, unless it is off."""
         if not self._kept:

@@ -7,7 +7,8 @@ A screen lives in `app/screens/<name>/screen.py` as `class <Name>Screen(Screen)`
 - reads `self.state` (plain data) and connects to its signals; it never changes it;
 - asks for things with `self.link.ask(...)` only, and shows errors where the wish was made;
 - opens other screens with `self.nav.open("runs", OpenRun("r-0001"))`, never by calling them;
-- signs with `self.nav.keys` (the operator's unlocked key), says "done" with `self.nav.toast("Copied")`.
+- signs with `self.nav.keys` (the operator's unlocked key), says "done" with `self.nav.toast("Copied")`;
+- asks for what loosens with `self.nav.signing.ask(...)`, which has it signed first.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from core.policy.models import Profile
 
 if TYPE_CHECKING:
     from app.shell.operator import OperatorKeys
+    from app.shell.signing import Signing
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +109,14 @@ class OpenSection:
     """Settings: one section.
 
     `section` is one of `appearance`, `operators`, `grants`, `devices`, `this-computer`, `policy`, `about`.
-    `line` is a line of policy.toml to show in the editor, `grant` the grant to show in the list.
+    `line` is a line of policy.toml to show in the editor, `tab` the tab beside the editor, `grant` the grant
+    to show in the list.
     """
 
     section: str
     line: int = 0
     grant: str = ""
+    tab: str = ""
 
 
 Target = (
@@ -151,6 +155,10 @@ class Navigator(Protocol):
         """The operator's keys; the unlocked one signs."""
 
     @property
+    def signing(self) -> Signing:
+        """Has what loosens signed by an operator before it is asked for."""
+
+    @property
     def layout_store(self) -> QSettings:
         """`window.ini` of this home; screens use `remember` and `remembered` instead."""
 
@@ -164,7 +172,10 @@ class Navigator(Protocol):
         """Show the window's fail banner: for what has no place of its own on a screen."""
 
     def choose_profile(self, profile: Profile) -> None:
-        """Set the profile, after a question where more would run without one."""
+        """Set the profile; one under which more would run is signed first."""
+
+    def accept_changes(self) -> None:
+        """Look at what another program changed in this home's files, and accept it signed."""
 
     def apply_density(self) -> None:
         """Take over the density that `layout_store` has now."""

@@ -1,4 +1,5 @@
-"""What the top bar can do: Stop all and Resume, the profile, locking and unlocking the operator's key."""
+"""What the top bar and the window's banners can do: Stop all and Resume, the profile, accepting what another
+program changed, locking and unlocking the operator's key."""
 
 from __future__ import annotations
 
@@ -6,19 +7,25 @@ import re
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
-from PySide6.QtWidgets import QComboBox, QLineEdit
 
-from app.components.label import Label
+from app.components.sentences import Sentences
 from app.event_loop import ended
 from app.link import ConsoleLink
 from app.screens.base import OpenSection
+from app.shell.changes import RESUME, policy_change, settings_change
 from app.shell.notices import Notices
 from app.shell.operator import OperatorKeys
 from app.shell.sheet import Sheet
+from app.shell.signing import Signing
 from app.shell.top_bar import PROFILE_WORDS
+from app.shell.unlock_part import UnlockPart
+from app.shell.words import plural
 from app.state import AppState
 from core.errors import QuarterdeckError
+from core.policy.loosening import is_as_strict
 from core.policy.models import Profile
+from core.policy.policy_file import with_profile
+from core.service.console import PolicyStatus
 
 if TYPE_CHECKING:
     from app.window import MainWindow
@@ -29,12 +36,19 @@ class Control(QObject):
     """Carries out the top bar's wishes and shows their errors in the window's banners."""
 
     def __init__(
-        self, window: MainWindow, state: AppState, link: ConsoleLink, keys: OperatorKeys, notices: Notices
+        self,
+        window: MainWindow,
+        state: AppState,
+        link: ConsoleLink,
+        keys: OperatorKeys,
+        signing: Signing,
+        notices: Notices,
     ) -> None:
         super().__init__(window)
         self._window, self._state, self._link = window, state, link
-        self._keys, self._notices = keys, notices
+        self._keys, self._signing, self._notices = keys, signing, notices
         self._stopped_words = ""
+        self._notes_put_away: list[str] = []
         self._asking = False
         state.control_changed.connect(self.show_control)
         self.show_control()
@@ -55,70 +69,123 @@ class Control(QObject):
         self._notices.fail(f"Stop all did not reach the service. {error.message}", error.info.next)
 
     def show_control(self) -> None:
-        """Show or take back the standing banners: stopped, and a policy that could not be read."""
+        """Show or take back the standing banners: stopped, the policy, what does not count."""
         if self._state.stopped:
             self._show_stopped(self._state.stopped_note or self._stopped_words)
         else:
             self._stopped_words = ""
             self._notices.standing("stopped")
         policy = self._state.policy
-        problem = policy.problem if policy is not None else ""
-        fact = "The policy cannot be read: everything asks." if problem else ""
-        self._notices.standing("policy", "warn", fact, problem, ("Show", self._show_policy))
-
-    def _show_policy(self) -> None:
-        policy = self._state.policy
-        found = re.search(r"\bline (\d+)", policy.problem) if policy is not None else None
-        self._window.open("settings", OpenSection("policy", line=int(found[1]) if found else 0))
+        if policy is not None:
+            self._show_policy_problem(policy)
+            self._show_pending(policy)
+            self._show_notes(policy)
 
     def _show_stopped(self, words: str) -> None:
         detail = words or "Nothing is sent."
-        self._notices.standing(
-            "stopped", "fail", "Everything is stopped.", detail, ("Resume…", self.start_resume)
-        )
+        resume = ("Resume…", self.start_resume)
+        self._notices.standing("stopped", "fail", "Everything is stopped.", detail, resume)
 
     def start_resume(self) -> None:
-        """Ask before commands may leave again."""
-        self._link.spawn("resume", self._resume())
+        """Let commands leave again, once an operator has signed that."""
+        words = "The runs that were stopped have ended, and their requests were withdrawn."
+        self._signing.ask(RESUME, lambda console, signed: console.resume(signed), what="resume", words=words)
 
-    async def _resume(self) -> None:
+    # The policy, as another program left it
+
+    def _show_policy_problem(self, policy: PolicyStatus) -> None:
+        fact = "The policy cannot be read: everything asks." if policy.problem else ""
+        show = ("Show in Settings", self._open_policy)
+        self._notices.standing("policy", "warn", fact, policy.problem, show)
+
+    def _show_pending(self, policy: PolicyStatus) -> None:
+        fact, detail = pending_words(policy)
+        self._notices.standing(
+            "pending",
+            "warn",
+            fact,
+            detail,
+            ("Look and accept…", self.start_accept),
+            ("Show in Settings", self._open_policy),
+        )
+
+    def _show_notes(self, policy: PolicyStatus) -> None:
+        notes = list(policy.notes)
+        if not notes or notes == self._notes_put_away:
+            self._notices.standing("notes")
+            return
+        fact = f"{plural(len(notes), 'thing')} in the files of this home {_does(len(notes))} not count."
+        show = ("Show…", lambda: self._open_notes(notes))
+        self._notices.standing(
+            "notes", "warn", fact, notes[0], show, on_close=lambda: self._put_notes_away(notes)
+        )
+
+    def _put_notes_away(self, notes: list[str]) -> None:
+        self._notes_put_away = notes
+
+    def _open_notes(self, notes: list[str]) -> None:
         sheet = Sheet(
             self._window,
-            "Let commands leave again?",
-            "What was stopped stays stopped: its runs have ended and its requests were withdrawn.",
+            "What does not count",
+            "It stands in files of this home, which any program of this user can write, and not, or not "
+            "signed, in the journal.",
+            width=560,
         )
-        sheet.add_answer("stay", "Stay stopped")
-        sheet.add_answer("resume", "Resume", "primary")
+        card = Sentences("What does not count")
+        card.show_sentences(notes)
+        sheet.add(card)
+        sheet.add_answer("close", "Close")
         sheet.open()
-        if await ended(sheet.finished) == "resume":
-            self._link.ask(lambda console: console.resume(), what="resume")
+
+    def _open_policy(self) -> None:
+        policy = self._state.policy
+        found = re.search(r"\bline (\d+)", policy.problem) if policy is not None else None
+        tab = "accepted" if policy is not None and policy.pending else ""
+        self._window.open("settings", OpenSection("policy", line=int(found[1]) if found else 0, tab=tab))
+
+    def start_accept(self) -> None:
+        """Look at what another program changed in policy.toml and settings.toml, and accept it signed."""
+        self._signing.carry(self._accept, self._accepted, what="accept what was changed")
+
+    async def _accept(self) -> PolicyStatus | None:
+        perform, status = self._link.perform, self._state.policy
+        found = await perform(lambda console: console.policy_text())
+        if found.text != found.accepted:
+            signed = await self._signing.sign_change(policy_change(found.text), found.text)
+            status = await perform(lambda console: console.accept_policy(found.digest, signed))
+        if status is not None and status.pending_settings:
+            words = "The settings hold when the service starts next."
+            wish = await settings_change(self._keys.home)
+            settings_signed = await self._signing.sign_change(wish, words=words)
+            status = await perform(lambda console: console.accept_settings(settings_signed))
+        return status
+
+    def _accepted(self, status: PolicyStatus | None) -> None:
+        if status is not None and not (status.pending or status.pending_settings):
+            self._window.toast("Accepted")
 
     # Profile
 
     def choose_profile(self, profile: Profile) -> None:
-        """Set the profile; `trusted` is asked about first, because more runs without a question then."""
-        if self._state.policy is not None and profile is self._state.policy.profile:
+        """Set the profile. A stricter one holds at once; one under which more runs is signed."""
+        policy = self._state.policy
+        if policy is not None and profile is policy.profile:
             return
-        if profile is Profile.TRUSTED:
-            self._link.spawn("profile", self._ask_for_trusted())
+        what = f"use the profile {profile.value}"
+        if policy is not None and is_as_strict(profile, policy.profile):
+            self._link.ask(lambda console: console.set_profile(profile), what=what)
         else:
-            self._set_profile(profile)
+            self._signing.carry(lambda: self._set_profile(profile), what=what)
 
-    async def _ask_for_trusted(self) -> None:
-        sheet = Sheet(
-            self._window,
-            "Let medium risk run without asking?",
-            f"With the profile trusted, {PROFILE_WORDS[Profile.TRUSTED]}. It holds for every device that has "
-            "no profile of its own, for agents too, and is written to policy.toml.",
+    async def _set_profile(self, profile: Profile) -> None:
+        found = await self._link.perform(lambda console: console.policy_text())
+        text = with_profile(found.text, profile)
+        words = (
+            f"With the profile {profile.value}, {PROFILE_WORDS[profile]}. It holds for every device that has "
+            "no profile of its own, for agents too, and is written to policy.toml."
         )
-        sheet.add_answer("stay", "Leave it as it is")
-        sheet.add_answer("trusted", "Use trusted")
-        sheet.open()
-        if await ended(sheet.finished) == "trusted":
-            self._set_profile(Profile.TRUSTED)
-
-    def _set_profile(self, profile: Profile) -> None:
-        self._link.ask(lambda console: console.set_profile(profile), what=f"use the profile {profile.value}")
+        signed = await self._signing.sign_change(policy_change(text), text, words)
+        await self._link.perform(lambda console: console.set_profile(profile, signed))
 
     # Operator key
 
@@ -153,33 +220,42 @@ class Control(QObject):
         sheet = Sheet(
             self._window, "Unlock your operator key", "It is held in this window until you lock it."
         )
-        who = QComboBox()
-        who.setAccessibleName("Operator")
-        for file in listed:
-            who.addItem(f"{file.name}  …{file.public_key[-4:]}", file.name)
-        who.setVisible(len(listed) > 1)
-        secret = QLineEdit()
-        secret.setEchoMode(QLineEdit.EchoMode.Password)
-        secret.setAccessibleName("Passphrase")
-        sheet.add(who)
-        sheet.add(Label("Passphrase" if len(listed) > 1 else f"Passphrase of {listed[0].name}", "name"))
-        sheet.add(secret)
+        part = UnlockPart(self._keys, listed)
+        sheet.add(part)
         sheet.add_answer("cancel", "Cancel")
         unlock = sheet.add_answer("unlock", "Unlock", "primary", closes=False)
 
         async def attempt() -> None:
             unlock.set_working("Opening the key…")
             try:
-                await self._keys.unlock(str(who.currentData()), secret.text() or None)
+                await part.unlock()
             except QuarterdeckError as error:
                 sheet.say(error.message)
                 unlock.set_working("")
-                secret.selectAll()
-                secret.setFocus()
             else:
                 sheet.finish("unlock")
 
         unlock.clicked.connect(lambda: self._link.spawn("open the key", attempt()))
-        secret.returnPressed.connect(unlock.click)
-        sheet.open(secret)
+        part.submitted.connect(unlock.click)
+        sheet.open(part.first)
         await ended(sheet.finished)
+
+
+def pending_words(policy: PolicyStatus) -> tuple[str, str]:
+    """What another program changed and does not hold: a fact and what to do; empty where there is nothing."""
+    files = [
+        name
+        for name, pending in (("policy.toml", policy.pending), ("settings.toml", policy.pending_settings))
+        if pending
+    ]
+    if not files:
+        return "", ""
+    count = len(policy.pending) + len(policy.pending_settings)
+    waits = "waits" if count == 1 else "wait"
+    fact = f"{' and '.join(files)} {'was' if len(files) == 1 else 'were'} changed by another program."
+    things = plural(count, "thing")
+    return fact, f"What it tightens holds; {things} it would loosen {waits} for your signature."
+
+
+def _does(count: int) -> str:
+    return "does" if count == 1 else "do"

@@ -6,6 +6,7 @@ Not modal, and never gone by themselves while they say something true. Of failur
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
@@ -14,6 +15,17 @@ from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 from app.components.banner import Banner, BannerKind
 
 MOST = 3
+Action = tuple[str, Callable[[], None]]
+
+
+@dataclass(slots=True)
+class Standing:
+    """A banner for something that is true, what it says, and what its links do."""
+
+    banner: Banner
+    says: object = None
+    acts: dict[str, Callable[[], None]] = field(default_factory=dict)
+    on_close: Callable[[], None] | None = None
 
 
 class Notices(QWidget):
@@ -25,7 +37,7 @@ class Notices(QWidget):
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(0)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
-        self._standing: dict[str, Banner] = {}
+        self._standing: dict[str, Standing] = {}
         self._failures: list[Banner] = []
         self.hide()
 
@@ -41,20 +53,40 @@ class Notices(QWidget):
         kind: BannerKind = "fail",
         fact: str = "",
         detail: str = "",
-        action: tuple[str, Callable[[], None]] | None = None,
+        *actions: Action,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
-        """Show a banner for as long as something is true; an empty fact takes it away."""
-        banner = self._standing.get(key)
+        """Show a banner for as long as something is true; an empty fact takes it away.
+
+        It can be put away only with `on_close`, which is told when it was.
+        """
+        standing = self._standing.get(key)
         if not fact:
-            if banner is not None:
+            if standing is not None:
                 del self._standing[key]
-                self._remove(banner)
+                self._remove(standing.banner)
             return
-        if banner is None:
-            banner = self._standing[key] = self._add(closable=False)
-            if action is not None:
-                banner.acted.connect(lambda _key: action[1]())
-        banner.say(kind, fact, detail, ((key, action[0]),) if action else ())
+        if standing is None:
+            standing = self._standing[key] = Standing(self._add(closable=on_close is not None))
+            banner = standing.banner
+            banner.acted.connect(lambda words: self._act(key, words))
+            banner.closed.connect(lambda: self._close(key), Qt.ConnectionType.QueuedConnection)
+        standing.acts, standing.on_close = dict(actions), on_close
+        says = (kind, fact, detail, tuple(words for words, _ in actions))
+        if says != standing.says:
+            # Said again, its links would be made anew, and the keyboard would leave the one it is on.
+            standing.says = says
+            standing.banner.say(kind, fact, detail, tuple((words, words) for words, _ in actions))
+
+    def _act(self, key: str, words: str) -> None:
+        if (standing := self._standing.get(key)) is not None:
+            standing.acts[words]()
+
+    def _close(self, key: str) -> None:
+        if (standing := self._standing.pop(key, None)) is not None:
+            self._remove(standing.banner)
+            if standing.on_close is not None:
+                standing.on_close()
 
     def fail(self, fact: str, detail: str, details_to_copy: str = "") -> None:
         """Show what went wrong; it stays until it is put away, or three newer ones came."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QObject, Signal
 
+from core.changes import Proposal, SignedChange, SignedIdentity, change_statement
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.policy.models import Approval, Operator
@@ -16,8 +16,6 @@ from core.statements import SignedStatement
 if TYPE_CHECKING:
     from core.policy.grants import GrantTerms, SignedGrant
     from core.policy.operator_keys import KeyFile, OperatorKey
-
-STATEMENT_VALID_S = 60.0
 
 
 class OperatorKeys(QObject):
@@ -35,6 +33,11 @@ class OperatorKeys(QObject):
         self._key: OperatorKey | None = None
         self._listed: list[KeyFile] = []
         self._last = ""
+
+    @property
+    def home(self) -> Home:
+        """The home that the keys belong to."""
+        return self._home
 
     @property
     def unlocked(self) -> str | None:
@@ -89,7 +92,7 @@ class OperatorKeys(QObject):
         return key.operator
 
     async def create_other(self, name: str, passphrase: str | None) -> Operator:
-        """Make a key pair for somebody else; the unlocked key stays as it is.
+        """Make a key pair for another operator; the unlocked key stays as it is.
 
         Raises:
             BadInput: the name is not allowed or taken, or the passphrase is too short.
@@ -100,18 +103,12 @@ class OperatorKeys(QObject):
         await self.refresh()
         return key.operator
 
-    def endorse(self, operator: Operator, valid_s: float = STATEMENT_VALID_S) -> SignedStatement:
-        """Vouch for another operator's name and key with the unlocked key; for `register_operator`.
+    async def discard(self, name: str) -> None:
+        """Delete a key that was just made and never registered; the unlocked key stays as it is."""
+        from core.policy.operator_keys import delete_operator_key
 
-        Raises:
-            Refused: no key is unlocked (code `approval_invalid`).
-        """
-        if self._key is None:
-            raise Refused("No operator key is unlocked.", ErrorCode.APPROVAL_INVALID)
-        from core.policy.operators import endorsement_of
-
-        expires = (datetime.now(UTC) + timedelta(seconds=valid_s)).isoformat()
-        return self._key.sign(endorsement_of(operator, self._key.name, expires))
+        await asyncio.to_thread(delete_operator_key, self._home, name)
+        await self.refresh()
 
     async def unlock(self, name: str, passphrase: str | None) -> None:
         """Open a key file.
@@ -158,6 +155,26 @@ class OperatorKeys(QObject):
         if self._key is None:
             raise Refused("No operator key is unlocked.", ErrorCode.APPROVAL_INVALID)
         return self._key.sign_grant(terms)
+
+    def sign_change(self, proposal: Proposal) -> SignedChange:
+        """Sign what a proposal would change, with the unlocked key; for the one act that was proposed.
+
+        Raises:
+            Refused: no key is unlocked (code `approval_invalid`).
+        """
+        if self._key is None:
+            raise Refused("No operator key is unlocked.", ErrorCode.APPROVAL_INVALID)
+        return self._key.sign_change(change_statement(proposal, self._key.name))
+
+    def sign_identity(self, home_key: str, challenge: str) -> SignedIdentity:
+        """Prove to a service, on one connection, that the unlocked key's operator is at this window.
+
+        Raises:
+            Refused: no key is unlocked (code `approval_invalid`).
+        """
+        if self._key is None:
+            raise Refused("No operator key is unlocked.", ErrorCode.APPROVAL_INVALID)
+        return self._key.sign_identity(home_key, challenge)
 
     async def sign_once(self, name: str, passphrase: str, approvals: list[Approval]) -> list[SignedStatement]:
         """Let another operator approve these requests with their own key, which is forgotten right after.

@@ -22,6 +22,7 @@ from shiboken6 import isValid
 
 from app.components import paint
 from app.components.buttons import Button, Kind
+from app.components.keeps_keyboard import KeepsKeyboard
 from app.components.label import Label
 from app.look.theme import theme_of
 from app.look.tokens import FRAME, RADIUS, SCRIM_OPACITY
@@ -71,7 +72,12 @@ class Overlay(QWidget):
         self.hide()
         before, self._focus_before = self._focus_before, None
         # What was pressed to open it may have gone meanwhile, as a banner does.
-        if before is not None and isValid(before) and before.isVisible():
+        if before is None or not isValid(before) or not before.isVisible():
+            return
+        if isinstance(before, KeepsKeyboard):
+            # What it was pressed for still goes on: it is off until that has ended.
+            before.take_keyboard_back()
+        else:
             before.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def dismiss(self) -> None:
@@ -137,7 +143,7 @@ class _Inside(QWidget):
         super().__init__()
         self.setProperty("clear", "true")
         self.body = QGridLayout(self)
-        self.body.setContentsMargins(EDGE - FOCUS_ROOM, 18, EDGE, 0)
+        self.body.setContentsMargins(EDGE - FOCUS_ROOM, 18, EDGE, FOCUS_ROOM)
         self.body.setHorizontalSpacing(0)
         self.body.setVerticalSpacing(8)
         self.body.setColumnMinimumWidth(0, FOCUS_ROOM)
@@ -197,7 +203,7 @@ class Sheet(Overlay):
         self._row.setSpacing(8)
         self._row.addStretch(1)
         self._foot = QVBoxLayout()
-        self._foot.setContentsMargins(EDGE, 8, EDGE, 16)
+        self._foot.setContentsMargins(EDGE, 8 - FOCUS_ROOM, EDGE, 16)
         self._foot.setSpacing(16)
         self._foot.addWidget(self._problem)
         self._foot.addLayout(self._row)

@@ -1,4 +1,4 @@
-"""Counts, times and durations as the screens write them."""
+"""Counts, times, durations and people as the screens write them."""
 
 from __future__ import annotations
 
@@ -75,3 +75,15 @@ def milliseconds(value: float | None) -> str:
     if value >= 1000:
         return f"{value / 1000:.1f} s"
     return f"{value:.1f} ms" if value < 10 else f"{value:.0f} ms"
+
+
+def person_words(actor: str) -> str:
+    """Who did something: an operator by name, a window that proved none by its user, others in full."""
+    kind, _, name = actor.partition(":")
+    match kind:
+        case "operator" if name:
+            return name
+        case "window" if name:
+            return f"{name} (not proved)"
+        case _:
+            return actor

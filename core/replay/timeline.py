@@ -14,7 +14,7 @@ from core.audit.entries import Entry, Kind
 from core.replay.models import Frame, Mark, Moment, Span, SpanKind, Timeline
 from core.replay.titles import inside, text_in, title_of
 
-_ASKERS = ("operator:", "agent:", "cli:")
+_ASKERS = ("operator:", "window:", "agent:", "cli:")
 _DECISIONS = (Kind.APPROVAL_GIVEN, Kind.APPROVAL_DENIED, Kind.APPROVAL_EXPIRED)
 _READING_TOOLS = frozenset({"list_tools", "get_mcp_tools"})
 

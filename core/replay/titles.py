@@ -95,8 +95,10 @@ def _more(entry: Entry) -> str:
             return text_in(body, "reason") or "withdrawn"
         case Kind.APPROVAL_DENIED:
             return text_in(inside(inside(body, "signed"), "statement"), "reason")
-        case Kind.APPROVAL_REJECTED:
+        case Kind.APPROVAL_REJECTED | Kind.CHANGE_REFUSED:
             return text_in(body, "problem")
+        case Kind.OPERATOR_REMOVED:
+            return text_in(body, "operator")
         case Kind.DEVICE_LOST | Kind.DEVICE_REFUSED | Kind.STEP_SKIPPED:
             return text_in(body, "reason")
         case Kind.RUN_STARTED:

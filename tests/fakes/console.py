@@ -29,10 +29,13 @@ from typing import Any
 
 from core.audit.entries import Entry, Kind
 from core.batch.models import Batch, Plan, Run, RunSummary, flatten
+from core.changes import SignedChange
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused, ServiceError
 from core.fleet.filter import parse_filter
 from core.fleet.models import Device, Health, Tool
 from core.policy.models import Approval, ApprovalState, Decision, Operator, Profile
+from core.policy.policy_file import with_profile
+from core.service import proposals
 from core.service.console import (
     ApprovalChanged,
     ConsoleState,
@@ -42,9 +45,9 @@ from core.service.console import (
     JournalChanged,
     PolicyStatus,
 )
-from core.statements import SignedStatement
 from tests.fakes.approvals_door import ApprovalsDoor
-from tests.fakes.decisions import check_endorsed, decide_call
+from tests.fakes.changes_door import HOME_KEY
+from tests.fakes.decisions import decide_call
 from tests.fakes.fleet_data import ago, make_devices, make_tools
 from tests.fakes.journal import FakeJournal
 from tests.fakes.plans import plan_cell
@@ -72,6 +75,7 @@ class FakeConsole(ApprovalsDoor):
         }
         self.operators = list(operators or [])
         self.policy = PolicyStatus(profile=profile, path="/home/harbour/.local/share/quarterdeck/policy.toml")
+        self.policy_on_disk = with_profile(self.policy_on_disk, profile)
         self.stopped, self.stopped_note = False, ""
         self.journal = FakeJournal(first_seq)
         self.queue: dict[str, Approval] = {}
@@ -157,6 +161,7 @@ class FakeConsole(ApprovalsDoor):
             service_pid=4711,
             version="0.1.0",
             home="/home/harbour/quarterdeck",
+            home_key=HOME_KEY,
             stopped=self.stopped,
             stopped_note=self.stopped_note,
             policy=self.policy,
@@ -196,9 +201,12 @@ class FakeConsole(ApprovalsDoor):
         wanted = parse_filter(targets)
         return [device for device in self.devices.values() if wanted.matches(device)]
 
-    async def review_contract(self, device: str, tool_key: str, digest: str) -> Tool:
+    async def review_contract(
+        self, device: str, tool_key: str, digest: str, signed: SignedChange | None = None
+    ) -> Tool:
         await self._step("review_contract")
         tools = self.tools_of[self._device(device).name]
+        self._signed(await proposals.contract(self._service(), device, tool_key, digest), signed)
         for place, tool in enumerate(tools):
             if tool.tool_key == tool_key and tool.contract.digest == digest:
                 tools[place] = tool.model_copy(update={"changed": False})
@@ -278,24 +286,26 @@ class FakeConsole(ApprovalsDoor):
             raise QuarterdeckError(f"There is no request {approval}.", ErrorCode.NOT_FOUND)
         return self.queue[approval]
 
-    async def register_operator(
-        self, operator: Operator, signed_by: SignedStatement | None = None
-    ) -> Operator:
+    async def register_operator(self, operator: Operator, signed: SignedChange | None = None) -> Operator:
         await self._step("register_operator")
-        if self.operators:
-            check_endorsed(operator, signed_by, self.operators)
+        proof = self._signed(proposals.operator_added(self._service(), operator), signed)
+        if operator.name in {known.name for known in self.operators}:
+            return operator
         known = operator.model_copy(update={"registered_at": ago(0)})
         self.operators.append(known)
-        self.write(Kind.OPERATOR_REGISTERED, f"operator:{operator.name}")
+        self.write(Kind.OPERATOR_REGISTERED, self.actor, body=proof)
         self._tell_control()
         return known
 
-    async def set_profile(self, profile: Profile) -> PolicyStatus:
-        await self._step("set_profile")
-        self.policy = self.policy.model_copy(update={"profile": profile})
-        self.write(Kind.PROFILE_CHANGED, "operator:harbour", body={"profile": profile.value})
+    async def remove_operator(self, name: str, signed: SignedChange | None = None) -> None:
+        await self._step("remove_operator")
+        proof = self._signed(proposals.operator_removed(self._service(), name), signed)
+        self.operators = [known for known in self.operators if known.name != name]
+        self.write(Kind.OPERATOR_REMOVED, self.actor, body={"operator": name, **proof})
+        for grant in list(self.given):
+            if grant.terms.author == name and not grant.over:
+                await self.revoke_grant(grant.terms.id)
         self._tell_control()
-        return self.policy
 
     def _tell_control(self) -> None:
         self.emit(
@@ -316,10 +326,11 @@ class FakeConsole(ApprovalsDoor):
         self._tell_control()
         return self.stopped_note
 
-    async def resume(self) -> None:
+    async def resume(self, signed: SignedChange | None = None) -> None:
         await self._step("resume")
+        proof = self._signed(proposals.resume(self._service()), signed)
         self.stopped, self.stopped_note = False, ""
-        self.write(Kind.ALL_RESUMED, "operator:harbour")
+        self.write(Kind.ALL_RESUMED, self.actor, body=proof)
         self._tell_control()
 
     async def batches(self) -> list[str]:

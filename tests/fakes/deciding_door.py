@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.canonical import sha256_hex
+from core.changes import SignedChange
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import Effect, Risk
@@ -73,5 +74,5 @@ class DecidingDoor(Console):
             looked_at=0, commands=0, allowed=0, asked=0, denied=0, changed=0, allowed_but_denied_by_human=0
         )
 
-    async def save_policy(self, text: str, digest: str) -> PolicyStatus:
+    async def save_policy(self, text: str, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
         return PolicyStatus(profile=Profile.GUARDED)

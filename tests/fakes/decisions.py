@@ -12,8 +12,7 @@ from core.canonical import canonical_bytes
 from core.errors import ErrorCode, Refused
 from core.fleet.models import Device, Effect, Risk, Tool
 from core.policy.models import Answer, Approval, ApprovalState, Decision, Finding, Operator, Profile, Reason
-from core.policy.operators import endorsement_of
-from core.statements import SignedStatement, verify_signature
+from core.statements import SignedStatement
 
 _RUNS_BELOW = {Profile.OBSERVE: 1, Profile.GUARDED: 1, Profile.TRUSTED: 2, Profile.LOCKDOWN: 0}
 
@@ -110,20 +109,3 @@ def check_signature(signed: SignedStatement, waiting: Approval, operators: list[
         )
     except (InvalidSignature, ValueError) as error:
         raise Refused("The signature does not fit.", ErrorCode.APPROVAL_INVALID) from error
-
-
-def check_endorsed(operator: Operator, signed_by: SignedStatement | None, known: list[Operator]) -> None:
-    """That one of the known operators signed for exactly this name and key."""
-    if any(one.name == operator.name for one in known):
-        raise Refused(f"{operator.name} is registered with another key.", ErrorCode.DENIED_BY_POLICY)
-    if signed_by is None:
-        raise Refused(
-            "This home has an operator already; one of them has to sign for another one.",
-            ErrorCode.DENIED_BY_POLICY,
-        )
-    statement = signed_by.statement
-    signer = next((one for one in known if one.name == statement.approver), None)
-    if signer is None or not verify_signature(statement, signed_by.signature, signer.public_key):
-        raise Refused(f"The signature is not {statement.approver}'s.", ErrorCode.APPROVAL_INVALID)
-    if statement != endorsement_of(operator, statement.approver, statement.expires):
-        raise Refused("The signature is not for this operator and key.", ErrorCode.APPROVAL_INVALID)

@@ -6,7 +6,8 @@ import hashlib
 from typing import Any
 
 from core.audit.entries import Entry, Kind
-from core.errors import BadInput, ErrorCode
+from core.changes import SignedChange
+from core.errors import BadInput
 from core.fleet.models import (
     Check,
     CheckState,
@@ -20,6 +21,7 @@ from core.fleet.models import (
     Refusal,
     Tool,
 )
+from core.service import proposals
 from core.service.console import DeviceChanged, DeviceForgotten, LivePicture, LiveState
 from tests.fakes.fleet_data import ago
 from tests.fakes.rules_door import RulesDoor
@@ -113,11 +115,15 @@ class DevicesDoor(RulesDoor):
         await self._step("listening")
         return self.listens
 
-    async def listen(self, address: str) -> Listening:
+    def _listening(self) -> Listening:
+        return self.listens
+
+    async def listen(self, address: str, signed: SignedChange | None = None) -> Listening:
         await self._step("listen")
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit():
             raise BadInput(f"{address!r} is no address. Write host:port, such as 127.0.0.1:5000.")
+        self._signed(proposals.listening(self._service(), address), signed)
         local = host in ("127.0.0.1", "localhost", "[::1]")
         self.listens = Listening(
             address=address,
@@ -128,10 +134,11 @@ class DevicesDoor(RulesDoor):
         )
         return self.listens
 
-    async def pair(self, name: str, settings: DeviceSettings) -> Pairing:
+    async def pair(self, name: str, settings: DeviceSettings, signed: SignedChange | None = None) -> Pairing:
         await self._step("pair")
         if name in self.devices and self.devices[name].health is not Health.OFFLINE:
             raise BadInput(f"{name} is connected; revoke it first, or choose another name.")
+        self._signed(proposals.pairing(self._service(), name, settings), signed)
         self._take_in(name, settings, "in", "It was paired and has not connected yet.")
         token = hashlib.sha256(f"token {name}".encode()).hexdigest()[:43]
         string = f"qd1.{name}.{token}.{FINGERPRINT[:32]}"
@@ -145,10 +152,11 @@ class DevicesDoor(RulesDoor):
             fingerprint=self.listens.fingerprint,
         )
 
-    async def pair_listening(self, name: str, string: str, settings: DeviceSettings) -> Device:
+    async def pair_listening(
+        self, name: str, string: str, settings: DeviceSettings, signed: SignedChange | None = None
+    ) -> Device:
         await self._step("pair_listening")
-        if not string.startswith("qd1."):
-            raise BadInput("This is not a pairing string: it begins with qd1.", ErrorCode.INVALID_ARGUMENTS)
+        self._signed(proposals.pairing_listening(self._service(), name, string, settings), signed)
         return self._take_in(name, settings, "out", "Dialling for the first time.", Health.RECONNECTING)
 
     def _take_in(
@@ -188,9 +196,12 @@ class DevicesDoor(RulesDoor):
             return LivePicture(device=name, state=LiveState.LIVE)
         return LivePicture(device=name, state=LiveState.WAITING, why=device.reason)
 
-    async def set_device(self, name: str, settings: DeviceSettings) -> Device:
+    async def set_device(
+        self, name: str, settings: DeviceSettings, signed: SignedChange | None = None
+    ) -> Device:
         await self._step("set_device")
         self._device(name)
+        self._signed(proposals.device_settings(self._service(), name, settings), signed)
         return self.change_device(name, **settings.model_dump(exclude_none=True))
 
     async def revoke(self, name: str) -> Device:

@@ -2,7 +2,7 @@
 
 What tests use beyond the door:
 
-    console.policy_on_disk = "..."        # as if somebody edited the file beside the window
+    console.policy_on_disk = "..."        # as if another program edited the file, and it was accepted
     console.given = make_grants()         # older grants, newest first; `story` has five
     console.definitions_before[device, key] = {...}     # the trusted definition; missing: it was not kept
 """
@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 from core.aip.messages import ToolInfo
-from core.audit.entries import Entry, Kind
+from core.audit.entries import Kind
 from core.canonical import sha256_hex
-from core.errors import BadInput, ErrorCode, Refused
+from core.changes import SignedChange
+from core.errors import BadInput, ErrorCode
 from core.fleet.contracts import judge
 from core.fleet.models import Contract, Device, Risk, Tool
 from core.policy.checking import PolicyCheck, PolicyText, Trial, TrialRow, check_text
@@ -24,9 +25,10 @@ from core.policy.judging import Asked, Judge, question_of
 from core.policy.models import Answer
 from core.policy.policy import Explanation
 from core.policy.policy_file import PolicyFile, parse_policy
+from core.service import proposals
 from core.service.console import ContractChange, PolicyStatus
+from tests.fakes.changes_door import ChangesDoor
 from tests.fakes.fleet_data import CHANGED_KEY, NOW, ago
-from tests.fakes.journal_door import JournalDoor
 
 RULES = """# What may run without asking, and what never may.
 profile = "guarded"
@@ -151,12 +153,11 @@ def make_grants() -> list[Grant]:
     ]  # fmt: skip
 
 
-class RulesDoor(JournalDoor):
+class RulesDoor(ChangesDoor):
     """Rules are judged by the real policy; the past is invented."""
 
     devices: dict[str, Device]
     tools_of: dict[str, list[Tool]]
-    policy: PolicyStatus
     policy_on_disk: str = RULES
     _given: list[Grant] | None = None
     # How many pictures of live walls the journal has, and how many of them a trial would refuse.
@@ -166,16 +167,6 @@ class RulesDoor(JournalDoor):
 
     def tool_named(self, device: str, tool: str) -> Tool:
         """A device's tool by its name."""
-        raise NotImplementedError
-
-    def write(self, kind: Kind, actor: str, **fields: Any) -> Entry:
-        """Add a journal entry."""
-        raise NotImplementedError
-
-    def _device(self, name: str) -> Device:
-        raise NotImplementedError
-
-    def _tell_control(self) -> None:
         raise NotImplementedError
 
     @property
@@ -224,7 +215,11 @@ class RulesDoor(JournalDoor):
         await self._step("policy_text")
         text = self.policy_on_disk
         return PolicyText(
-            text=text, path=self.policy.path, digest=sha256_hex(text.encode()), problem=self.policy.problem
+            text=text,
+            path=self.policy.path,
+            digest=sha256_hex(text.encode()),
+            problem=self.policy.problem,
+            accepted=self.accepted_text,
         )
 
     async def check_policy(self, text: str) -> PolicyCheck:
@@ -273,22 +268,15 @@ class RulesDoor(JournalDoor):
             moment=NOW.replace(hour=11).astimezone(),
         )  # fmt: skip
 
-    async def save_policy(self, text: str, digest: str) -> PolicyStatus:
+    async def save_policy(self, text: str, digest: str, signed: SignedChange | None = None) -> PolicyStatus:
         await self._step("save_policy")
         found = check_text(text)
         if not found.ok:
             raise BadInput(f"The policy was not saved: {found.problems[0].message}")
-        if sha256_hex(self.policy_on_disk.encode()) != digest:
-            raise Refused(
-                "policy.toml was changed by somebody else meanwhile; compare with it before you save.",
-                ErrorCode.APPROVAL_INVALID,
-            )
-        self.policy_on_disk = text
-        profile = parse_policy(text).profile
-        self.policy = self.policy.model_copy(update={"profile": profile, "problem": ""})
-        self.write(Kind.POLICY_SAVED, "operator:harbour", body={"before": digest, "rules": found.rules})
-        self._tell_control()
-        return self.policy
+        self._check_same(digest)
+        proof = self._signed(proposals.policy(self._service(), text), signed)
+        self.write(Kind.POLICY_SAVED, self.actor, body={"before": digest, "rules": found.rules, **proof})
+        return self._accept(text)
 
     async def explanation(
         self, device: str, tool: str, parameters: dict[str, Any], actor: str = ""
@@ -327,6 +315,9 @@ class RulesDoor(JournalDoor):
 
     async def contract_change(self, device: str, tool_key: str) -> ContractChange:
         await self._step("contract_change")
+        return self._change_of(device, tool_key)
+
+    def _change_of(self, device: str, tool_key: str) -> ContractChange:
         tool = next((one for one in self.tools_of[device] if one.tool_key == tool_key), None)
         if tool is None:
             raise BadInput(f"{device} has no tool {tool_key!r}.", ErrorCode.UNKNOWN_TOOL)

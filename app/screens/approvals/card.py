@@ -19,7 +19,7 @@ from app.screens.approvals.group_part import GroupPart
 from app.screens.approvals.helpers_part import HelpersPart
 from app.screens.approvals.preview_part import SCREEN_TOOLS, Looked, ScreenPart
 from app.screens.approvals.what_is_sent import DigestCheck, WhatIsSent, what_is_sent
-from app.screens.approvals.words import one_line
+from app.screens.approvals.words import asker_words, one_line
 from core.fleet.models import Contract
 from core.policy.before_deciding import Preview
 from core.policy.models import Approval, ApprovalState
@@ -144,7 +144,7 @@ class RequestCard(QWidget):
         placed = {place.number for part in (sent.main, sent.others) if part for place in part.places}
         self.findings.show_findings(approval.decision.findings, placed)
         self.undo.show_undo(approval.decision)
-        self.reasons.show_reasons(approval.decision.reasons)
+        self.reasons.show_reasons(approval)
         self.said.show_said(approval)
         self.show_facts(contract, "")
         self.middle.verticalScrollBar().setValue(0)
@@ -215,7 +215,7 @@ class RequestCard(QWidget):
         request = approval.request
         effect = approval.decision.effect.value
         source = f" ({contract.effect.source.value})" if contract is not None else ""
-        rows = [Fact("Actor", one_line(approval.actor))]
+        rows = [Fact("Actor", asker_words(approval.actor))]
         if approval.run:
             step = f", step {one_line(approval.step)}" if approval.step else ""
             rows.append(Fact("Run", f"{one_line(approval.run)}{step}", link="run"))

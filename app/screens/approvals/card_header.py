@@ -11,7 +11,7 @@ from app.components.label import ElidedLabel, Label, surface
 from app.look.tokens import SPACE
 from app.screens.approvals.likeness import device_words
 from app.screens.approvals.time_left import clock_words, local_time
-from app.screens.approvals.words import is_agent, one_line
+from app.screens.approvals.words import asker_words, is_agent, one_line
 from core.fleet.models import Risk
 from core.policy.models import Approval, ApprovalState
 
@@ -116,7 +116,7 @@ class CardHeader(QWidget):
         self.device.setText(device)
         self._tool.set_text(one_line(request.tool_name))
         self._asker.set_icon("agent" if is_agent(approval.actor) else "operator")
-        self.actor.set_text(one_line(approval.actor))
+        self.actor.set_text(asker_words(approval.actor))
         self._asked.setText(f"asked {local_time(approval.asked_at)}")
 
     def show_change(self, words: str) -> None:

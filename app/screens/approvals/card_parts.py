@@ -18,7 +18,7 @@ from app.components.section import Card, Section
 from app.look.theme import theme_of
 from app.look.tokens import SPACE
 from app.screens.approvals.what_is_sent import Part
-from app.screens.approvals.words import is_agent, one_line, quoted, said_title
+from app.screens.approvals.words import asker_words, is_agent, one_line, quoted, said_title, unproved_words
 from core.canonical import sha256_hex
 from core.fleet.models import Effect
 from core.policy.models import Approval, Decision, Finding, Reason
@@ -220,9 +220,12 @@ class ReasonsPart(Section):
         self.body.setSpacing(SPACE.small)
         self._rows: list[QWidget] = []
 
-    def show_reasons(self, reasons: list[Reason]) -> None:
-        """Show another request's reasons."""
+    def show_reasons(self, approval: Approval) -> None:
+        """Show another request's reasons, and why more operators must approve than the policy wants."""
         _clear(self._rows)
+        reasons = list(approval.decision.reasons)
+        if more := unproved_words(approval):
+            reasons.append(Reason(text=more, origin=f"the policy wants {approval.decision.approvers}"))
         for number, reason in enumerate(reasons):
             row = QWidget()
             line = QHBoxLayout(row)
@@ -272,7 +275,7 @@ class SaidBox(Card):
         self.title.setText(said_title(approval.actor))
         self._icon.set_icon("agent" if is_agent(approval.actor) else "operator")
         self.words.setText(quoted(approval.said))
-        self.who.setText(one_line(approval.actor))
+        self.who.setText(asker_words(approval.actor))
         self.setAccessibleName(f"{self.title.text()}: {self.words.text()}")
 
 

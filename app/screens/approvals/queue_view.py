@@ -22,7 +22,7 @@ from app.screens.approvals.queue_model import (
     needs_words,
 )
 from app.screens.approvals.time_left import TimeLeft, clock_words
-from app.screens.approvals.words import one_line
+from app.screens.approvals.words import asker_words, one_line
 from core.policy.models import Approval, ApprovalState
 
 Index = QModelIndex | QPersistentModelIndex
@@ -121,7 +121,7 @@ class QueueDelegate(QStyledItemDelegate):
 
     def _paint_last(self, painter: QPainter, rect: QRectF, one: Approval, alike: str, theme: Theme) -> None:
         tool = one_line(one.request.tool_name)
-        asker = f"run {one.run}" if one.run and not one.actor.startswith("agent:") else one_line(one.actor)
+        asker = f"run {one.run}" if one.run and not one.actor.startswith("agent:") else asker_words(one.actor)
         note = alike or (needs_words(one) if one.approvers > 1 else "")
         if note and one.state is ApprovalState.WAITING:
             right = min(rect.right(), self._view.viewport().width() - 8.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.screens.approvals.time_left import local_time
+from app.shell.words import person_words
 from core.dispatch.models import CommandResult, Verdict
 from core.policy.models import Approval, ApprovalState
 from core.text import escape_hidden
@@ -29,6 +30,20 @@ def quoted(said: str) -> str:
     shown = escape_hidden(said[:MOST_SAID]).strip()
     left = len(said) - MOST_SAID
     return f"“{shown}”" if left <= 0 else f"“{shown} …” ({left} more characters are in the journal)"
+
+
+def asker_words(actor: str) -> str:
+    """Who asks, in full; of a window that proved no operator, that it is not proved."""
+    return one_line(person_words(actor) if actor.startswith("window:") else actor)
+
+
+def unproved_words(approval: Approval) -> str:
+    """Why more operators must approve than the policy wants; empty where none more must."""
+    more = approval.approvers - approval.decision.approvers
+    if approval.approvers == 1 or "" not in approval.askers or more <= 0:
+        return ""
+    operators = "one operator more" if more == 1 else f"{more} operators more"
+    return f"Asked without a proof of who asks, so {operators} must approve"
 
 
 def is_agent(actor: str) -> bool:

@@ -69,7 +69,7 @@ def device_menu(screen: FleetScreen, column: int = -1) -> QMenu:
     entries = partial(screen.nav.open, "journal", OpenQuery(f"device:{name}"))
     _add(menu, f"Entries of {name}", "", entries)
     if current.direction != "local":
-        edit = partial(start_edit, screen.window(), screen.link, current, screen.nav.toast)
+        edit = partial(start_edit, screen.window(), screen.link, current, screen.nav)
         _add(menu, f"Settings of {name}…", "", edit)
     return menu
 

@@ -10,7 +10,9 @@ from app.components.badges import ProductionStrip
 from app.components.inputs import CheckBox, Field, TextField
 from app.components.label import Label
 from app.link import ConsoleLink
+from app.screens.base import Navigator
 from app.screens.fleet.device_words import agent_problem, split_tags, tags_problem
+from app.shell.changes import device_change
 from app.shell.sheet import Sheet
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, DeviceSettings
@@ -47,9 +49,39 @@ class DeviceSheet(Sheet):
         self._link.ask(wish, came, failed, what=f"{answer} the device")
 
 
-def start_edit(window: QWidget, link: ConsoleLink, device: Device, toast: Toast) -> DeviceSheet:
+class SettingsSheet(DeviceSheet):
+    """Asks for a device's settings, and has them signed where the policy looks at what changes."""
+
+    def __init__(self, window: QWidget, device: Device, link: ConsoleLink, nav: Navigator) -> None:
+        super().__init__(window, f"Settings of {device.name}", "They hold at once.", device, link)
+        self._name, self._nav = device.name, nav
+
+    def save(self, settings: DeviceSettings) -> None:
+        """Have it signed where that is needed, and set it; the fields stay as they are until it is."""
+        name = self._name
+        self.say("")
+        self.answer("save").set_working("The service is asked.")
+        self._nav.signing.ask(
+            device_change(name, settings),
+            lambda console, signed: console.set_device(name, settings, signed),
+            self._saved, self._refused, f"set {name}", on_cancel=self._not_signed,
+        )  # fmt: skip
+
+    def _saved(self, _device: Device) -> None:
+        self.finish("save")
+        self._nav.toast(f"{self._name} is set")
+
+    def _refused(self, error: QuarterdeckError) -> None:
+        self._not_signed()
+        self.say(f"{error.message} {error.info.next}".strip())
+
+    def _not_signed(self) -> None:
+        self.answer("save").set_working("")
+
+
+def start_edit(window: QWidget, link: ConsoleLink, device: Device, nav: Navigator) -> SettingsSheet:
     """Ask for tags, the colour band and a stock client's agent."""
-    sheet = DeviceSheet(window, f"Settings of {device.name}", "They hold at once.", device, link)
+    sheet = SettingsSheet(window, device, link, nav)
     tags = TextField("Tags", "lab linux")
     tags.setText(" ".join(device.tags))
     row = Field("Tags", tags, help_text="For filters, rules and profiles.")
@@ -82,9 +114,7 @@ def start_edit(window: QWidget, link: ConsoleLink, device: Device, toast: Toast)
             production=production.isChecked() if production.isChecked() != device.production else None,
             agent=agent.text().strip() if agent.text().strip() != device.agent else None,
         )
-        sheet.carry(
-            "save", f"{device.name} is set", toast, lambda console: console.set_device(device.name, settings)
-        )
+        sheet.save(settings)
 
     for field in (tags, agent):
         field.textChanged.connect(check)

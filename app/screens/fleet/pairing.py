@@ -24,6 +24,7 @@ from app.screens.fleet.device_words import (
     split_tags,
     tags_problem,
 )
+from app.shell.changes import pairing_change
 from app.shell.sheet import CANCELLED, Sheet
 from app.shell.words import plural
 from app.state import AppState
@@ -237,7 +238,7 @@ class PairingSheet(Sheet):
         self._fit()
 
     def _string_changed(self) -> None:
-        """The device's own name stands in its string: it is the name offered while nobody typed another."""
+        """The device's own name stands in its string: it is the name offered while no other one was typed."""
         field = self.form.name_field
         if field.text() in ("", self._offered):
             self._offered = _name_in(self.form.string_field.toPlainText())
@@ -270,22 +271,34 @@ class PairingSheet(Sheet):
 
     def _ask_to_pair(self) -> None:
         name, settings = self.form.name_field.text().strip(), self.form.settings()
+        string = self.form.string_field.toPlainText().strip() if self._listens else ""
         self.say("")
+        try:
+            wish = pairing_change(name, settings, string)
+        except BadInput as error:
+            self._refused(error)
+            return
         self._pair.set_working("The service is asked.")
-        if self._listens:
-            string = self.form.string_field.toPlainText().strip()
-            self._link.ask(
-                lambda console: console.pair_listening(name, string, settings),
-                lambda device: self._made_dialled(device.name), self._refused, what=f"pair {name}",
+        if string:
+            self._nav.signing.ask(
+                wish,
+                lambda console, signed: console.pair_listening(name, string, settings, signed),
+                self._made_dialled, self._refused, f"pair {name}", text=string, on_cancel=self._not_signed,
             )  # fmt: skip
         else:
-            self._link.ask(
-                lambda console: console.pair(name, settings), self._made, self._refused, what=f"pair {name}"
-            )
+            self._nav.signing.ask(
+                wish,
+                lambda console, signed: console.pair(name, settings, signed),
+                self._made, self._refused, f"pair {name}", on_cancel=self._not_signed,
+            )  # fmt: skip
 
-    def _refused(self, error: QuarterdeckError) -> None:
+    def _not_signed(self) -> None:
+        """All of the form is still there."""
         self._pair.set_working("")
         self._check()
+
+    def _refused(self, error: QuarterdeckError) -> None:
+        self._not_signed()
         if self._listens:
             self.form.string_row.set_error(f"{error.message} {error.info.next}".strip())
             self._fit()
@@ -299,10 +312,10 @@ class PairingSheet(Sheet):
         self._turn_over(pairing.name, dialled=False)
         self.result.string.button.setFocus(Qt.FocusReason.TabFocusReason)
 
-    def _made_dialled(self, name: str) -> None:
+    def _made_dialled(self, device: Device) -> None:
         self.form.string_field.clear()
-        self.result.show_dialling(name, self.form.production.isChecked())
-        self._turn_over(name, dialled=True)
+        self.result.show_dialling(device.name, self.form.production.isChecked())
+        self._turn_over(device.name, dialled=True)
         self._done.setFocus(Qt.FocusReason.TabFocusReason)
 
     def _turn_over(self, name: str, dialled: bool) -> None:

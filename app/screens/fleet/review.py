@@ -18,7 +18,9 @@ from app.look.tokens import FRAME
 from app.screens.fleet.contract import ContractFacts, DefinitionBox
 from app.screens.fleet.contract_change import Change, change_of, turns
 from app.screens.fleet.rows import tool_title
+from app.shell.changes import contract_change
 from app.shell.sheet import Sheet
+from app.shell.signing import Signing
 from core.errors import QuarterdeckError
 from core.fleet.models import Tool
 from core.service.console import Console, ContractChange
@@ -53,9 +55,11 @@ def trust_words(change: ContractChange) -> str:
     return "Trust it without the claim" if change.after.get("claimed_risk") is None else "Trust this claim"
 
 
-def start_review(window: QWidget, link: ConsoleLink, tool: Tool, on_trusted: Callable[[], None]) -> None:
-    """Show what changed; trusting it asks the service, which refuses when it changed once more."""
-    link.spawn("review a contract", _review(window, link, tool, on_trusted))
+def start_review(
+    window: QWidget, link: ConsoleLink, signing: Signing, tool: Tool, on_trusted: Callable[[], None]
+) -> None:
+    """Show what changed; trusting it is signed, and refused when the tool changed once more."""
+    link.spawn("review a contract", _review(window, link, signing, tool, on_trusted))
 
 
 class ReviewSheet(Sheet):
@@ -161,7 +165,9 @@ class ReviewSheet(Sheet):
         super()._fit()
 
 
-async def _review(window: QWidget, link: ConsoleLink, tool: Tool, on_trusted: Callable[[], None]) -> None:
+async def _review(
+    window: QWidget, link: ConsoleLink, signing: Signing, tool: Tool, on_trusted: Callable[[], None]
+) -> None:
     sheet = ReviewSheet(window, tool)
 
     def trusted(_tool: Tool) -> None:
@@ -169,16 +175,26 @@ async def _review(window: QWidget, link: ConsoleLink, tool: Tool, on_trusted: Ca
         on_trusted()
 
     def refused(error: QuarterdeckError) -> None:
-        sheet.trust.set_working("")
-        sheet.say(f"{error.message} {error.info.next}")
+        if isValid(sheet):
+            not_signed()
+            sheet.say(f"{error.message} {error.info.next}")
+
+    def not_signed() -> None:
+        if isValid(sheet):
+            sheet.trust.set_working("")
 
     def press() -> None:
+        sheet.say("")
         sheet.trust.set_working("The service is asked.")
-        link.ask(
-            lambda console: console.review_contract(tool.device, tool.tool_key, tool.contract.digest),
+        signing.ask(
+            contract_change(tool),
+            lambda console, signed: console.review_contract(
+                tool.device, tool.tool_key, tool.contract.digest, signed
+            ),
             trusted,
             refused,
             what="trust the definition",
+            on_cancel=not_signed,
         )
 
     async def compare(console: Console) -> tuple[Change, str]:

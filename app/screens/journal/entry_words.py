@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.components.rows import Cell, Column, Kind, Row
-from app.shell.words import count_words, parse_time
+from app.shell.words import count_words, parse_time, person_words
 from core.audit.entries import Entry
 from core.audit.entries import Kind as EntryKind
 from core.text import escape_hidden
@@ -39,10 +39,12 @@ KIND_TONES = {
     EntryKind.APPROVAL_REJECTED: "fail",
     EntryKind.DEVICE_REFUSED: "fail",
     EntryKind.POLICY_BROKEN: "fail",
+    EntryKind.CHANGE_REFUSED: "fail",
     EntryKind.ALL_STOPPED: "fail",
     EntryKind.DEVICE_LOST: "warn",
     EntryKind.LATE_ANSWER_RECEIVED: "warn",
     EntryKind.DEVICE_REVOKED: "warn",
+    EntryKind.OPERATOR_REMOVED: "warn",
     EntryKind.FATIGUE_NOTED: "warn",
     EntryKind.CONTRACT_CHANGED: "warn",
     EntryKind.APPROVAL_EXPIRED: "warn",
@@ -77,11 +79,10 @@ def outcome_of(entry: Entry, present: Present) -> str:
 
 
 def actor_words(entry: Entry) -> str:
-    """Who did it: an operator by name, the entry's own device as `device`, the rest in full."""
-    actor = entry.actor
-    if entry.device and actor == f"device:{entry.device}":
+    """Who did it: the entry's own device as `device`, people and programs as everywhere."""
+    if entry.device and entry.actor == f"device:{entry.device}":
         return "device"
-    return actor.removeprefix("operator:")
+    return person_words(entry.actor)
 
 
 def time_words(stamp: str, today: datetime | None = None) -> str:

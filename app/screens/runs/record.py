@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from app.screens.runs.words import one_line
+from app.screens.runs.words import actor_words, one_line
 from app.shell.words import clock
 from core.audit.entries import Entry, Kind
 from core.dispatch.models import CommandResult
@@ -81,7 +81,7 @@ def _answer(entry: Entry) -> Answered:
     statement = signed.get("statement", {}) if isinstance(signed, dict) else {}
     reason = _text(body, "reason") or (_text(statement, "reason") if isinstance(statement, dict) else "")
     expired = entry.kind is Kind.APPROVAL_EXPIRED
-    by = "" if expired else one_line(entry.actor.removeprefix("operator:"))
+    by = "" if expired else actor_words(entry.actor)
     return Answered(_ANSWERS[entry.kind], by, entry.time, one_line(reason))
 
 

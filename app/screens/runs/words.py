@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from app.look.states import StateLook, cell_look
-from app.shell.words import count_words, left_words, parse_time, plural
+from app.shell.words import count_words, left_words, parse_time, person_words, plural
 from core.batch.models import Cell, CellState, Run, RunState, RunSummary, Step, flatten
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
@@ -105,8 +105,8 @@ def cells_words(summary: RunSummary) -> str:
 
 
 def actor_words(actor: str) -> str:
-    """Who started it: operators by their name, others in full."""
-    return one_line(actor.removeprefix("operator:"))
+    """Who started it."""
+    return one_line(person_words(actor))
 
 
 def seconds_between(start: str | None, end: str | None) -> float | None:

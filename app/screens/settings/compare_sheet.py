@@ -20,7 +20,7 @@ async def compare(window: QWidget, disk: str, mine: str) -> str:
     diff = await asyncio.to_thread(diff_of, disk, mine)
     sheet = Sheet(
         window,
-        "policy.toml was changed by somebody else",
+        "policy.toml was changed by another program",
         "What was typed here began from an older file. Red lines are in the file now and would be lost if "
         "yours replaced it; green lines are yours.",
         width=820,

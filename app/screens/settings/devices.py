@@ -19,6 +19,7 @@ from app.screens.base import Navigator, OpenPairing, OpenQuery
 from app.screens.fleet.device_words import fingerprint_groups
 from app.screens.fleet.link_tab import REFUSED_COLUMNS, refusal_rows
 from app.screens.settings.base import SettingsSection
+from app.shell.changes import listening_change
 from app.shell.words import plural
 from app.state import AppState
 from core.errors import QuarterdeckError
@@ -165,8 +166,18 @@ class Devices(SettingsSection):
                 self._nav.toast(f"Listening at {listening.address}")
 
         def failed(error: QuarterdeckError) -> None:
-            self.listen.set_working("")
-            self._check()
+            not_signed()
             self.address_row.set_error(f"{error.message} {error.info.next}".strip())
 
-        self._link.ask(lambda console: console.listen(address), done, failed, what=f"listen at {address}")
+        def not_signed() -> None:
+            self.listen.set_working("")
+            self._check()
+
+        self._nav.signing.ask(
+            listening_change(address),
+            lambda console, signed: console.listen(address, signed),
+            done,
+            failed,
+            what=f"listen at {address}",
+            on_cancel=not_signed,
+        )

@@ -1,4 +1,4 @@
-"""Settings, Operators: who may approve, which keys lie in this home, which one is unlocked, another one."""
+"""Settings, Operators: who may approve, which keys lie here, which one is unlocked; one more, one less."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from app.event_loop import ended
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenQuery
 from app.screens.settings.base import SettingsSection
+from app.shell.changes import operator_added, operator_removed
 from app.shell.sheet import Sheet
-from app.shell.words import clock
+from app.shell.words import clock, plural
 from app.state import AppState
 from core.errors import QuarterdeckError
 from core.policy.models import Operator
-from core.service.console import Console
 
 COLUMNS = (
     Column("name", "Operator", Kind.NAME, 120),
@@ -49,7 +49,7 @@ class Known:
 
 
 def known_operators(state: AppState, nav: Navigator) -> list[Known]:
-    """Registered operators in their order, then keys of this home that nobody registered."""
+    """Registered operators in their order, then keys of this home that are not registered."""
     keys = {file.name: file for file in nav.keys.listed}
     found = []
     for one in state.operators:
@@ -101,7 +101,7 @@ class Operators(SettingsSection):
         self._state, self._link, self._nav = state, link, nav
         self._known: dict[str, Known] = {}
         self.table = DataTable(COLUMNS, "Operators", sortable=False)
-        self.none = Label("Nobody yet: the first key that is made is taken in.", tone="text2")
+        self.none = Label("None yet: the first key that is made is registered.", tone="text2")
         self.column.addWidget(self.table)
         self.column.addWidget(self.none)
         self.facts = Facts(104, "The chosen operator")
@@ -110,12 +110,15 @@ class Operators(SettingsSection):
         self.unlock.clicked.connect(self._unlock_or_lock)
         self.register = Button("Register…")
         self.register.clicked.connect(self._register_chosen)
+        self.remove = Button("Remove…", "danger")
+        self.remove.clicked.connect(self._remove_chosen)
         self.entries = Link("What they decided")
         self.entries.clicked.connect(self._open_entries)
         line = QHBoxLayout()
         line.setSpacing(12)
         line.addWidget(self.unlock)
         line.addWidget(self.register)
+        line.addWidget(self.remove)
         line.addWidget(self.entries)
         line.addStretch(1)
         self.column.addLayout(line)
@@ -176,23 +179,22 @@ class Operators(SettingsSection):
             self.table.choose(next((one.name for one in known if one.unlocked), known[0].name))
         others = bool(self._state.operators)
         self.head.set_title("Add another operator" if others else "Make a key")
-        signer = self._nav.keys.unlocked
         if not others:
-            words = "The first operator needs nobody's leave."
-        elif self._may_sign():
-            words = (
-                f"The new operator types a passphrase here; {signer} vouches for the key with a signature."
-            )
+            words = "The first operator of a home needs no signature."
         else:
-            words = "An operator has to vouch for a new one: unlock a registered key first."
+            words = (
+                "The new operator types a passphrase here; an operator of this home then signs for the key."
+            )
         self.endorsed.setText(words)
         self._show_chosen()
         self._check_form()
 
-    def _may_sign(self) -> bool:
-        """Whether the unlocked key can vouch for another one."""
-        one = self._known.get(self._nav.keys.unlocked or "")
-        return one is not None and one.registered and not one.other_key
+    def _why_no_signature(self) -> str:
+        """Why no operator can sign at this window; empty where one can, or none has to."""
+        if not self._state.operators:
+            return ""
+        can = any(one.registered and one.here and not one.other_key for one in self._known.values())
+        return "" if can else "No registered operator's key lies in this home; do it where one does."
 
     def chosen(self) -> Known | None:
         """The operator under the cursor."""
@@ -203,6 +205,7 @@ class Operators(SettingsSection):
         for widget in (self.facts, self.unlock, self.entries):
             widget.setVisible(one is not None)
         self.register.setVisible(one is not None and not one.registered)
+        self.remove.setVisible(one is not None and one.registered)
         if one is None:
             return
         where = "unlocked in this window" if one.unlocked else "in this home, locked"
@@ -225,9 +228,11 @@ class Operators(SettingsSection):
             "Lock" if one.unlocked else f"Unlock {one.name}…" if one.has_passphrase else "Unlock"
         )
         self.unlock.set_off("" if usable else "Their key does not lie in this home.")
-        needs = bool(self._state.operators) and not self._may_sign()
-        off = "Unlock a registered operator's key first: they vouch for this one." if needs else ""
-        self.register.set_off(off if one.public_key else "The key's public half cannot be read.")
+        unsigned = self._why_no_signature()
+        self.register.set_off(unsigned if one.public_key else "The key's public half cannot be read.")
+        last = len(self._state.operators) == 1
+        only = "The only operator stays: nothing could be approved any more." if last else ""
+        self.remove.set_off(only or unsigned)
 
     # Unlocking
 
@@ -281,16 +286,13 @@ class Operators(SettingsSection):
             self.secret_field.text(),
             self.again_field.text(),
         )
-        taken = name in self._known
+        # While a key is made, it is this name's own.
+        taken = name in self._known and not self.make.is_working
         self.name_row.set_error("There is an operator of that name already." if taken else "")
         differ = bool(again) and again != secret
         self.again_row.set_error("The two are not the same." if differ else "")
-        needs = (
-            "Unlock a registered operator's key first."
-            if self._state.operators and not self._may_sign()
-            else ""
-        )
-        reason = needs or ("The name is taken." if taken else "") or ("" if name else "Type a name first.")
+        reason = self._why_no_signature() or ("The name is taken." if taken else "")
+        reason = reason or ("" if name else "Type a name first.")
         typed = "" if secret and secret == again else "Type the passphrase twice."
         self.make.set_off(reason or typed)
         self.without.setEnabled(not (reason or self.make.is_working))
@@ -300,20 +302,31 @@ class Operators(SettingsSection):
         name, secret = self.name_field.text().strip(), self.secret_field.text()
         self._say("")
         self._say_working("The key is being made.")
-        first = not self._state.operators
+        passphrase = secret if with_passphrase else None
+        self._nav.signing.carry(
+            lambda: self._make(name, passphrase), self._made, self._failed, "make an operator key",
+            self._not_signed,
+        )  # fmt: skip
 
-        async def create(console: Console) -> Operator:
-            keys = self._nav.keys
-            make = keys.create if first else keys.create_other
-            made = await make(name, secret if with_passphrase else None)
-            return await console.register_operator(made, None if first else keys.endorse(made))
-
-        self._link.ask(create, self._made, self._failed, what="make an operator key")
+    async def _make(self, name: str, passphrase: str | None) -> Operator:
+        """Make a key and have it registered; the first one without a signature."""
+        keys = self._nav.keys
+        if not self._state.operators:
+            first = await keys.create(name, passphrase)
+            return await self._link.perform(lambda console: console.register_operator(first))
+        made = await keys.create_other(name, passphrase)
+        try:
+            signed = await self._nav.signing.sign_change(operator_added(made))
+        except QuarterdeckError:
+            # No operator signed for it: left behind, it would be in the way of the next try.
+            await keys.discard(name)
+            raise
+        return await self._link.perform(lambda console: console.register_operator(made, signed))
 
     def _say_working(self, words: str) -> None:
-        """One key at a time: it is made or registered, by whichever button."""
-        self.make.set_working(words)
-        self.register.set_working(words)
+        """One key at a time: it is made, registered or removed, by whichever button."""
+        for button in (self.make, self.register, self.remove):
+            button.set_working(words)
         self._check_form()
 
     def _made(self, operator: Operator) -> None:
@@ -322,20 +335,51 @@ class Operators(SettingsSection):
             field.clear()
         self._nav.toast(f"{operator.name} can approve now")
 
+    def _not_signed(self) -> None:
+        """What was typed is still there."""
+        self._say_working("")
+        self.show_state()
+
     def _register_chosen(self) -> None:
         one = self.chosen()
         if one is None or one.registered:
             return
         operator = Operator(name=one.name, public_key=one.public_key, has_passphrase=one.has_passphrase)
-        first = not self._state.operators
         self._say("")
         self._say_working("The service is asked.")
+        self._nav.signing.ask(
+            operator_added(operator),
+            lambda console, signed: console.register_operator(operator, signed),
+            self._made, self._failed, "register an operator", on_cancel=self._not_signed,
+        )  # fmt: skip
 
-        async def register(console: Console) -> Operator:
-            endorsed = None if first else self._nav.keys.endorse(operator)
-            return await console.register_operator(operator, endorsed)
+    def _remove_chosen(self) -> None:
+        one = self.chosen()
+        if one is None or not one.registered:
+            return
+        operator = Operator(name=one.name, public_key=one.public_key, has_passphrase=one.has_passphrase)
+        self._say("")
+        self._say_working("The service is asked.")
+        self._nav.signing.carry(
+            lambda: self._remove(operator), self._removed, self._failed, "remove an operator",
+            self._not_signed,
+        )  # fmt: skip
 
-        self._link.ask(register, self._made, self._failed, what="register an operator")
+    async def _remove(self, operator: Operator) -> str:
+        given = await self._link.perform(lambda console: console.grants())
+        theirs = sum(1 for grant in given if grant.terms.author == operator.name and not grant.over)
+        ends = f"{plural(theirs, 'grant')} of theirs {'ends' if theirs == 1 else 'end'}."
+        words = (
+            f"{ends if theirs else 'No grant of theirs is in use.'} Approvals they gave to requests that "
+            "still wait do not count any more."
+        )
+        signed = await self._nav.signing.sign_change(operator_removed(operator), words=words)
+        await self._link.perform(lambda console: console.remove_operator(operator.name, signed))
+        return operator.name
+
+    def _removed(self, name: str) -> None:
+        self._say_working("")
+        self._nav.toast(f"{name} decides nothing any more")
 
     def _failed(self, error: QuarterdeckError) -> None:
         self._say_working("")

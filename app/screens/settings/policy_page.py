@@ -1,4 +1,4 @@
-"""Settings, Policy: the editor at the left; check, examples, time machine and reasons at the right."""
+"""Settings, Policy: the editor at the left; beside it check, examples, time machine, reasons, acceptance."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from app.components.toml_colors import TomlColors
 from app.link import ConsoleLink
 from app.look.tokens import SPACE
 from app.screens.base import Navigator
+from app.screens.settings.accepted_tab import AcceptedTab, stand_words
 from app.screens.settings.check_tabs import CheckTab, ExamplesTab, bare_message, placed
 from app.screens.settings.compare_sheet import KEEP, TAKE, compare
 from app.screens.settings.policy_work import PolicyWork
@@ -30,7 +31,13 @@ from app.state import AppState
 from core.policy.checking import PolicyCheck
 from core.policy.models import Profile
 
-TABS = (("check", "Check"), ("examples", "Examples"), ("time", "Time machine"), ("why", "Why?"))
+TABS = (
+    ("check", "Check"),
+    ("examples", "Examples"),
+    ("time", "Time machine"),
+    ("why", "Why?"),
+    ("accepted", "Accepted"),
+)
 _LINE = re.compile(r"\bline (\d+)")
 
 
@@ -61,15 +68,16 @@ class PolicyPage(QWidget):
         self.editor = TextEditor("policy.toml")
         self._colors = TomlColors(self.editor.document(), self.editor)
         folder = Path(nav.layout_store.fileName()).parent
-        self.work = PolicyWork(self, link, folder, self.editor.text)
+        self.work = PolicyWork(self, link, nav.signing, folder, self.editor.text)
         self.banner = Banner()
         self.check = CheckTab()
         self.examples = ExamplesTab()
         self.time_machine = TimeMachineTab(state, link, nav, self.editor.text)
         self.why = WhyTab(state, link)
+        self.accepted = AcceptedTab(link)
         self.tabs = Segmented(TABS, "Beside the editor", in_bar=True)
         self.stack = QStackedWidget()
-        for tab in (self.check, self.examples, self.time_machine, self.why):
+        for tab in (self.check, self.examples, self.time_machine, self.why, self.accepted):
             self.stack.addWidget(tab)
         self.split = QSplitter(Qt.Orientation.Horizontal)
         self._build()
@@ -166,6 +174,8 @@ class PolicyPage(QWidget):
             tab.line_wanted.connect(self.go_to)
         self.why.grant_wanted.connect(self.grant_wanted)
         self.time_machine.rule_wanted.connect(self.show_rule)
+        self.accepted.accept_wanted.connect(self._nav.accept_changes)
+        self.accepted.restore_wanted.connect(self._restore)
         self.save.clicked.connect(self.work.save)
         self.insert.clicked.connect(self.insert_rule)
         self.profile.chosen.connect(self._choose_profile)
@@ -178,9 +188,11 @@ class PolicyPage(QWidget):
 
     # What the screen asks
 
-    def begin(self, line: int = 0) -> None:
-        """The section comes to the front; `line` is what to show once the text is there."""
+    def begin(self, line: int = 0, tab: str = "") -> None:
+        """The section comes to the front; `line` is what to show once the text is there, `tab` beside it."""
         self._wanted_line = line
+        if tab:
+            self.show_tab(tab)
         self.work.read()
         if self.work.base is not None:
             self._go_to_wanted()
@@ -289,8 +301,19 @@ class PolicyPage(QWidget):
         count = len(found.examples)
         self.tabs.set_words("examples", f"Examples {count}" if count else "Examples")
 
+    def _pending(self) -> list[str]:
+        return self._state.policy.pending if self._state.policy is not None else []
+
+    def _restore(self, text: str) -> None:
+        """The accepted text, as one step of the undo history; it holds already, so nothing is signed."""
+        self.editor.replace_text(text)
+        self.editor.setFocus()
+
     def _show_stand(self) -> None:
         work, found = self.work, self.work.found
+        pending = self._pending()
+        self.accepted.show_state(work.conflict or work.base, pending)
+        self.tabs.set_words("accepted", self.accepted.tab_words(pending))
         faults = 0 if found is None or found.ok else max(1, len(found.problems))
         if work.base is None:
             stand, tone, off = "Reading the policy…", "text3", "The policy is not read yet."
@@ -300,6 +323,8 @@ class PolicyPage(QWidget):
             stand, tone, off = "Saved; this is in force", "text3", "There is nothing to save."
             if not work.base.text.strip():
                 stand = "Empty: the built-in default is in force"
+            if pending:
+                stand, tone = stand_words(pending), "warn"
             if work.base.problem:
                 stand, tone = "As on the disk, which is broken", "warn"
         else:
@@ -308,7 +333,7 @@ class PolicyPage(QWidget):
             stand, tone = f"{plural(faults, 'fault')}: cannot be saved", "fail"
             off = "The policy has a fault: see Check."
         if work.conflict is not None and not work.saving:
-            off = "The file was changed by somebody else: compare first."
+            off = "The file was changed by another program: compare first."
         self.stand.setText(stand)
         self.stand.set_tone(tone)
         self.save.set_off(off)
@@ -318,7 +343,7 @@ class PolicyPage(QWidget):
     def _show_banner(self) -> None:
         disk = self.work.conflict
         if disk is not None:
-            fact = "policy.toml was changed by somebody else meanwhile."
+            fact = "policy.toml was changed by another program meanwhile."
             detail = "Yours was begun from an older file and is not saved."
             if self.banner.words() != f"{fact} {detail}" or not self.banner.isVisible():
                 self.banner.say("warn", fact, detail, (("compare", "Compare…"),))
@@ -343,6 +368,7 @@ class PolicyPage(QWidget):
 
     def _control_changed(self) -> None:
         self.show_state()
+        self._show_stand()
         if self.isVisible():
             self.work.read()
 

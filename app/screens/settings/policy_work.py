@@ -11,6 +11,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.link import ConsoleLink
 from app.screens.settings.policy_draft import PolicyDraft, PolicyDraftStore
+from app.shell.changes import policy_change
+from app.shell.signing import Signing
 from core.canonical import sha256_hex
 from core.errors import ErrorCode, QuarterdeckError, Refused
 from core.policy.checking import PolicyCheck, PolicyText
@@ -41,14 +43,17 @@ class PolicyWork(QObject):
     came_back = Signal()
     saved = Signal()
 
-    def __init__(self, parent: QObject, link: ConsoleLink, folder: Path, text: Callable[[], str]) -> None:
+    def __init__(
+        self, parent: QObject, link: ConsoleLink, signing: Signing, folder: Path, text: Callable[[], str]
+    ) -> None:
         super().__init__(parent)
-        self._link, self._text = link, text
+        self._link, self._signing, self._text = link, signing, text
         self._store = PolicyDraftStore(folder)
         self.base: PolicyText | None = None
         self.conflict: PolicyText | None = None
         self.saving = False
         self._lost = False
+        self._not_taken: QuarterdeckError | None = None
         self._base_shown = ""
         self._checked_text: str | None = None
         self._found: PolicyCheck | None = None
@@ -94,6 +99,7 @@ class PolicyWork(QObject):
             self._show(disk, disk.text)
         else:
             self.conflict = disk
+        self._say_not_taken()
         self.stands_changed.emit()
 
     def _begin(self, disk: PolicyText) -> None:
@@ -208,6 +214,7 @@ class PolicyWork(QObject):
             self._send()
 
     def _send(self) -> None:
+        """Have it signed where it lets more run, and make it the policy; until then nothing is changed."""
         assert self.base is not None
         text, digest = self._text(), self.base.digest
         self.saving = True
@@ -215,27 +222,43 @@ class PolicyWork(QObject):
 
         def done(_status: PolicyStatus) -> None:
             assert self.base is not None
-            fresh = {"text": text, "digest": sha256_hex(text.encode()), "problem": ""}
+            fresh = {"text": text, "digest": sha256_hex(text.encode()), "problem": "", "accepted": text}
             self.base, self._base_shown = self.base.model_copy(update=fresh), text
             self.saving = False
             self._draft_soon.start(0)
             self.saved.emit()
             self.stands_changed.emit()
 
-        self._link.ask(
-            lambda console: console.save_policy(text, digest), done, self._not_saved, "save the policy"
-        )
+        self._signing.ask(
+            policy_change(text),
+            lambda console, signed: console.save_policy(text, digest, signed),
+            done, self._not_saved, "save the policy", text=text, on_cancel=self._not_signed,
+        )  # fmt: skip
+
+    def _not_signed(self) -> None:
+        self.saving = False
+        self.stands_changed.emit()
 
     def _not_saved(self, error: QuarterdeckError) -> None:
         self.saving = False
         if isinstance(error, Refused) or error.info.code is ErrorCode.APPROVAL_INVALID:
-            # Somebody else changed the file: what is there now says what to decide.
+            # Where another program changed the file, what is there now says what to decide.
+            self._not_taken = error
             self.read()
         else:
-            self.failed.emit(f"The policy was not saved. {error.message}", error.info.next)
+            self._say_not_saved(error)
         self.stands_changed.emit()
 
-    # When the file was changed by somebody else
+    def _say_not_taken(self) -> None:
+        """The file is the one that was edited: it was refused for another reason, which is said."""
+        error, self._not_taken = self._not_taken, None
+        if error is not None and self.conflict is None:
+            self._say_not_saved(error)
+
+    def _say_not_saved(self, error: QuarterdeckError) -> None:
+        self.failed.emit(f"The policy was not saved. {error.message}", error.info.next)
+
+    # When the file was changed by another program
 
     def take_disk(self) -> None:
         """Show the file as it is now; what was typed here is given up."""

@@ -165,7 +165,7 @@ class SettingsScreen(Screen):
             case "devices":
                 self.devices.read()
             case "policy":
-                self.policy.begin(wanted.line)
+                self.policy.begin(wanted.line, wanted.tab)
             case "grants":
                 self.grants.begin(wanted.grant)
 

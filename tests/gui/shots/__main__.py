@@ -17,10 +17,10 @@ from PySide6.QtWidgets import QApplication
 from app.event_loop import run_on_qt
 from app.look.icons import load_icons
 from app.look.tokens import Mode
-from tests.gui.shots import approvals, screens, settings
+from tests.gui.shots import approvals, screens, settings, signing
 from tests.gui.shots.studio import Studio
 
-SETS = {"screens": screens, "approvals": approvals, "settings": settings}
+SETS = {"screens": screens, "approvals": approvals, "settings": settings, "signing": signing}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,0 +1,88 @@
+"""The changes that the window asks an operator to sign, each as the window itself wants it.
+
+The service makes the same change from what it is about to do; only where both are equal is anything signed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from core.canonical import sha256_hex
+from core.changes import Change, ChangeKind
+from core.fleet.models import DeviceSettings, Tool
+from core.home import Home
+from core.policy.models import Operator
+
+RESUME = Change(kind=ChangeKind.RESUME)
+
+
+def policy_change(text: str) -> Change:
+    """Making `text` the accepted policy."""
+    from core.service.trusted import POLICY_SUBJECT
+
+    after = {"sha256": sha256_hex(text.encode())}
+    return Change(kind=ChangeKind.POLICY, subject=POLICY_SUBJECT, after=after)
+
+
+async def settings_change(home: Home) -> Change:
+    """Accepting what settings.toml of this home loosens, as it stands now.
+
+    Raises:
+        BadInput: the file is broken.
+    """
+    from core.service.trusted import SETTINGS_SUBJECT, loosening_settings
+
+    settings = await asyncio.to_thread(home.settings)
+    after = loosening_settings(settings)
+    return Change(kind=ChangeKind.SETTINGS, subject=SETTINGS_SUBJECT, after=after)
+
+
+def pairing_change(name: str, settings: DeviceSettings, string: str = "") -> Change:
+    """Pairing a device that dials in; with the `string` that it printed, one that listens.
+
+    Raises:
+        BadInput: it is no pairing string.
+    """
+    wanted = _given(settings)
+    if not string:
+        return Change(kind=ChangeKind.DEVICE_PAIRED, subject=name, after={"direction": "in", **wanted})
+    from core.aip.pairing import decode_pairing
+
+    line = decode_pairing(string)
+    after = {"direction": "out", "url": line.url, "fingerprint": line.fingerprint, **wanted}
+    return Change(kind=ChangeKind.DEVICE_PAIRED, subject=name, after=after)
+
+
+def device_change(name: str, settings: DeviceSettings) -> Change:
+    """Other tags, another colour band or agent for a device."""
+    return Change(kind=ChangeKind.DEVICE_SET, subject=name, after=_given(settings))
+
+
+def listening_change(address: str) -> Change:
+    """Listening for devices at another address."""
+    return Change(kind=ChangeKind.LISTENING, after={"address": address.strip()})
+
+
+def contract_change(tool: Tool) -> Change:
+    """Trusting a tool that changed, as it is defined now."""
+    subject = f"{tool.device}/{tool.tool_key}"
+    return Change(kind=ChangeKind.CONTRACT, subject=subject, after={"contract": tool.contract.digest})
+
+
+def operator_added(operator: Operator) -> Change:
+    """One more operator."""
+    from core.policy.operators import adding
+
+    return adding(operator)
+
+
+def operator_removed(operator: Operator) -> Change:
+    """One operator less."""
+    from core.policy.operators import removing
+
+    return removing(operator)
+
+
+def _given(settings: DeviceSettings) -> dict[str, Any]:
+    return settings.model_dump(mode="json", exclude_none=True)

@@ -1,0 +1,232 @@
+"""The sheet in which an operator looks at one change and signs it: what it loosens, its values, who signs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
+from shiboken6 import isValid
+
+from app.components.diff_view import DiffView
+from app.components.facts import Fact, Facts
+from app.components.file_diff import FileDiff
+from app.components.inputs import Field, TextField
+from app.components.label import Label
+from app.components.sentences import Sentences
+from app.link import ConsoleLink
+from app.look.tokens import SPACE
+from app.shell.change_words import USED_ONCE, change_facts, change_head, change_title
+from app.shell.operator import OperatorKeys
+from app.shell.sheet import Sheet
+from app.shell.unlock_part import UnlockPart
+from app.state import AppState
+from core.changes import Proposal, SignedChange
+from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
+
+if TYPE_CHECKING:
+    from core.policy.operator_keys import KeyFile
+
+SIGNED = "sign"
+WIDTH, DIFF_WIDTH = 560, 820
+_FACT_LABELS = 112
+
+
+class FirstKeyPart(QWidget):
+    """The key of a home's first operator, made here: its name and passphrase.
+
+    Signals:
+        submitted: Enter was pressed in a field.
+    """
+
+    submitted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        from core.policy.operator_keys import login_name
+
+        self.name_field = TextField("Your name on approvals")
+        self.name_field.setMaxLength(64)
+        self.name_field.setText(login_name())
+        self.secret = TextField("Passphrase", "at least 10 characters")
+        self.secret.setEchoMode(QLineEdit.EchoMode.Password)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(12)
+        row.addWidget(Field("Your name on approvals", self.name_field), 1)
+        row.addWidget(Field("Passphrase", self.secret), 1)
+        for field in (self.name_field, self.secret):
+            field.returnPressed.connect(self.submitted)
+
+    async def make(self, keys: OperatorKeys) -> None:
+        """Make the key, and keep it unlocked; one that was made already is not made twice.
+
+        Raises:
+            BadInput: the name or the passphrase is not usable.
+        """
+        name = self.name_field.text().strip()
+        if keys.unlocked == name:
+            return
+        if not self.secret.text():
+            self.secret.setFocus()
+            raise BadInput("Type a passphrase of at least 10 characters for your key.")
+        await keys.create(name, self.secret.text())
+
+
+class SignSheet(Sheet):
+    """Shows a proposal whole and signs it. `signed` is the signature once the sheet has finished with SIGNED.
+
+    With a difference of texts, its end has to be on the screen once before anything can be signed.
+    """
+
+    def __init__(
+        self,
+        window: QWidget,
+        proposal: Proposal,
+        keys: OperatorKeys,
+        state: AppState,
+        link: ConsoleLink,
+        words: str = "",
+        diff: FileDiff | None = None,
+    ) -> None:
+        """`words` say what follows from the change; `diff` is between the accepted text and the new one."""
+        width = DIFF_WIDTH if diff is not None else WIDTH
+        super().__init__(window, change_title(proposal.change), f"{words} {USED_ONCE}".strip(), width)
+        self.proposal = proposal
+        self.signed: SignedChange | None = None
+        self._keys, self._state, self._link = keys, state, link
+        head = change_head(proposal.change)
+        self.sentences = Sentences(head)
+        self.sentences.show_sentences(proposal.difference)
+        self.setAccessibleDescription(self.sentences.accessibleName())
+        self.add(_head(head))
+        self.add(self.sentences)
+        self.diff = DiffView()
+        self._first_read = Label(
+            "Scroll to the end of the difference: then it can be signed.", "meta", "text2"
+        )
+        self._show_diff(diff)
+        self.facts = Facts(_FACT_LABELS, "What is signed")
+        self.add(_head("What is signed"))
+        self.add(self.facts)
+        self.add_answer("cancel", "Cancel")
+        self.sign = self.add_answer(SIGNED, "Sign and apply", "primary", closes=False)
+        self.sign.set_words("Sign and apply", icon="key", key="Ctrl+Enter")
+        # Every way to sign goes through this button: pointer, Enter in a field, chord.
+        self.sign.clicked.connect(lambda *_: self._press())
+        self.unlock: UnlockPart | None = None
+        self.first_key: FirstKeyPart | None = None
+        self._add_signer()
+        for chord_keys in ("Ctrl+Return", "Ctrl+Enter"):
+            chord = QShortcut(QKeySequence(chord_keys), self)
+            chord.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            chord.setAutoRepeat(False)
+            chord.activated.connect(self.sign.click)
+        keys.changed.connect(self._show_signer)
+        state.control_changed.connect(self._show_signer)
+        self._show_signer()
+
+    def _show_diff(self, diff: FileDiff | None) -> None:
+        if diff is None:
+            self.diff.hide()
+            self._first_read.hide()
+            return
+        self.diff.end_seen.connect(self._end_seen)
+        self.diff.show_diff(diff)
+        self.add(_head(f"From the accepted policy to this one: {diff.words()}"))
+        self.add(self.diff)
+        self.add(self._first_read)
+
+    # Who signs
+
+    def _add_signer(self) -> None:
+        files = self._usable_keys()
+        if files:
+            self.unlock = UnlockPart(self._keys, files)
+            self.unlock.chosen.connect(self._show_signer)
+            self.unlock.submitted.connect(self.sign.click)
+            self.add(self.unlock)
+        elif not self._state.operators:
+            self.add(Label("This home has no operator yet: you become its first.", "name"))
+            self.first_key = FirstKeyPart()
+            self.first_key.submitted.connect(self.sign.click)
+            self.add(self.first_key)
+
+    def _usable_keys(self) -> list[KeyFile]:
+        """The keys of this home's operators that lie here; before there is any operator, every key."""
+        registered = {operator.name: operator.public_key for operator in self._state.operators}
+        return [
+            file
+            for file in self._keys.listed
+            if not registered or file.public_key == registered.get(file.name)
+        ]
+
+    def _show_signer(self) -> None:
+        facts = change_facts(self.proposal.change)
+        if self.unlock is not None:
+            file = self.unlock.file
+            state = "unlocked here" if self.unlock.is_unlocked else "locked"
+            facts.append(Fact("Signed by", f"{file.name}, key …{file.public_key[-4:]}, {state}"))
+        self.facts.show_facts(facts)
+        self.sign.set_off(self._why_not())
+        self._fit()
+
+    def _why_not(self) -> str:
+        if self.unlock is None and self.first_key is None:
+            names = ", ".join(operator.name for operator in self._state.operators)
+            why = f"The key of none of this home's operators ({names}) lies here. Sign where one does."
+            self.say(why)
+            return why
+        if not self.diff.isHidden() and not self.diff.end_was_seen:
+            return "Scroll to the end of the difference first."
+        return ""
+
+    def _end_seen(self) -> None:
+        self._first_read.hide()
+        self._show_signer()
+
+    # The answer
+
+    def begin(self) -> None:
+        """Come up, with the keyboard where something has to be typed or read."""
+        first = self.unlock.first if self.unlock is not None else None
+        if self.first_key is not None:
+            first = self.first_key.secret
+        self.open(first or (self.answer("cancel") if self.diff.isHidden() else self.diff))
+
+    def _press(self) -> None:
+        self.say("")
+        self.sign.set_working("It is being signed.")
+        self._link.spawn("sign a change", self._sign())
+
+    async def _sign(self) -> None:
+        try:
+            await self._have_key()
+            self.signed = self._keys.sign_change(self.proposal)
+        except QuarterdeckError as error:
+            # The sheet may have been put away while the key was opened.
+            if isValid(self):
+                self.sign.set_working("")
+                self.say(f"{error.message} {error.info.next}".strip())
+        else:
+            self.finish(SIGNED)
+
+    async def _have_key(self) -> None:
+        """Unlock the chosen key; in a home without operators, make it known as the first one's."""
+        if self.unlock is not None:
+            await self.unlock.unlock()
+        elif self.first_key is not None:
+            await self.first_key.make(self._keys)
+        operator = self._keys.operator
+        if operator is None:
+            raise Refused("No operator key is unlocked.", ErrorCode.APPROVAL_INVALID)
+        if not self._state.operators:
+            await self._link.perform(lambda console: console.register_operator(operator))
+
+
+def _head(words: str) -> Label:
+    """The head of one part, with some room above it."""
+    head = Label(words, "label", "text3")
+    head.setContentsMargins(0, SPACE.snug, 0, 0)
+    return head
