@@ -82,6 +82,8 @@ class DeviceConfig(_Section):
 
     roots: tuple[Path, ...] = Field(default_factory=_default_roots, min_length=1)
     closed_paths: tuple[Path, ...] = ()
+    # Shown only to calls that an operator approved, beside what `core.private_paths` names.
+    private_paths: tuple[Path, ...] = ()
     # With shell_execute goes EXEC_CLI, and likewise whatever does the same under another name. Whoever wants
     # no command to run switches launch_application off as well: a shell is a program like any other.
     tools_off: frozenset[str] = frozenset()
@@ -106,7 +108,7 @@ class DeviceConfig(_Section):
             raise ValueError("approvers is more than there are pinned_operators")
         return self
 
-    @field_validator("roots", "closed_paths")
+    @field_validator("roots", "closed_paths", "private_paths")
     @classmethod
     def _resolve(cls, paths: tuple[Path, ...]) -> tuple[Path, ...]:
         for path in paths:

@@ -22,6 +22,7 @@ from referencing import Registry
 
 from core.device.config import DeviceConfig
 from core.device.held_paths import HeldPath, shown
+from core.device.private_places import private_places, shown_place
 from core.device.tool import NAMESPACE, Tool
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 
@@ -39,6 +40,7 @@ class Guard:
     """Checks arguments before a tool sees them, and bounds results after."""
 
     def __init__(self, config: DeviceConfig) -> None:
+        self._config = config
         self._limits = config.limits
         self._roots = config.roots
         self._closed = config.closed_paths
@@ -79,13 +81,32 @@ class Guard:
         _refuse_odd(arguments, "")
         return arguments
 
-    def hold_paths(self, tool: Tool, arguments: dict[str, Any]) -> dict[str, HeldPath]:
+    def hold_paths(self, tool: Tool, arguments: dict[str, Any], approved: bool) -> dict[str, HeldPath]:
         """Resolve a tool's path arguments. Blocks on the disk.
+
+        A tool that only looks runs unasked where the policy sees nothing in its arguments, and a link can
+        lead anywhere: what it names must not be private unless an operator `approved` this very call.
 
         Raises:
             BadInput: a path is relative, or leads outside the roots (code `path_not_allowed`).
+            Refused: a path is private (code `denied_by_device`).
         """
-        return {name: self.hold(arguments[name], name) for name in tool.path_arguments if name in arguments}
+        held = {name: self.hold(arguments[name], name) for name in tool.path_arguments if name in arguments}
+        if tool.tool_type == "data_collection" and not approved:
+            for path in held.values():
+                self._refuse_private(path.path)
+        return held
+
+    def _refuse_private(self, path: Path) -> None:
+        names = {_comparable(one) for one in (path, *path.parents)}
+        way = _identities(path, *path.parents)
+        for place in private_places(self._config):
+            # As with what is closed: another name of the same file or folder is as private.
+            if _comparable(place) in names or not way.isdisjoint(_identities(place)):
+                raise Refused(
+                    f"{shown_place(place)} is private: it is shown only to a call that an operator approved",
+                    ErrorCode.DENIED_BY_DEVICE,
+                )
 
     def hold(self, given: str, argument: str = "path") -> HeldPath:
         """Resolve one path, symlinks and `..` included, and find the root that it is below."""
@@ -236,7 +257,12 @@ def _is_own_thread(path: Path) -> bool:
     return number.isdigit() and (_OWN_PROCESS / "task" / number).exists()
 
 
-def _identities(*paths: Path) -> set[tuple[int, int]]:
+def _comparable(path: str | Path) -> str:
+    """A path as it is compared with others, where letters of either case may be the same."""
+    return _folded(path) if sys.platform == "darwin" else os.path.normcase(path)
+
+
+def _identities(*paths: str | Path) -> set[tuple[int, int]]:
     found = set()
     for path in paths:
         with contextlib.suppress(OSError):
@@ -253,7 +279,7 @@ def _is_text(path: Path) -> bool:
     return True
 
 
-def _folded(path: Path) -> str:
+def _folded(path: str | Path) -> str:
     return unicodedata.normalize("NFC", str(path)).casefold()
 
 

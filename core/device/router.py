@@ -217,7 +217,8 @@ class Router:
             value = await tool.run(ToolCall(arguments, report=report))
         else:
             seconds = min(deadline_s, self._longest)
-            call = ToolCall(arguments, report=report, room=max_result_bytes)
+            approved = leave is not None or await self._approved_look(tool, command, terms)
+            call = ToolCall(arguments, report=report, room=max_result_bytes, approved=approved)
             value = await self._within(tool, command, call, seconds)
         value, blobs = await self._bound(value, max_result_bytes)
         answer = {
@@ -227,6 +228,16 @@ class Router:
             "call_id": command.call_id,
         }
         return BinaryResult(**answer, blobs=blobs) if blobs else Result(**answer)
+
+    async def _approved_look(self, tool: Tool, command: Command, terms: Terms | None) -> bool:
+        """Whether an operator approved this very call of a tool that needs no approval."""
+        if self._approvals is None:
+            return False
+        leave = self._approvals.leave_to_look(tool, command, terms)
+        if leave is not None and self._workshop.config.pinned_operators:
+            # Whoever recorded the frame could show it again.
+            await self._workshop.in_thread(self._approvals.use, leave)
+        return leave is not None
 
     async def _shown(self, value: Any, most: int | None) -> Any:
         """What a failed tool has to show, as JSON; nothing where it is none."""
@@ -334,7 +345,8 @@ class Router:
                 async with self._one_action if tool.tool_type == "action" else contextlib.nullcontext():
                     if tool.path_arguments:
                         hold = self._guard.hold_paths
-                        call = replace(call, paths=await self._workshop.in_thread(hold, tool, call.arguments))
+                        held = await self._workshop.in_thread(hold, tool, call.arguments, call.approved)
+                        call = replace(call, paths=held)
                     run.started = True
                     return await tool.run(call)
         except TimeoutError:

@@ -74,12 +74,14 @@ class ToolCall:
     """Arguments that passed the guard; path arguments come resolved, by the argument's name.
 
     `room`: how many bytes of JSON the result may take, where that is less than this device's own limit.
+    `approved`: an operator approved this very call, so that it is shown private places too.
     """
 
     arguments: dict[str, Any]
     paths: dict[str, HeldPath] = field(default_factory=dict)
     report: Report = tell_nobody
     room: int | None = None
+    approved: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from core.device.children import Finished
@@ -37,7 +37,7 @@ async def working_directory(workshop: Workshop, call: ToolCall) -> HeldPath:
     """
     root = workshop.first_root
     held = call.paths.get("working_directory", HeldPath(root, root))
-    if not await workshop.in_thread(Path.is_dir, held.path):
+    if not await workshop.in_thread(os.path.isdir, held.path):
         raise BadInput(f"working_directory {held.path} is not a folder", ErrorCode.NOT_FOUND)
     return held
 
