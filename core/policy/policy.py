@@ -111,6 +111,11 @@ class Policy:
         near = self._judge.book.near(question)
         return Explanation(decision=decision, near=near, near_grants=self.grants.near(question, asked.run))
 
+    @property
+    def folders(self) -> set[str]:
+        """Every folder that a rule or a grant names with `below`."""
+        return {*self._judge.book.folders, *self.grants.folders}
+
     def _use(self, file: PolicyFile) -> None:
         self._judge = Judge(file)
         if file.contracts != self.overrides.entries:
