@@ -126,6 +126,7 @@ class Judge:
             "approvers": max([wanted, *(rule.approvers for rule in asking)]),
             "evidence": sorted({moment for rule in speaking for moment in rule.evidence}, reverse=True),
             "expires_s": min(waits, default=None),
+            "device_requires_signature": verdict.signed,
         }
         return made(Decision, fields), verdict.yields
 

@@ -79,7 +79,13 @@ class Previewer:
         if not exists and not problem:
             problem = NOT_THERE
         return Preview(
-            kind="file", before=before, after=after, problem=problem, taken_at=taken_at, label=path
+            kind="file",
+            before=before,
+            after=after,
+            problem=problem,
+            taken_at=taken_at,
+            label=path,
+            is_new=not exists,
         )
 
     async def _restore(self) -> Preview:
