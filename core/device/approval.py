@@ -37,6 +37,10 @@ from core.statements import (
 
 log = structlog.get_logger(__name__)
 
+# A statement is good for no longer: one that ran out while the clock was right is not revived by less.
+MOST_BACK = timedelta(seconds=MOST_STATEMENT_SECONDS)
+KEPT = 200
+
 Clock = Callable[[], datetime]
 
 
@@ -57,27 +61,30 @@ class Leave:
 class UsedApprovals:
     """Which approvals were used, on disk: one small file for each, so that no two clients use the same one.
 
-    Time goes forward only: an approval that had expired when another one was used stays expired, even when
-    somebody sets the clock back. So a file is needed no longer than its approval could be valid.
+    A clock that is set back brings no used approval to life again: the newest `KEPT` files stay whatever the
+    time is, and older ones until their approvals have expired. Nor does it revive one that has expired
+    unused, as long as it goes back by no more than `MOST_BACK` behind the last use. A clock that goes back
+    farther was wrong before and is right now, as far as can be told; it counts again at once.
     """
 
     def __init__(self, folder: Path, device: str) -> None:
         self._folder = folder
         self._device = device
-        self._latest: datetime | None = None
+        self._uses: list[datetime] | None = None
 
     def now(self, clock: Clock = _utc) -> datetime:
-        """The time, but never earlier than that of the last approval that was used.
+        """The time, but no earlier than the last use that was not long after it.
 
         Raises:
             Refused: which were used cannot be read.
         """
-        if self._latest is None:
+        if self._uses is None:
             try:
-                self._latest = max(self._used(), default=datetime.fromtimestamp(0, UTC))
+                self._uses = self._used()
             except OSError as error:
                 raise _unkept(error) from error
-        return max(clock(), self._latest)
+        now = clock()
+        return max([now, *(used for used in self._uses if used - now <= MOST_BACK)])
 
     def use(self, leave: Leave, clock: Clock = _utc) -> None:
         """Use an approval up; on disk before this returns.
@@ -100,8 +107,7 @@ class UsedApprovals:
             raise _refused("This approval was used before; each one is good for one run.") from None
         except OSError as error:
             raise _unkept(error) from error
-        self._latest = now
-        self._forget(now)
+        self._uses = self._forget(now)
 
     def _used(self) -> list[datetime]:
         """When each that is remembered was used."""
@@ -110,12 +116,16 @@ class UsedApprovals:
         except FileNotFoundError:
             return []
 
-    def _forget(self, now: datetime) -> None:
-        """Remove what could not be valid any more."""
-        for path in list(self._folder.iterdir()):
-            _, until = _times(path)
-            if until < now:
+    def _forget(self, now: datetime) -> list[datetime]:
+        """Remove files that are not needed any more; when those that are left were used."""
+        found = sorted(((*_times(path), path) for path in self._folder.iterdir()), reverse=True)
+        needed = []
+        for number, (used, until, path) in enumerate(found):
+            if number < KEPT or until >= now:
+                needed.append(used)
+            else:
                 path.unlink(missing_ok=True)
+        return needed
 
 
 def _times(path: Path) -> tuple[datetime, datetime]:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from core.aip.extras import Terms
 from core.aip.messages import Command
 from core.device import DeviceConfig
-from core.device.approval import ApprovalCheck
+from core.device.approval import KEPT, ApprovalCheck
 from core.device.tool import Contract, Tool
 from core.errors import Refused
 from core.home import Home
@@ -165,7 +165,10 @@ NOTE = Tool(
 )
 
 
-def test_a_clock_set_back_revives_no_approval(tmp_path: Path, keys: Keys) -> None:
+def test_a_clock_set_back_revives_no_approval(
+    tmp_path: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.device.approval.KEPT", 1)
     now = [datetime(2030, 1, 1, 12, 0, tzinfo=UTC)]
     check = checker(tmp_path, keys, lambda: now[0])
 
@@ -191,6 +194,84 @@ def test_a_clock_set_back_revives_no_approval(tmp_path: Path, keys: Keys) -> Non
             with pytest.raises(Refused, match="expired"):
                 again.check(NOTE, old, held_back)
         now[0] += back
+
+
+class SignedOften:
+    """A device under a clock of its own, and an operator who signs by another one."""
+
+    def __init__(self, folder: Path, keys: Keys) -> None:
+        self.now = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
+        self._folder, self._keys = folder, keys
+        self.check = checker(folder, keys, lambda: self.now)
+
+    def restart(self) -> None:
+        self.check = checker(self._folder, self._keys, lambda: self.now)
+
+    def signed(self, call_id: str, minutes: float = 1) -> tuple[Command, Terms]:
+        command = command_of(call_id)
+        expires = (self.now + timedelta(minutes=minutes)).isoformat()
+        return command, terms_of(self._keys.signs(command, expires=expires))
+
+    def runs(self, command: Command, terms: Terms) -> None:
+        leave = self.check.check(NOTE, command, terms)
+        assert leave is not None
+        self.check.use(leave)
+
+
+@pytest.mark.parametrize("ahead", [timedelta(minutes=11), timedelta(hours=1), timedelta(days=400)])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_clock_that_was_ahead_and_is_set_right_refuses_nothing_new(
+    tmp_path: Path, keys: Keys, ahead: timedelta, restarts: bool
+) -> None:
+    device = SignedOften(tmp_path, keys)
+    device.now += ahead
+    while_ahead = device.signed("ahead")
+    device.runs(*while_ahead)
+    device.now -= ahead
+    if restarts:
+        device.restart()
+    device.runs(*device.signed("c1"))
+    with pytest.raises(Refused):
+        device.runs(*while_ahead)
+    device.now += ahead
+    with pytest.raises(Refused, match="used before"):
+        device.runs(*while_ahead)
+
+
+@pytest.mark.parametrize("uses", [1, 5, KEPT - 1])
+def test_no_use_is_forgotten_while_the_clock_is_ahead(tmp_path: Path, keys: Keys, uses: int) -> None:
+    """Else one approval would be good for two runs: before the clock went wrong, and after it was right."""
+    device = SignedOften(tmp_path, keys)
+    first = device.signed("first", 10)
+    device.runs(*first)
+    device.now += timedelta(days=1)
+    for number in range(uses):
+        device.runs(*device.signed(f"c{number}"))
+    device.now -= timedelta(days=1)
+    for _ in range(2):
+        with pytest.raises(Refused, match="used before"):
+            device.runs(*first)
+        device.restart()
+
+
+def test_an_approval_that_ran_out_stays_so_for_as_long_as_one_could_have_been_valid(
+    tmp_path: Path, keys: Keys
+) -> None:
+    device = SignedOften(tmp_path, keys)
+    late = device.signed("late")
+    device.now += timedelta(minutes=10)
+    device.runs(*device.signed("c1"))
+    device.now -= timedelta(minutes=10)
+    with pytest.raises(Refused, match="expired"):
+        device.runs(*late)
+
+
+def test_files_of_used_approvals_do_not_pile_up(tmp_path: Path, keys: Keys) -> None:
+    device = SignedOften(tmp_path, keys)
+    for number in range(KEPT + 20):
+        device.runs(*device.signed(f"c{number}"))
+        device.now += timedelta(minutes=1)
+    assert len(list((tmp_path / "used").iterdir())) <= KEPT + 2
 
 
 @pytest.mark.parametrize("left", ["", "2026-11-22T10:40 2026-11-22T10:45"])
