@@ -41,6 +41,7 @@ from core.dispatch.secrets import Masker
 from core.dispatch.turn import Turn
 from core.dispatch.validating import Validating
 from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
+from core.fleet.models import Effect
 from core.policy.approvals import ApprovalQueue
 from core.policy.judging import Asked
 from core.policy.links import NOT_FOLLOWED, Leads, Links, paths_in
@@ -261,7 +262,7 @@ class Dispatcher:
     def _decide(self, prepared: Prepared, turn: Turn) -> Decision:
         # It was looked at when the command was bound; while a schema was read it may have been edited.
         decision = self._policy.decide(self._asked(prepared), refreshed=not turn.over)
-        return as_ordered(prepared.order, prepared.tool.tool_type, decision)
+        return as_ordered(prepared.order, decision)
 
     def _asked(self, prepared: Prepared) -> Asked:
         return Asked(
@@ -302,7 +303,7 @@ class Dispatcher:
             self._check_still_bound(prepared)
         body = {"digest": prepared.request.digest, "contract": prepared.request.contract}
         prepared.held.append(entry_of(prepared.order, Kind.INTENT_RECORDED, body, "service", plain=True))
-        if prepared.request.tool_type == "action":
+        if prepared.request.tool_type == "action" or decision.effect is not Effect.OBSERVE:
             await self._journal.append_many(prepared.held)
             prepared.held.clear()
             # The disk took its time; what was true before may not be any more.

@@ -159,7 +159,8 @@ async def test_a_status_says_in_words_what_happened_and_whether_it_can_have_run(
             (refusal(0, "", error=data), FAILED, 'Log in {"url":"https://log.in/x"}'),
         ):
             got_acted, got_read, said = await refused_with(built, web, reply)
-            assert (got_acted, got_read) == (acted, FAILED), words
+            # What the server calls a mere look may have happened just as well.
+            assert (got_acted, got_read) == (acted, acted), words
             assert words in said
         web.answers = lambda message, headers: None
         assert (await built.call("act")).status is ResultStatus.SUCCESS

@@ -168,6 +168,18 @@ class TestEvidence:
             assert "has no tool 'screenshot'" in result.error.message
             assert sent(rig) == []
 
+    async def test_a_hosted_tool_called_screenshot_is_not_run_unasked_for_the_sake_of_evidence(
+        self, home: Home, screen: Screen
+    ):
+        hosted = tool_info("screenshot", "data_collection", {"region": TEXT}, namespace="stranger")
+        async with open_rig(home, [hosted, TOOLS[-1]]) as rig:
+            rig.tools.answers["screenshot"] = screen
+            rig.policy.path.write_text(BOTH)
+            result = await approved(rig, "write_file", **WRITE)
+            assert result.error is not None
+            assert "Rule seen wants a picture before it" in result.error.message
+            assert sent(rig) == []
+
     async def test_a_missing_picture_after_is_recorded_and_the_outcome_stands(self, rig: Rig, screen: Screen):
         rig.policy.path.write_text(BOTH)
 
