@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from core.aip.extras import Terms
 from core.aip.messages import Command
+from core.contract_digest import contract_digest
 from core.device.config import DeviceConfig, PinnedOperator
 from core.device.tool import NAMESPACE, Tool
 from core.errors import BadInput, ErrorCode, Refused
@@ -165,7 +166,7 @@ class ApprovalCheck:
         used up yet.
 
         Raises:
-            Refused: it was not (code `denied_by_device`); says why.
+            Refused: it was not (code `denied_by_device`), or the tool has changed since (`contract_changed`).
         """
         looks_only = tool.tool_type != "action" and tool.namespace == NAMESPACE
         if not self.required or looks_only:
@@ -208,6 +209,7 @@ class ApprovalCheck:
                 faults.append(error.message)
         if len(counted) < self._config.approvers:
             raise _refused(_too_few(len(counted), self._config.approvers, faults))
+        _check_is_what_was_approved(tool, leave)
         until = max(datetime.fromisoformat(one.statement.expires) for one in counted.values())
         return Leave(request.call_id, short_code(request.digest), tuple(sorted(counted)), until)
 
@@ -238,6 +240,23 @@ class ApprovalCheck:
             if verify_signature(signed.statement, signed.signature, operator.public_key):
                 return operator
         raise _refused(f"The signature is not one of the key that is pinned for {name}.")
+
+
+def _check_is_what_was_approved(tool: Tool, leave: SignedLeave) -> None:
+    """That the contract which was signed for is about the tool as it is defined here now.
+
+    Raises:
+        Refused: it is about another definition (code `contract_changed`).
+    """
+    try:
+        own = contract_digest(tool.info(), leave.facts)
+    except BadInput as error:
+        raise _refused(f"The contract that was approved has no canonical form: {error.message}") from error
+    if own != leave.contract:
+        raise Refused(
+            f"{tool.name} is not defined on this device as it was when it was approved; nothing was done.",
+            ErrorCode.CONTRACT_CHANGED,
+        )
 
 
 def _check_approves(signed: SignedStatement, request: Request, now: datetime) -> None:

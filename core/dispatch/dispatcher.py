@@ -331,7 +331,7 @@ class Dispatcher:
         request = prepared.request
         # A device that reconnected while somebody thought is reached by its new link.
         channel = self._devices.channel(request.device)
-        command = PermittedCommand.of(request, permit, leave_of(request, approval))
+        command = PermittedCommand.of(request, permit, leave_of(request, approval, prepared.tool.contract))
         started = time.perf_counter()
         if channel is None:
             self._mint.revoke(permit)

@@ -29,6 +29,7 @@ GUARD_CODES = frozenset(
         ErrorCode.PATH_NOT_ALLOWED,
         ErrorCode.TOO_LARGE,
         ErrorCode.DENIED_BY_DEVICE,
+        ErrorCode.CONTRACT_CHANGED,
     }
 )
 # What else a device may say of a command that it has begun.

@@ -66,7 +66,7 @@ async def test_a_tool_that_is_defined_otherwise_in_the_new_session_is_not_called
         forgets(web, (404, {}, b""))
         web.description = "Does something else now."
         refused = await built.call("act")
-        assert code(refused) is ErrorCode.TOOL_FAILED
+        assert code(refused) is ErrorCode.CONTRACT_CHANGED
         assert "defines it in another way" in (refused.error or "")
         assert web.done == []
         assert (await built.call("act")).status is ResultStatus.SUCCESS

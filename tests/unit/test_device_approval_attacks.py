@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,11 +18,11 @@ from core.aip.extras import Terms
 from core.aip.messages import Command
 from core.device import DeviceConfig
 from core.device.approval import KEPT, ApprovalCheck
-from core.device.tool import Contract, Tool
-from core.errors import Refused
+from core.device.tool import Contract
+from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.statements import short_code
-from tests.fakes.signing_bench import CONTRACT, DEVICE, Keys, bench, command_of, terms_of
+from tests.fakes.signing_bench import CONTRACT, DEVICE, FACTS, NOTE, Keys, bench, command_of, terms_of
 
 
 @pytest.fixture
@@ -148,21 +147,50 @@ async def test_what_the_console_says_of_the_tool_is_not_asked(tmp_path: Path, ke
         assert "byte for byte" in await device.refused(command, lying)
 
 
+@pytest.mark.parametrize(
+    "otherwise",
+    [
+        {"description": "Notes a line, and mails it."},
+        {"title": "Note and mail"},
+        {"input_schema": {"type": "object"}},
+        {"output_schema": {"type": "object"}},
+        {"contract": Contract("destroy", "low", reversible=False, idempotent=False)},
+    ],
+)
+def test_a_tool_that_is_defined_otherwise_than_when_it_was_approved_does_not_run(
+    tmp_path: Path, keys: Keys, otherwise: dict[str, Any]
+) -> None:
+    check = checker(tmp_path, keys, lambda: datetime.now(UTC))
+    command = command_of()
+    terms = terms_of(keys.signs(command))
+    with pytest.raises(Refused, match="not defined on this device as it was") as refusal:
+        check.check(replace(NOTE, **otherwise), command, terms)
+    assert refusal.value.code is ErrorCode.CONTRACT_CHANGED
+    # It is not used up by that.
+    leave = check.check(NOTE, command, terms)
+    assert leave is not None
+    check.use(leave)
+
+
+@pytest.mark.parametrize(
+    "facts", [{}, {"effect": "observe"}, {**FACTS, "risk": "low"}, {"effect": float("nan")}, None]
+)
+def test_facts_that_are_not_those_that_were_signed_for_prove_nothing(
+    tmp_path: Path, keys: Keys, facts: Any
+) -> None:
+    check = checker(tmp_path, keys, lambda: datetime.now(UTC))
+    command = command_of()
+    terms = terms_of(keys.signs(command))
+    assert terms.approval is not None
+    altered = {key: value for key, value in terms.approval.items() if key != "facts"}
+    altered |= {} if facts is None else {"facts": facts}
+    with pytest.raises(Refused):
+        check.check(NOTE, command, terms.model_copy(update={"approval": altered}))
+
+
 def checker(folder: Path, keys: Keys, clock: Callable[[], datetime]) -> ApprovalCheck:
     config = DeviceConfig(roots=(folder,), require_signed_approval=True, pinned_operators=keys.pinned("anna"))
     return ApprovalCheck(config, DEVICE, folder / "used", clock)
-
-
-NOTE = Tool(
-    name="note",
-    title="Note",
-    tool_type="action",
-    description="",
-    input_schema={},
-    output_schema={},
-    contract=Contract("change", "low", reversible=False, idempotent=False),
-    run=lambda call: asyncio.sleep(0),
-)
 
 
 def test_a_clock_set_back_revives_no_approval(
