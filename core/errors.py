@@ -7,7 +7,7 @@
     ├── JournalError
     │   ├── JournalUnavailable       cannot be written: no action leaves
     │   └── JournalCorrupt           does not open, or does not verify
-    └── ServiceError                 the home is owned by somebody this program cannot talk to
+    └── ServiceError                 the home's service cannot be reached, or must not be trusted
 
 The codes are a closed list. Each one says whether trying again can help and what a person does next,
 so that a window, a terminal and an agent all give the same advice.
@@ -52,6 +52,7 @@ class ErrorCode(StrEnum):
     JOURNAL_CORRUPT = "journal_corrupt"
     SERVICE_UNAVAILABLE = "service_unavailable"
     HOME_BUSY = "home_busy"
+    HOME_UNSAFE = "home_unsafe"
     INTERNAL = "internal"
 
 
@@ -109,6 +110,9 @@ ADVICE: dict[ErrorCode, Advice] = {
     ErrorCode.SERVICE_UNAVAILABLE: Advice(True, "Start the service: quarterdeck service start."),
     ErrorCode.HOME_BUSY: Advice(
         True, "Another program owns this home and cannot be reached; stop it, or choose another --home."
+    ),
+    ErrorCode.HOME_UNSAFE: Advice(
+        False, "Make the folder that is named yours alone (its owner you, its mode 0700), or choose another."
     ),
     ErrorCode.INTERNAL: Advice(False, "This is a fault in Quarterdeck; the log has the details."),
 }
@@ -206,6 +210,7 @@ _CLASS_OF_CODE: dict[ErrorCode, type[QuarterdeckError]] = {
     ErrorCode.JOURNAL_CORRUPT: JournalCorrupt,
     ErrorCode.SERVICE_UNAVAILABLE: ServiceError,
     ErrorCode.HOME_BUSY: ServiceError,
+    ErrorCode.HOME_UNSAFE: ServiceError,
     ErrorCode.INTERNAL: QuarterdeckError,
 }
 

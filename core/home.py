@@ -29,6 +29,11 @@ BETWEEN_LOOKS = 0.002
 _LOCKED_BYTE = 1 << 20
 _BINARY: int = getattr(os, "O_BINARY", 0)
 
+# The longest address of a Unix socket that every system takes, in bytes.
+LONGEST_ADDRESS = 99
+# Where Linux has the folders that this process has opened, by the number of their descriptor.
+FOLDERS_BY_NUMBER = Path("/proc/self/fd")
+
 OPERATOR_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
 
@@ -94,7 +99,8 @@ class Home:
         named = given or os.environ.get("QUARTERDECK_HOME")
         try:
             named = named or platformdirs.user_data_dir("quarterdeck", appauthor=False)
-            return cls(Path(named).expanduser().absolute())
+            # A home that is reached through a link is the folder that the link leads to, for every program.
+            return cls(Path(os.path.realpath(Path(named).expanduser())))
         except RuntimeError as error:
             # `~nobody`, or a user without a home folder, as in containers.
             raise BadInput(f"The home cannot be found: {error} Name it with --home.") from error
@@ -157,17 +163,20 @@ class Home:
 
     @property
     def socket(self) -> Path:
-        """The control socket. Socket addresses are short (108 bytes on Linux), homes need not be."""
+        """The control socket.
+
+        Socket addresses are short (108 bytes on Linux, 104 on macOS), homes need not be. Linux reaches the
+        socket of a long home by way of its opened folder (`core.service.endpoint`); elsewhere it lies in a
+        folder that the system keeps for this user alone.
+        """
         wanted = self.path / "service.sock"
-        if len(os.fsencode(wanted)) < 100:
+        private = None if FOLDERS_BY_NUMBER.is_dir() else _private_folder()
+        if len(os.fsencode(wanted)) <= LONGEST_ADDRESS or private is None:
             return wanted
         import hashlib
-        import tempfile
 
         name = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]
-        # Windows has no user numbers, and a folder for temporary files for each user.
-        user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""
-        return Path(tempfile.gettempdir()) / f"quarterdeck{user}" / f"{name}.sock"
+        return private / "quarterdeck" / f"{name}.sock"
 
     def settings(self) -> Settings:
         """Read `settings.toml`; without it, the defaults.
@@ -209,6 +218,18 @@ class Home:
             write_private(path, text)
         except OSError as error:
             raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def _private_folder() -> Path | None:
+    """A folder that the system keeps for this user alone, so that no other user can be there first."""
+    try:
+        named = os.confstr("CS_DARWIN_USER_TEMP_DIR") if sys.platform == "darwin" else None
+        folder = Path(named or os.environ["XDG_RUNTIME_DIR"])
+        seen = folder.stat()
+    except (KeyError, OSError):
+        return None
+    own = seen.st_uid == os.getuid() and not seen.st_mode & 0o022 if hasattr(os, "getuid") else True
+    return folder if own else None
 
 
 def write_private(path: Path, text: str) -> None:

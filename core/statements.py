@@ -76,12 +76,14 @@ class SignedLeave(_Plain):
     """What goes with an approved command to a device that checks approvals itself (`Terms.approval`).
 
     With these and what it knows of its own tool, the device makes the request again and compares digests.
+    `facts` is what the console holds to be true of the tool: with its own definition they make `contract`.
     """
 
     statements: list[SignedStatement] = Field(max_length=16)
     contract: str
     tool_key: str
     namespace: str | None = None
+    facts: dict[str, Any] = Field(default_factory=dict)
 
 
 def request_bytes(request: Request) -> bytes:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from core.batch.models import Batch, Plan, PlannedCell, Step, flatten
 from core.errors import ErrorCode, QuarterdeckError
 from core.fleet.models import Device, Health
+from core.policy.links import NOT_FOLLOWED, Leads
 from core.policy.models import Answer, Decision
 
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
@@ -16,14 +18,21 @@ _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 class Explains(Protocol):
     """The dispatcher, as far as a plan needs it."""
 
-    def explain(self, device: str, tool: str, parameters: dict[str, Any], actor: str = "") -> Decision: ...
+    def explain(
+        self, device: str, tool: str, parameters: dict[str, Any], actor: str = "", leads: Leads = NOT_FOLLOWED
+    ) -> Decision: ...
 
 
-def make_plan(batch: Batch, devices: list[Device], dispatcher: Explains, actor: str) -> Plan:
-    """Ask the policy about every step on every device, were `actor` to run it."""
+def make_plan(
+    batch: Batch, devices: list[Device], dispatcher: Explains, actor: str, leads: Mapping[str, Leads]
+) -> Plan:
+    """Ask the policy about every step on every device, were `actor` to run it.
+
+    `leads`: by step, where the paths in its arguments lead on this computer.
+    """
     started = time.perf_counter()
     steps = flatten(batch.steps)
-    cells = [_cell(step, device, dispatcher, actor) for device in devices for step in steps]
+    cells = [_cell(step, device, dispatcher, actor, leads[step.id]) for device in devices for step in steps]
     return Plan(
         devices=[device.name for device in devices],
         steps=[step.id for step in steps],
@@ -33,14 +42,14 @@ def make_plan(batch: Batch, devices: list[Device], dispatcher: Explains, actor: 
     )
 
 
-def _cell(step: Step, device: Device, dispatcher: Explains, actor: str) -> PlannedCell:
+def _cell(step: Step, device: Device, dispatcher: Explains, actor: str, leads: Leads) -> PlannedCell:
     if not step.enabled:
         return PlannedCell(device=device.name, step=step.id, outcome="off", why="switched off")
     if device.health in (Health.OFFLINE, Health.RECONNECTING):
         why = f"{device.health.value}: {device.reason}" if device.reason else device.health.value
         return PlannedCell(device=device.name, step=step.id, outcome="offline", why=why)
     try:
-        decision = dispatcher.explain(device.name, step.tool, step.parameters, actor)
+        decision = dispatcher.explain(device.name, step.tool, step.parameters, actor, leads)
     except QuarterdeckError as error:
         if error.code is ErrorCode.CONTRACT_CHANGED:
             return PlannedCell(device=device.name, step=step.id, outcome="denied", why=error.message)

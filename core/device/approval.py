@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from core.aip.extras import Terms
 from core.aip.messages import Command
+from core.contract_digest import contract_digest
 from core.device.config import DeviceConfig, PinnedOperator
 from core.device.tool import NAMESPACE, Tool
 from core.errors import BadInput, ErrorCode, Refused
@@ -36,6 +37,10 @@ from core.statements import (
 )
 
 log = structlog.get_logger(__name__)
+
+# A statement is good for no longer: one that ran out while the clock was right is not revived by less.
+MOST_BACK = timedelta(seconds=MOST_STATEMENT_SECONDS)
+KEPT = 200
 
 Clock = Callable[[], datetime]
 
@@ -57,27 +62,30 @@ class Leave:
 class UsedApprovals:
     """Which approvals were used, on disk: one small file for each, so that no two clients use the same one.
 
-    Time goes forward only: an approval that had expired when another one was used stays expired, even when
-    somebody sets the clock back. So a file is needed no longer than its approval could be valid.
+    A clock that is set back brings no used approval to life again: the newest `KEPT` files stay whatever the
+    time is, and older ones until their approvals have expired. Nor does it revive one that has expired
+    unused, as long as it goes back by no more than `MOST_BACK` behind the last use. A clock that goes back
+    farther was wrong before and is right now, as far as can be told; it counts again at once.
     """
 
     def __init__(self, folder: Path, device: str) -> None:
         self._folder = folder
         self._device = device
-        self._latest: datetime | None = None
+        self._uses: list[datetime] | None = None
 
     def now(self, clock: Clock = _utc) -> datetime:
-        """The time, but never earlier than that of the last approval that was used.
+        """The time, but no earlier than the last use that was not long after it.
 
         Raises:
             Refused: which were used cannot be read.
         """
-        if self._latest is None:
+        if self._uses is None:
             try:
-                self._latest = max(self._used(), default=datetime.fromtimestamp(0, UTC))
+                self._uses = self._used()
             except OSError as error:
                 raise _unkept(error) from error
-        return max(clock(), self._latest)
+        now = clock()
+        return max([now, *(used for used in self._uses if used - now <= MOST_BACK)])
 
     def use(self, leave: Leave, clock: Clock = _utc) -> None:
         """Use an approval up; on disk before this returns.
@@ -100,8 +108,7 @@ class UsedApprovals:
             raise _refused("This approval was used before; each one is good for one run.") from None
         except OSError as error:
             raise _unkept(error) from error
-        self._latest = now
-        self._forget(now)
+        self._uses = self._forget(now)
 
     def _used(self) -> list[datetime]:
         """When each that is remembered was used."""
@@ -110,12 +117,16 @@ class UsedApprovals:
         except FileNotFoundError:
             return []
 
-    def _forget(self, now: datetime) -> None:
-        """Remove what could not be valid any more."""
-        for path in list(self._folder.iterdir()):
-            _, until = _times(path)
-            if until < now:
+    def _forget(self, now: datetime) -> list[datetime]:
+        """Remove files that are not needed any more; when those that are left were used."""
+        found = sorted(((*_times(path), path) for path in self._folder.iterdir()), reverse=True)
+        needed = []
+        for number, (used, until, path) in enumerate(found):
+            if number < KEPT or until >= now:
+                needed.append(used)
+            else:
                 path.unlink(missing_ok=True)
+        return needed
 
 
 def _times(path: Path) -> tuple[datetime, datetime]:
@@ -155,7 +166,7 @@ class ApprovalCheck:
         used up yet.
 
         Raises:
-            Refused: it was not (code `denied_by_device`); says why.
+            Refused: it was not (code `denied_by_device`), or the tool has changed since (`contract_changed`).
         """
         looks_only = tool.tool_type != "action" and tool.namespace == NAMESPACE
         if not self.required or looks_only:
@@ -227,6 +238,7 @@ class ApprovalCheck:
                 faults.append(error.message)
         if len(counted) < self._config.approvers:
             raise _refused(_too_few(len(counted), self._config.approvers, faults))
+        _check_is_what_was_approved(tool, leave)
         until = max(datetime.fromisoformat(one.statement.expires) for one in counted.values())
         return Leave(request.call_id, short_code(request.digest), tuple(sorted(counted)), until)
 
@@ -264,6 +276,23 @@ def _read_leave(terms: Terms) -> SignedLeave:
         return SignedLeave.model_validate(terms.approval)
     except ValidationError as error:
         raise _refused("The approval that came with the command cannot be read.") from error
+
+
+def _check_is_what_was_approved(tool: Tool, leave: SignedLeave) -> None:
+    """That the contract which was signed for is about the tool as it is defined here now.
+
+    Raises:
+        Refused: it is about another definition (code `contract_changed`).
+    """
+    try:
+        own = contract_digest(tool.info(), leave.facts)
+    except BadInput as error:
+        raise _refused(f"The contract that was approved has no canonical form: {error.message}") from error
+    if own != leave.contract:
+        raise Refused(
+            f"{tool.name} is not defined on this device as it was when it was approved; nothing was done.",
+            ErrorCode.CONTRACT_CHANGED,
+        )
 
 
 def _check_approves(signed: SignedStatement, request: Request, now: datetime) -> None:

@@ -9,6 +9,7 @@ import functools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -114,6 +115,11 @@ class Router:
         """How many operators must have signed for an action; 0 where no approval is asked for."""
         config = self._workshop.config
         return config.approvers if config.require_signed_approval else 0
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """The folders that paths must be below."""
+        return self._workshop.config.roots
 
     @property
     def observations(self) -> ObservationStore:

@@ -37,6 +37,7 @@ from core.device.batches import MOST_STEPS, Asker, Frame
 from core.device.delivery import MOST_BLOBS
 from core.device.desk import Desk
 from core.device.frames import Received, Step, read_frame
+from core.device.held_paths import shown
 from core.device.load_meter import LoadMeter
 from core.device.progress import CallProgress
 from core.device.pulse import Pulse
@@ -117,6 +118,8 @@ class Session:
                     # How many operators must have signed for an action here; 0 for none.
                     "requires_approval": router.approvers,
                     "machine": machine_mark(),
+                    # A console follows links to them only for the client that it started itself.
+                    "roots": [shown(str(root)) for root in router.roots],
                     "unavailable": [asdict(missing) for missing in router.unavailable],
                 },
             },

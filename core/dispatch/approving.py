@@ -12,6 +12,7 @@ from core.audit.entries import Kind
 from core.dispatch.entries import entry_of
 from core.dispatch.order import OnStage, Order, Prepared, Recorder, Stage
 from core.errors import ErrorCode, QuarterdeckError, Refused
+from core.fleet.models import Effect
 from core.ids import new_id
 from core.policy.approvals import ApprovalQueue
 from core.policy.grants import GrantBook
@@ -130,9 +131,9 @@ class Approving:
         prepared.held.append(entry_of(prepared.order, Kind.GRANT_USED, body, "policy"))
 
 
-def as_ordered(order: Order, tool_type: str, decision: Decision) -> Decision:
+def as_ordered(order: Order, decision: Decision) -> Decision:
     """The decision as it holds for this order, of which the policy does not know everything."""
-    if order.evidence_for and decision.answer is Answer.ASK and tool_type != "action":
+    if order.evidence_for and decision.answer is Answer.ASK and decision.effect is Effect.OBSERVE:
         # The command that it is for was allowed, and with it what its rules want to be seen.
         reason = Reason(text="A picture for a command that was allowed", origin=order.evidence_for)
         return changed(decision, answer=Answer.ALLOW, reasons=[reason, *decision.reasons])

@@ -27,7 +27,7 @@ from core.dispatch.entries import (
     unbound,
 )
 from core.dispatch.evidence import EvidenceTaker, Held
-from core.dispatch.harden import check_size, harden
+from core.dispatch.harden import Roots, check_size, harden
 from core.dispatch.in_order import Orderly
 from core.dispatch.late import LateRecorder
 from core.dispatch.models import Basis, CommandResult
@@ -41,8 +41,10 @@ from core.dispatch.secrets import Masker
 from core.dispatch.turn import Turn
 from core.dispatch.validating import Validating
 from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
+from core.fleet.models import Effect
 from core.policy.approvals import ApprovalQueue
 from core.policy.judging import Asked
+from core.policy.links import NOT_FOLLOWED, Leads, Links, paths_in
 from core.policy.models import Approval, Decision
 from core.policy.policy import Explanation, Policy
 from core.tasks import TaskGroupOwner
@@ -71,6 +73,7 @@ class Dispatcher:
         self._mint = PermitMint()
         self._orderly = Orderly()
         self.validating = Validating(devices)
+        self._links = Links()
         self._stopped = ""
         self._turn: Turn | None = None
         self._approving = Approving(approvals, policy.grants, journal, lambda: self._stopped)
@@ -116,28 +119,55 @@ class Dispatcher:
         channel = self._running.get(call_id)
         return await channel.cancel(call_id) if channel is not None else False
 
+    async def look_ahead(self, devices: list[str], tool: str, parameters: dict[str, Any]) -> Leads:
+        """Find out what `explain` will want to know of these calls; where paths lead is handed to it.
+
+        Raises:
+            BadInput: there is no such device.
+            Refused: the disk that paths of this computer are on does not answer.
+        """
+        await self.validating.look_ahead(devices, tool, parameters)
+        shares = any(self._devices.target(device).shares_disk for device in devices)
+        return await self._follow(parameters) if shares else Leads()
+
     def explain(
-        self, device: str, tool: str, parameters: dict[str, Any], actor: str = "operator:nobody"
+        self,
+        device: str,
+        tool: str,
+        parameters: dict[str, Any],
+        actor: str = "operator:nobody",
+        leads: Leads = NOT_FOLLOWED,
     ) -> Decision:
         """What stages 1 to 4 say of a call. Nothing is recorded and nothing is sent.
+
+        `leads`: what `look_ahead` found; a path that it did not look at counts against the call.
 
         Raises:
             BadInput: as the stages would refuse it.
         """
-        return self._policy.decide(self._explained(device, tool, parameters, actor))
+        return self._policy.decide(self._explained(device, tool, parameters, actor, leads))
 
     def explanation(
-        self, device: str, tool: str, parameters: dict[str, Any], actor: str = "operator:nobody"
+        self,
+        device: str,
+        tool: str,
+        parameters: dict[str, Any],
+        actor: str = "operator:nobody",
+        leads: Leads = NOT_FOLLOWED,
     ) -> Explanation:
         """The same, with the rules and grants that nearly spoke of it.
 
         Raises:
             BadInput: as the stages would refuse it.
         """
-        return self._policy.explain(self._explained(device, tool, parameters, actor))
+        return self._policy.explain(self._explained(device, tool, parameters, actor, leads))
 
-    def _explained(self, device: str, tool: str, parameters: dict[str, Any], actor: str) -> Asked:
+    def _explained(
+        self, device: str, tool: str, parameters: dict[str, Any], actor: str, leads: Leads
+    ) -> Asked:
         prepared = self._prepare(Order(device, tool, parameters, actor))
+        if prepared.key is None and prepared.target.shares_disk:
+            prepared = prepared._replace(leads=leads)
         self.validating.check_at_once(prepared)
         self._harden(prepared)
         return self._asked(prepared)
@@ -182,6 +212,7 @@ class Dispatcher:
             turn = self._present_turn()
             prepared = self._prepare(order, turn)
             await self.validating.check(prepared)
+            prepared = await self._followed(prepared)
             self._harden(prepared)
             prepared.held.append(prepared_entry(prepared))
             decision = self._decide(prepared, turn)
@@ -189,7 +220,7 @@ class Dispatcher:
             card = self._evidence.on_card(prepared)
             approval = await self._approving.approve(prepared, decision, on_stage)
             await self._evidence.before(prepared, decision, approval, card)
-            self._check_still_allowed(prepared, decision, approval)
+            await self._check_still_allowed(prepared, decision, approval)
             permit = await self._record_intent(prepared, decision, turn)
         except QuarterdeckError as error:
             return self._refuse(order, prepared, decision, error, started)
@@ -226,7 +257,9 @@ class Dispatcher:
         check_own_screen(prepared, self._own_screen)
         if prepared.in_order:
             return
-        harden(prepared.tool, prepared.request.parameters, prepared.target.roots)
+        folders, leads = prepared.target.roots, prepared.leads
+        roots = Roots(folders, leads) if folders is not None and leads is not None else None
+        harden(prepared.tool, prepared.request.parameters, roots)
         if prepared.key is not None and prepared.shown is prepared.request:
             self._orderly.remember(prepared.key)
 
@@ -234,7 +267,7 @@ class Dispatcher:
     def _decide(self, prepared: Prepared, turn: Turn) -> Decision:
         # It was looked at when the command was bound; while a schema was read it may have been edited.
         decision = self._policy.decide(self._asked(prepared), refreshed=not turn.over)
-        return as_ordered(prepared.order, prepared.tool.tool_type, decision)
+        return as_ordered(prepared.order, decision)
 
     def _asked(self, prepared: Prepared) -> Asked:
         return Asked(
@@ -244,13 +277,27 @@ class Dispatcher:
             shown=prepared.shown.parameters,
             actor=prepared.order.actor,
             run=prepared.order.run,
-            shares_disk=prepared.target.roots is not None,
+            shares_disk=prepared.target.shares_disk,
+            real=prepared.leads.real if prepared.leads is not None else None,
             same=prepared.key if prepared.in_order else None,
         )
 
-    def _check_still_allowed(self, prepared: Prepared, decision: Decision, approval: Approval | None) -> None:
+    async def _followed(self, prepared: Prepared) -> Prepared:
+        """The same command, with where its paths lead now."""
+        if prepared.key is not None or not prepared.target.shares_disk:
+            return prepared
+        return prepared._replace(leads=await self._follow(prepared.request.parameters))
+
+    async def _follow(self, parameters: dict[str, Any]) -> Leads:
+        paths = list(paths_in(parameters))
+        return await self._links.follow([*paths, *self._policy.folders] if paths else ())
+
+    async def _check_still_allowed(
+        self, prepared: Prepared, decision: Decision, approval: Approval | None
+    ) -> None:
         if approval is not None or prepared.before:
-            now = self._policy.decide(self._asked(prepared))
+            # While people think, links are turned.
+            now = self._policy.decide(self._asked(await self._followed(prepared)))
             check_still_allowed(now, decision, approval, self._policy.problem)
 
     # Stage 6
@@ -261,7 +308,7 @@ class Dispatcher:
             self._check_still_bound(prepared)
         body = {"digest": prepared.request.digest, "contract": prepared.request.contract}
         prepared.held.append(entry_of(prepared.order, Kind.INTENT_RECORDED, body, "service", plain=True))
-        if prepared.request.tool_type == "action":
+        if prepared.request.tool_type == "action" or decision.effect is not Effect.OBSERVE:
             await self._journal.append_many(prepared.held)
             prepared.held.clear()
             # The disk took its time; what was true before may not be any more.
@@ -289,7 +336,7 @@ class Dispatcher:
         request = prepared.request
         # A device that reconnected while somebody thought is reached by its new link.
         channel = self._devices.channel(request.device)
-        command = PermittedCommand.of(request, permit, leave_of(request, approval))
+        command = PermittedCommand.of(request, permit, leave_of(request, approval, prepared.tool.contract))
         started = time.perf_counter()
         if channel is None:
             self._mint.revoke(permit)

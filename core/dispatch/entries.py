@@ -9,6 +9,7 @@ from core.canonical import float_prints_alike, is_plain
 from core.dispatch.models import Basis, CommandResult
 from core.dispatch.order import Order, Prepared
 from core.errors import BadInput
+from core.fleet.models import Contract
 from core.policy.models import Approval, Decision
 from core.quick import made
 from core.statements import Request, SignedLeave
@@ -107,7 +108,7 @@ def refused_entry(order: Order, prepared: Prepared | None, result: CommandResult
     )
 
 
-def leave_of(request: Request, approval: Approval | None) -> dict[str, Any] | None:
+def leave_of(request: Request, approval: Approval | None, contract: Contract) -> dict[str, Any] | None:
     """What operators have signed for a command, for a device to check again; None where nobody was asked."""
     if approval is None:
         return None
@@ -117,6 +118,7 @@ def leave_of(request: Request, approval: Approval | None) -> dict[str, Any] | No
         contract=request.contract,
         tool_key=request.tool_key,
         namespace=request.namespace,
+        facts=contract.facts(),
     )
     return leave.model_dump(mode="json")
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from core.audit.entries import Kind, NewEntry
+from core.controls import meant, search_for
 from core.dispatch.entries import entry_of
 from core.dispatch.freshness import (
     BY_POINT,
@@ -22,18 +23,17 @@ from core.dispatch.freshness import (
     aims,
     around_point,
     compare,
-    elements_in,
     seen_in,
     target_words,
 )
 from core.dispatch.models import CommandResult, Evidence
 from core.dispatch.order import Order, Prepared, Recorder
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
+from core.fleet.models import BUILT_IN_NAMESPACE
 from core.policy.before_deciding import Region
 from core.policy.models import Approval, Decision, Moment
 
 PICTURE_TIMEOUT = 20.0
-MOST_NODES = 5_000
 _BY_WILL = frozenset({ErrorCode.STOPPED, ErrorCode.CANCELLED, ErrorCode.JOURNAL_UNAVAILABLE})
 
 Dispatch = Callable[[Order], Awaitable[CommandResult]]
@@ -92,12 +92,25 @@ class EvidenceTaker:
             # Else whoever takes many pictures could have the one forgotten that the card was about.
             words = "The picture that it names is not known here any more, so nothing can be compared."
             raise Held(words, ErrorCode.STALE_OBSERVATION, [])
-        if approval is not None and card is not None:
-            if prepared.tool.tool_name != BY_POINT:
-                # What an operator looked at while the card was open counts; what an agent took does not.
-                later = self.pictures.by_people(order.device)
-                card = later if later is not None and later.taken > card.taken else card
+        if approval is None or not aims(prepared.tool.tool_name, order.parameters):
+            return
+        if prepared.tool.tool_name != BY_POINT:
+            card = self._seen_since(order.device, card)
+        if card is not None:
             await self._check_fresh(prepared, card, taken)
+
+    def _seen_since(self, device: str, card: Seen | None) -> Seen | None:
+        """What an operator looked at while the card was open counts; what an agent took does not.
+
+        Raises:
+            Held: there was no picture for the card at first, and only others have taken one since: what the
+                card showed is not known.
+        """
+        later = self.pictures.by_people(device)
+        if card is None and later is None and self.pictures.latest(device) is not None:
+            words = "The first picture of this device was taken after it was asked for, and by no operator."
+            raise Held(words, ErrorCode.STALE_OBSERVATION, [])
+        return later if later is not None and (card is None or later.taken > card.taken) else card
 
     def with_before(self, prepared: Prepared, result: CommandResult) -> CommandResult:
         """The result with the pictures that were taken before it."""
@@ -160,7 +173,7 @@ class EvidenceTaker:
         try:
             now = taken if taken is not None and card.parameters == {} else None
             now = now or await self._picture(prepared.order, card.parameters)
-            region = around_point(parameters) if tool == BY_POINT else await self._box(prepared.order, now)
+            region = _around(parameters) if tool == BY_POINT else await self._box(prepared, now)
             if region is None:
                 return
             found = await self._compared(card, now, region)
@@ -187,19 +200,26 @@ class EvidenceTaker:
         old, new = await self._journal.get_blob(card.blob), await self._journal.get_blob(now.blob)
         return await asyncio.to_thread(compare, old, new, region, now.scale)
 
-    async def _box(self, order: Order, picture: Seen) -> Region | None:
-        """Where the control is now, in the picture's pixels; None where the device cannot say.
+    async def _box(self, prepared: Prepared, picture: Seen) -> Region | None:
+        """Where the control is now, in the picture's pixels; None where its device never could say.
 
         Raises:
-            BadInput: the device has no such control any more.
+            QuarterdeckError: it cannot be seen which control is meant now, or where that is.
         """
-        scope: dict[str, Any] = {"max_nodes": MOST_NODES}
-        if "process_name" in order.parameters:
-            scope["process_name"] = order.parameters["process_name"]
+        order = prepared.order
+        try:
+            return await self._located(order, picture)
+        except QuarterdeckError as error:
+            if error.code in _BY_WILL or _tells_where(prepared):
+                raise
+            # The card could not mark the target either, and says why.
+            return None
+
+    async def _located(self, order: Order, picture: Seen) -> Region:
         wish = Order(
             order.device,
             UI_TREE,
-            scope,
+            search_for(order.parameters),
             "service",
             timeout=PICTURE_TIMEOUT,
             evidence_for=order.call_id,
@@ -208,17 +228,33 @@ class EvidenceTaker:
         )
         result = await self._dispatch(wish)
         if result.error is not None:
-            if result.error.code in _BY_WILL:
-                raise Refused(result.error.message, result.error.code)
-            return None
-        fit = elements_in(result.result, order.parameters)
-        if len(fit) == 1:
-            return picture.in_picture(fit[0].get("box") or {})
-        whole = isinstance(result.result, dict) and result.result.get("truncated") is False
-        if not fit and whole and "control_id" in order.parameters:
-            raise BadInput("there is no such control any more.")
-        # The device says itself that none fits, or too many do.
-        return None
+            raise QuarterdeckError(result.error.message, result.error.code)
+        fit = meant(result.result, order.parameters)
+        if len(fit) != 1:
+            count = f"{len(fit)} controls fit" if fit else "no control fits"
+            cut = isinstance(result.result, dict) and result.result.get("truncated") is not False
+            raise BadInput(f"{count} it now{', of those that could be read' if cut else ''}.")
+        region = picture.in_picture(fit[0].box) if isinstance(fit[0].box, dict) else None
+        if region is None:
+            raise BadInput("it has no place on the screen now.")
+        return region
+
+
+def _around(parameters: dict[str, Any]) -> Region | None:
+    region = around_point(parameters)
+    if region is None:
+        raise BadInput("it names no point.")
+    return region
+
+
+def _tells_where(prepared: Prepared) -> bool:
+    """Whether the device's own tools say where a control is, so that the card could mark the target.
+
+    Only then was a comparison promised: a control that is not found at sending holds the command. A hosted
+    server's tool of the same name may mean something else by its arguments.
+    """
+    tree = prepared.target.tools.get(UI_TREE)
+    return all(tool is not None and tool.namespace == BUILT_IN_NAMESPACE for tool in (prepared.tool, tree))
 
 
 def _with_blobs(entry: NewEntry, blobs: list[str]) -> NewEntry:

@@ -97,7 +97,7 @@ class SeenPictures:
         self._count += 1
         seen = replace(seen, taken=self._count)
         self._latest[order.device] = seen
-        if order.actor.startswith("operator:"):
+        if order.actor.startswith(("operator:", "window:")):
             self._by_people[order.device] = seen
         if isinstance(result.result, dict) and isinstance(ref := result.result.get("observation"), str):
             self._by_ref[order.device, ref] = seen
@@ -148,25 +148,6 @@ def around_point(parameters: dict[str, Any]) -> Region | None:
         return None
     half = AROUND_POINT // 2
     return Region(x=int(x) - half, y=int(y) - half, width=AROUND_POINT, height=AROUND_POINT)
-
-
-def elements_in(tree: Any, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-    """The controls that a call can mean, in a tree of get_ui_tree; at most two, as one of two is none."""
-    names = (("id", "control_id"), ("role", "role"), ("name", "name"))
-    wanted = {key: str(parameters[name]).casefold() for key, name in names if name in parameters}
-    found: list[dict[str, Any]] = []
-    rest = list(_listed(tree.get("tree"))) if isinstance(tree, dict) and wanted else []
-    while rest and len(found) < 2:
-        node = rest.pop()
-        if isinstance(node, dict):
-            if all(str(node.get(key, "")).casefold() == value for key, value in wanted.items()):
-                found.append(node)
-            rest.extend(_listed(node.get("children")))
-    return found
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def compare(card: bytes, now: bytes, region: Region, scale: float = 1.0) -> Freshness:

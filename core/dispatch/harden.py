@@ -1,18 +1,22 @@
 """Stage 3: what a schema cannot say about arguments. Recursive, also inside lists and objects.
 
 The device guards its own paths whatever the console says; this stage refuses early, with the argument's name,
-and for this computer follows symlinks as the device will.
+and for this computer follows symlinks as the device will. The roots are those of the device's own tools:
+what a hosted server calls a path may be one of a repository or of a web service.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import Tool
+from core.fleet.models import BUILT_IN_NAMESPACE, Tool
+from core.policy.constraints import Unsure
+from core.policy.links import Leads
 
 MOST_TEXT = 1 << 20
 MOST_TOTAL = 2 << 20
@@ -46,13 +50,22 @@ def check_size(parameters: dict[str, Any]) -> None:
             raise BadInput(f"The arguments are over {MOST_TOTAL:,} bytes together.", ErrorCode.TOO_LARGE)
 
 
-def harden(tool: Tool, parameters: dict[str, Any], roots: list[Path] | None) -> None:
-    """Refuse arguments that no honest call needs. `roots`: the allowed folders, where we share the disk.
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """The allowed folders of a device whose disk is this computer's, and where its paths lead."""
+
+    folders: list[Path]
+    leads: Leads
+
+
+def harden(tool: Tool, parameters: dict[str, Any], roots: Roots | None) -> None:
+    """Refuse arguments that no honest call needs. `roots`: where we share the disk.
 
     Raises:
         BadInput: `invalid_arguments` or `path_not_allowed`, naming the argument.
     """
     properties = tool.input_schema.get("properties", {})
+    roots = roots if tool.namespace == BUILT_IN_NAMESPACE else None
     for place, value in _walk(parameters):
         if not isinstance(value, str):
             continue
@@ -69,7 +82,7 @@ def harden(tool: Tool, parameters: dict[str, Any], roots: list[Path] | None) -> 
             _check_url(place, value)
 
 
-def _check_path(place: str, value: str, roots: list[Path] | None) -> None:
+def _check_path(place: str, value: str, roots: Roots | None) -> None:
     if _CONTROL.search(value):
         raise BadInput(f"{place} holds a control character.")
     if not value.strip():
@@ -79,11 +92,12 @@ def _check_path(place: str, value: str, roots: list[Path] | None) -> None:
     if roots is None:
         return
     try:
-        resolved = Path(value).expanduser().resolve()
-    except (OSError, RuntimeError, ValueError) as error:
-        raise BadInput(f"{place} cannot be resolved: {error}", ErrorCode.PATH_NOT_ALLOWED) from error
-    if not any(resolved.is_relative_to(root) for root in roots):
-        allowed = ", ".join(str(root) for root in roots)
+        resolved = Path(roots.leads.real(value))
+    except Unsure as error:
+        wanted = "it must be an absolute path of this computer, or begin with ~"
+        raise BadInput(f"{place} cannot be resolved: {wanted}.", ErrorCode.PATH_NOT_ALLOWED) from error
+    if not any(resolved.is_relative_to(root) for root in roots.folders):
+        allowed = ", ".join(str(root) for root in roots.folders)
         raise BadInput(
             f"{place} leads to {resolved}, which is outside the allowed roots: {allowed}.",
             ErrorCode.PATH_NOT_ALLOWED,

@@ -7,8 +7,13 @@ What was refused is never remembered, nor what holds a secret.
 
 from __future__ import annotations
 
+from typing import Any
+
 from core.canonical import flat_key
+from core.dispatch.harden import PATH_NAMES
 from core.dispatch.order import InOrder, Order, Target
+from core.fleet.models import Tool
+from core.policy.links import paths_in
 
 _MOST = 512
 
@@ -22,8 +27,10 @@ class Orderly:
     def key(self, order: Order, target: Target) -> InOrder | None:
         """What a call's arguments are remembered by; None where they are looked at each time."""
         tool = target.tools.get(order.tool)
-        # Paths on a shared disk are followed each time: links are turned.
-        if tool is None or target.roots is not None or type(order.parameters) is not dict:
+        if tool is None or type(order.parameters) is not dict:
+            return None
+        if target.shares_disk and _may_have_paths(tool, order.parameters):
+            # Paths on a shared disk are followed each time: links are turned.
             return None
         data = flat_key(order.parameters)
         return None if data is None else InOrder(tool.contract.digest, tool.tool_name, tool.tool_type, data)
@@ -37,3 +44,8 @@ class Orderly:
         if len(self._known) >= _MOST:
             self._known.clear()
         self._known.add(key)
+
+
+def _may_have_paths(tool: Tool, parameters: dict[str, Any]) -> bool:
+    named = not PATH_NAMES.isdisjoint(tool.input_schema.get("properties", ()))
+    return named or next(paths_in(parameters), None) is not None

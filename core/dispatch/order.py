@@ -13,6 +13,7 @@ from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.models import CommandResult, Evidence
 from core.fleet.models import Device, Tool
 from core.ids import new_id
+from core.policy.links import Leads
 from core.statements import Request
 
 DEFAULT_TIMEOUT = 60.0
@@ -77,12 +78,13 @@ def deadline_of(order: Order) -> float:
 
 
 class Target(NamedTuple):
-    """A device at one moment. `roots`: its allowed folders, where we share its disk."""
+    """A device at one moment. `shares_disk`: its paths are this computer's; `roots`: its folders then."""
 
     device: Device
     tools: dict[str, Tool]
     channel: BasicCommandDispatcher | None
     roots: list[Path] | None
+    shares_disk: bool = False
 
 
 class Devices(Protocol):
@@ -128,7 +130,8 @@ class InOrder(NamedTuple):
 class Prepared(NamedTuple):
     """An order that has been bound to one contract. `shown` is the request with its secrets masked.
 
-    `in_order`: the very same arguments, by `key`, passed the first three stages before.
+    `in_order`: the very same arguments, by `key`, passed the first three stages before. `leads`: where its
+    paths lead, on a disk that is shared; None where there are none to follow.
     """
 
     order: Order
@@ -143,3 +146,4 @@ class Prepared(NamedTuple):
     before: list[Evidence]
     key: InOrder | None = None
     in_order: bool = False
+    leads: Leads | None = None

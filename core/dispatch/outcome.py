@@ -1,4 +1,8 @@
-"""Stage 9's judgement: from what came back to status, verdict and error. A claim is never a fact."""
+"""Stage 9's judgement: from what came back to status, verdict and error. A claim is never a fact.
+
+Whether a command only reads is what its contract says, by an operator's word or because the tool is our own;
+that a device or a hosted server calls it read-only counts for nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from core.aip.messages import Result, ResultStatus
 from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, Evidence, Verdict
 from core.dispatch.payload import failure_in
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
+from core.fleet.models import Effect
 from core.policy.models import Decision
 from core.quick import made
 from core.statements import Request
@@ -24,6 +29,7 @@ GUARD_CODES = frozenset(
         ErrorCode.PATH_NOT_ALLOWED,
         ErrorCode.TOO_LARGE,
         ErrorCode.DENIED_BY_DEVICE,
+        ErrorCode.CONTRACT_CHANGED,
     }
 )
 # What else a device may say of a command that it has begun.
@@ -91,8 +97,11 @@ def conclude(
         said = f": {answer.error}" if answer.error else "."
         nothing = QuarterdeckError(f"The device answered, but not whether it did it{said}")
         return unusable(request, decision, nothing, evidence, duration_ms)
-    reads = request.tool_type == "data_collection"
+    reads = decision.effect is Effect.OBSERVE
     error = _reported(answer, clean, reads)
+    if error is not None and error.code in _DEVICES_OWN and not reads and request.tool_type != "action":
+        # The device took it for a look, which can be broken off at no harm; whether it was one is not known.
+        error = ErrorInfo.of(ErrorCode.OUTCOME_UNKNOWN, error.message)
     if error is not None:
         status, verdict, basis = _failed(answer, error, reads)
     else:
@@ -135,7 +144,7 @@ def not_answered(
     request: Request, decision: Decision, error: QuarterdeckError, duration_ms: float
 ) -> CommandResult:
     """The result of a command that may have arrived. A change is then unknown: neither failed nor done."""
-    reads = request.tool_type == "data_collection"
+    reads = decision.effect is Effect.OBSERVE
     info = error.info
     if not reads and info.code is not ErrorCode.OUTCOME_UNKNOWN:
         info = ErrorInfo.of(ErrorCode.OUTCOME_UNKNOWN, error.message)
@@ -160,7 +169,7 @@ def unusable(
     duration_ms: float,
 ) -> CommandResult:
     """The result of a command whose answer came but cannot be what it says."""
-    reads = request.tool_type == "data_collection"
+    reads = decision.effect is Effect.OBSERVE
     return make_result(
         request,
         decision,

@@ -14,6 +14,7 @@ from typing import Any
 
 from core.aip.messages import ToolInfo, ToolType
 from core.canonical import canonical_bytes
+from core.contract_digest import begun_with, definition_of, ended_with
 from core.fleet.models import BUILT_IN_NAMESPACE, NO_EVIDENCE, Contract, Effect, Fact, Risk, Source, Tool
 from core.fleet.pins import Claims
 from core.policy.constraints import same
@@ -153,21 +154,6 @@ KNOWN: dict[str, Known] = {
 }
 
 
-def definition_of(info: ToolInfo) -> dict[str, Any]:
-    """The parts of a tool that a pin covers: what it is called, what it says, what it takes and gives."""
-    return {
-        "tool_key": info.tool_key,
-        "tool_name": info.tool_name,
-        "namespace": info.namespace,
-        "tool_type": info.tool_type,
-        "title": info.title,
-        "description": info.description,
-        "input_schema": info.input_schema,
-        "output_schema": info.output_schema,
-        "annotations": info.annotations,
-    }
-
-
 def changed_parts(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """The names of the parts in which two definitions differ."""
     names = dict.fromkeys([*before, *after])
@@ -212,10 +198,7 @@ def read_tool(info: ToolInfo) -> Offered:
         BadInput: the definition has no canonical form (numbers beyond 2^53, broken Unicode).
     """
     data = canonical_bytes(definition_of(info))
-    begun = hashlib.sha256(b'{"definition":')
-    begun.update(data)
-    begun.update(b',"facts":')
-    return Offered(info, hashlib.sha256(data).hexdigest(), begun, len(data))
+    return Offered(info, hashlib.sha256(data).hexdigest(), begun_with(data), len(data))
 
 
 def judge(info: ToolInfo, ours: bool = True, override: Override | None = None) -> Contract:
@@ -234,10 +217,7 @@ def judge_offered(offered: Offered, claims: Claims, override: Override | None = 
     call its namespace and its tools what it likes. `override` is what an operator says of it.
     """
     contract, facts = _held(offered.info, claims, override)
-    # The canonical form of `{"definition": …, "facts": …}`, whose first half is known.
-    whole = offered.begun.copy()
-    whole.update(facts)
-    return changed(contract, digest=whole.hexdigest())
+    return changed(contract, digest=ended_with(offered.begun, facts))
 
 
 def _held(info: ToolInfo, claims: Claims, override: Override | None) -> tuple[Contract, bytes]:
@@ -257,7 +237,7 @@ def _held(info: ToolInfo, claims: Claims, override: Override | None) -> tuple[Co
         plain = {name: fact.model_dump(mode="json") for name, fact in facts.items()}
         if len(_HELD) >= _MOST_HELD:
             _HELD.clear()
-        _HELD[key] = Contract.model_validate({**plain, "digest": ""}), canonical_bytes(plain) + b"}"
+        _HELD[key] = Contract.model_validate({**plain, "digest": ""}), canonical_bytes(plain)
     return _HELD[key]
 
 

@@ -122,13 +122,15 @@ class Fleet:
         """See `core.dispatch.order.Devices`."""
         record = self._addressed(device)
         self._judge(record, refreshed)
-        arrival = record.arrival
+        arrival, last = record.arrival, record.last
         return Target(
             # Judging asks who a device is, not what it does at the moment: this is asked at every command.
             device=record.shown or self._shown(record),
             tools=record.tools,
             channel=arrival.channel if arrival else None,
-            roots=arrival.roots if arrival else None,
+            # Of one that is away as well: it may be back by the time that the command leaves.
+            roots=last.roots if last else None,
+            shares_disk=last.shares_disk if last else False,
         )
 
     def offered(self, device: str, tool: str) -> Tool | None:

@@ -86,6 +86,10 @@ class Contract(Plain):
     evidence: Fact[str] = NO_EVIDENCE
     digest: str
 
+    def facts(self) -> dict[str, Any]:
+        """Everything but the digest, as JSON: what the digest covers beside the tool's definition."""
+        return self.model_dump(mode="json", exclude={"digest"})
+
 
 OTHERWISE = "is defined otherwise, or its device claims less of it"
 """What is said of a changed tool where nobody says which of both it was."""

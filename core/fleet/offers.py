@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from core.aip.messages import ToolInfo
 from core.audit.entries import Entry, Kind, NewEntry
 from core.canonical import canonical_bytes
+from core.contract_digest import definition_of
 from core.dispatch.channel import BasicCommandDispatcher
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import (
@@ -24,7 +25,6 @@ from core.fleet.contracts import (
     claimed_risk,
     claims_of,
     contract_of,
-    definition_of,
     eases,
     judge_offered,
     read_tool,

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from core.aip.messages import ToolInfo
+from core.contract_digest import definition_of
 from core.dispatch.channel import BasicCommandDispatcher
 from core.errors import DeviceError, ErrorCode
-from core.fleet.contracts import Offered, definition_of, read_tool
+from core.fleet.contracts import Offered, read_tool
 
 # Parts of definitions, long texts counted as several: some milliseconds, even where each is unusual.
 AT_ONCE = 2_000

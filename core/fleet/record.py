@@ -53,6 +53,9 @@ class Arrival:
     approvers: int = 0
     # Whether it is the computer that the console runs on.
     own_computer: bool = False
+    # Whether its paths are this computer's: only of a process that the service itself has started, or of
+    # tools in here, never by a device's own word.
+    shares_disk: bool = False
 
 
 @dataclass(frozen=True, slots=True)

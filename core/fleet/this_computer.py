@@ -133,6 +133,7 @@ class ThisComputer:
             roots=list(config.roots),
             approvers=self._router.approvers,
             own_computer=True,
+            shares_disk=True,
         )
         await self._fleet.arrived(NAME, arrival)
         return True
@@ -305,6 +306,7 @@ def _arrival_of(link: DeviceLink, channel: WebSocketCommandDispatcher) -> Arriva
     system = metadata.get("system_info") or {}
     ours = metadata.get("quarterdeck") or {}
     roots = ours.get("roots")
+    # The link is of the process that was started here: nobody else was given the token that it came with.
     return Arrival(
         channel=channel,
         kind="process",
@@ -321,10 +323,13 @@ def _arrival_of(link: DeviceLink, channel: WebSocketCommandDispatcher) -> Arriva
             for one in ours.get("unavailable") or []
             if isinstance(one, dict)
         ],
-        roots=[Path(root) for root in roots] if isinstance(roots, list) and roots else None,
+        roots=[Path(root) for root in roots if isinstance(root, str)]
+        if isinstance(roots, list) and roots
+        else None,
         features=sorted(link.features),
         approvers=approvers_of(ours),
         own_computer=True,
+        shares_disk=True,
     )
 
 

@@ -46,7 +46,7 @@ def check_grant(grant: SignedGrant, statement: Statement, approval: Approval, op
         fault = f"the signature is not {operator.name}'s"
     elif always := [hit.id for hit in approval.decision.rules if hit.decision is Answer.ASK]:
         fault = f"rule {always[0]} asks each time, whatever is granted"
-    elif any(one.origin == f"device {approval.request.device}" for one in approval.decision.reasons):
+    elif approval.decision.device_requires_signature:
         fault = f"{approval.request.device} wants every action signed for, whatever is granted"
     elif approval.decision.profile is Profile.LOCKDOWN:
         fault = "profile lockdown asks each time, whatever is granted"

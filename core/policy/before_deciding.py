@@ -7,7 +7,7 @@ from typing import Any
 from core.fleet.models import Plain
 
 NOT_THERE = "There is no such file yet."
-"""What a preview's `problem` says of a file that would be new; any other problem leaves it unknown."""
+"""What a preview's `problem` says of a file that would be new."""
 
 
 class Helper(Plain):
@@ -33,8 +33,9 @@ class Preview(Plain):
     """What is there now, beside what was asked for.
 
     For a file: `before` and `after` as text (None where it is not text, too large, or not there; `problem`
-    says so). For an action at an element or a point: the last picture's blob with the target outlined.
-    `taken_at` is when the file was read or the picture taken (UTC, ISO 8601).
+    says so). `is_new`: the device has looked, and there is no such file. For an action at an element or a
+    point: the last picture's blob with the target outlined. `taken_at` is when the file was read or the
+    picture taken (UTC, ISO 8601).
     """
 
     kind: str
@@ -46,3 +47,4 @@ class Preview(Plain):
     label: str = ""
     taken_at: str | None = None
     problem: str = ""
+    is_new: bool = False

@@ -7,9 +7,9 @@ does (in doubt no). Of a list every element counts: one is enough to forbid, all
 
 from __future__ import annotations
 
+import itertools
 import math
 import ntpath
-import os
 import posixpath
 import re
 from collections.abc import Callable, Iterator
@@ -22,7 +22,21 @@ from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, Saf
 
 Scalar = str | int | float | bool | None
 
+LONGEST_PATH = 4_096
+"""In characters. What is longer no rule decides: the folders above a path take the square of its length."""
+
 _DRIVE = re.compile(r"^[A-Za-z]:[\\/]|^\\\\")
+# What Linux and macOS have under a second name: merged /usr, /run, and what lies below /private on macOS.
+_ALIASES = (
+    (re.compile(r"^/System/Volumes/Data(?=/|$)"), ""),
+    (re.compile(r"^/private(?=/(?:etc|tmp|var)(?:/|$))"), ""),
+    (re.compile(r"^/(?=(?:bin|sbin|lib|lib32|lib64|libx32)(?:/|$))"), "/usr/"),
+    (re.compile(r"^/var/(?=run(?:/|$))"), "/"),
+    (re.compile(r"^/var/(?=lock(?:/|$))"), "/run/"),
+)
+# Ways into any folder by way of a process, of an open file or (on macOS) of a file's number.
+_ANYWHERE = re.compile(r"^/proc/.*?/(?:root|cwd|exe|fd|map_files)(?:/|$)|^/dev/fd(?:/|$)|^/\.vol/")
+_OUT_OF_PROC = re.compile(r"/proc/.*/(?:root|cwd|fd)/+\.\.(?:/|$)")
 _SHORT_NAME = re.compile(r"~\d")
 _MOST_ELEMENTS = 1_000
 _LONGEST_NUMBER = 400
@@ -37,7 +51,9 @@ class Constraint(Plain):
 
     `min`, `max`: numbers. `min_length`, `max_length`: characters, or elements of a list. `pattern`: searched
     for in the text, in linear time (`core.schema_forms.patterns`). `below`: an absolute folder; `..` is
-    resolved before comparing and, on a disk we share, symbolic links are followed.
+    resolved before comparing, second names that systems have for a folder count as the same place and, on
+    the disk of this computer, symbolic links are followed. Hard links, bind mounts and file systems that
+    ignore case cannot be seen in a path, here or on another device.
     """
 
     equals: Scalar | list[Any] | dict[str, Any] = None
@@ -101,7 +117,7 @@ class Constraint(Plain):
     def forbids(self, value: Any, real: Callable[[str], str] | None = None) -> bool:
         """Whether a rule against calls applies to this value; what cannot be decided applies.
 
-        `real` resolves symbolic links, where the device's disk is ours.
+        `real` says where a path leads on this computer's disk; it raises `Unsure` if it does not know.
         """
         inside = isinstance(value, (list, dict)) and (self._by_element or self._equals_one)
         if inside and len(value) > _MOST_ELEMENTS:
@@ -232,17 +248,26 @@ def is_odd(path: str) -> bool:
     """Whether a system may read an absolute path as another one than it says.
 
     Windows has other names for one file (shares of a drive, short names, dots and spaces at the end), and
-    for others `C:` is a folder like any other, out of which `..` leads.
+    for others `C:` is a folder like any other, out of which `..` leads. Below `/proc` there are ways to
+    anywhere else.
     """
     parts = path.replace("\\", "/").split("/")
     if parts[:2] == ["", ""] and len(parts) > 2 and (parts[2] in ("?", ".") or "$" in path):
         return True
     if not _DRIVE.match(path):
-        return False
+        # From the root of a process `..` leads elsewhere than the text says.
+        return bool(_ANYWHERE.match(normal_path(path)) or _OUT_OF_PROC.search(path))
     return any(
         part == ".." or (part != "." and part.endswith((".", " "))) or _SHORT_NAME.search(part)
         for part in parts
     )
+
+
+def main_name(path: str) -> str:
+    """A normal path by the first name that systems have for its folder: `/lib/x` is `/usr/lib/x`."""
+    for second, first in _ALIASES:
+        path = second.sub(first, path) or "/"
+    return path
 
 
 def folders_of(path: str) -> list[str]:
@@ -257,29 +282,38 @@ def folders_of(path: str) -> list[str]:
 def _is_below(value: Any, folder: str, real: Callable[[str], str] | None, *, all_ways: bool) -> bool:
     if not isinstance(value, str):
         return False
-    if not is_absolute(value):
-        if value.startswith("~") and folder.startswith("~"):
-            return normal_path(folder) in folders_of(normal_path(value))
+    if len(value) > LONGEST_PATH:
+        raise Unsure
+    homes = value.startswith("~") and folder.startswith("~")
+    if homes and _first_part(value) != _first_part(folder):
+        # Another user's home, or out of it: where these are, the device knows.
+        raise Unsure
+    if not homes and (not is_absolute(value) or is_odd(value)):
         # Where a relative path leads is the device's to know.
         raise Unsure
-    if is_odd(value):
-        raise Unsure
-    top, here = normal_path(folder), normal_path(value)
-    ways = [top in folders_of(here)]
-    if not all_ways and here.startswith("/"):
-        # Windows takes a path without a drive on the current one; whose home `~` is, its device knows.
-        if top[1:2] == ":" and top[2:]:
-            ways.append(top[2:] in folders_of(here.lower()))
-        elif top.startswith("~/"):
-            ways.append(f"{top[1:]}/" in f"{here}/")
+    ways = _ways(normal_path(value), normal_path(folder), loose=not all_ways)
     if real is not None:
-        ways.append(normal_path(real(folder)) in folders_of(normal_path(real(value))))
+        # Lazily: what is below by its name alone need not be followed to be denied.
+        ways = itertools.chain(ways, _followed(real, value, folder))
     return all(ways) if all_ways else any(ways)
 
 
-def real_path(path: str) -> str:
-    """A path of this computer with its symbolic links followed, as far as it exists."""
-    try:
-        return os.path.realpath(os.path.expanduser(path))
-    except (OSError, ValueError):
-        return path
+def _first_part(path: str) -> str:
+    return normal_path(path).partition("/")[0]
+
+
+def _ways(here: str, top: str, *, loose: bool) -> Iterator[bool]:
+    """Whether one normal path is below another, in each way that they can be read; `loose`: in more ways."""
+    yield top in folders_of(here)
+    yield main_name(top) in folders_of(main_name(here))
+    if loose and here.startswith("/"):
+        # Windows takes a path without a drive on the current one; whose home `~` is, its device knows.
+        if top[1:2] == ":" and top[2:]:
+            yield top[2:] in folders_of(here.lower())
+        elif top.startswith("~/"):
+            yield f"{top[1:]}/" in f"{here}/"
+
+
+def _followed(real: Callable[[str], str], path: str, folder: str) -> Iterator[bool]:
+    """Whether a path is below a folder once the links of both are followed."""
+    yield normal_path(real(folder)) in folders_of(normal_path(real(path)))

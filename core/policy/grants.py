@@ -272,6 +272,12 @@ class GrantBook:
             raise BadInput(f"No grant has the id {grant}.", ErrorCode.NOT_FOUND)
         return found.model_copy(update={"over": self._is_over(found)})
 
+    @property
+    def folders(self) -> set[str]:
+        """Every folder that a grant names with `below`, one that is over too."""
+        conditions = (one for grant in self._grants.values() for one in grant.terms.arguments.values())
+        return {one.below for one in conditions if isinstance(one, Constraint) and one.below is not None}
+
     def check_new(self, terms: GrantTerms) -> None:
         """Whether these terms may become a grant.
 

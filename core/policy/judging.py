@@ -9,13 +9,12 @@ grant, or a rule that allows, beats a profile that would ask; but `lockdown` ask
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from core.fleet.models import BUILT_IN_NAMESPACE, Contract, Device, Effect, Risk, Source, Tool
-from core.policy.constraints import real_path
 from core.policy.grants import Grant, GrantBook
 from core.policy.models import Answer, Decision, Finding, Profile, Reason
 from core.policy.policy_file import PolicyFile
@@ -31,7 +30,8 @@ class Asked(NamedTuple):
     """One call to be judged.
 
     Rules and grants look at `parameters`, as they would be sent; `shown` has its secrets masked, and words
-    for people are made of it. `shares_disk`: the device's paths are this computer's.
+    for people are made of it. `shares_disk`: the device's paths are this computer's; `real` then says where
+    one leads (`core.policy.links`), where there are any in the arguments.
 
     `same` is what equal calls share (`core.dispatch.order.InOrder`), their arguments' canonical bytes last;
     only of calls whose arguments hold nothing secret, so that `parameters` and `shown` are one.
@@ -44,6 +44,7 @@ class Asked(NamedTuple):
     actor: str = ""
     run: str | None = None
     shares_disk: bool = False
+    real: Callable[[str], str] | None = None
     moment: datetime | None = None
     same: tuple[str, str, str, bytes] | None = None
 
@@ -64,7 +65,7 @@ class Judge:
         """
         tool, same = asked.tool, asked.same
         home = os.path.expanduser("~") if asked.shares_disk else ""
-        words = words_of(tool, asked.shown, home, same[-1] if same else None)
+        words = words_of(tool, asked.shown, home, same[-1] if same else None, asked.real)
         risk = _highest(tool.contract, words.findings)
         question = question_of(asked, risk)
         profile = self.file.profile_for(asked.device)
@@ -125,6 +126,7 @@ class Judge:
             "approvers": max([wanted, *(rule.approvers for rule in asking)]),
             "evidence": sorted({moment for rule in speaking for moment in rule.evidence}, reverse=True),
             "expires_s": min(waits, default=None),
+            "device_requires_signature": verdict.signed,
         }
         return made(Decision, fields), verdict.yields
 
@@ -138,7 +140,7 @@ def question_of(asked: Asked, risk: Risk) -> Question:
         actor=asked.actor,
         risk=risk,
         at=asked.moment,
-        real=real_path if asked.shares_disk else None,
+        real=asked.real,
     )
 
 

@@ -73,7 +73,8 @@ class Decision(Plain):
 
     `rules` are those that matched, the deciding one first; `grant` is the id of the grant that allowed it.
     `approvers` distinct operators must approve; `evidence` is taken before or after; `expires_s` is how long
-    the request waits, None for the usual time.
+    the request waits, None for the usual time. `device_requires_signature`: the device itself wants each such
+    command signed by operators, so that no grant lets it go unasked.
     """
 
     answer: Answer
@@ -90,6 +91,7 @@ class Decision(Plain):
     approvers: int = 1
     evidence: list[Moment] = Field(default_factory=list)
     expires_s: float | None = None
+    device_requires_signature: bool = False
 
 
 class ApprovalState(StrEnum):

@@ -157,6 +157,12 @@ class Policy:
         near = (self._edited or self._accepted).book.near(question)
         return Explanation(decision=decision, near=near, near_grants=self.grants.near(question, asked.run))
 
+    @property
+    def folders(self) -> set[str]:
+        """Every folder that a rule or a grant names with `below`."""
+        edited = self._edited.book.folders if self._edited else ()
+        return {*self._accepted.book.folders, *edited, *self.grants.folders}
+
     def _contract_differs(self, asked: Asked) -> bool:
         """Whether the file holds something else of this tool than the accepted text, which is in force."""
         if self._edited is None or self._edited.file.contracts == self._accepted.file.contracts:

@@ -14,7 +14,15 @@ from functools import partial
 from typing import Any, TypeVar
 
 from core.fleet.models import Plain
-from core.policy.constraints import elements, folders_of, is_absolute, is_odd, normal_path
+from core.policy.constraints import (
+    LONGEST_PATH,
+    elements,
+    folders_of,
+    is_absolute,
+    is_odd,
+    main_name,
+    normal_path,
+)
 from core.policy.models import Answer, RuleHit
 from core.policy.rules import Question, Rule, is_glob, prepare_globs, values_at
 
@@ -49,8 +57,8 @@ class _Shelf:
     needs: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     rest: list[int] = field(default_factory=list)
 
-    def put(self, number: int, rule: Rule, real: Callable[[str], str] | None) -> None:
-        """Shelve a rule where the fewest calls come by."""
+    def put(self, number: int, rule: Rule, *, follows: bool) -> None:
+        """Shelve a rule where the fewest calls come by; `follows`: for calls whose links are followed."""
         for name, condition in rule.parameters.items():
             wanted = [condition.equals] if condition.wants_equal else condition.one_of
             if wanted is not None and all(_key(one) is not None for one in wanted):
@@ -59,15 +67,12 @@ class _Shelf:
                 return
         for name, condition in rule.parameters.items():
             if condition.below is not None and is_absolute(condition.below):
-                folder = normal_path(condition.below)
-                if real is not None and normal_path(real(condition.below)) != folder:
-                    # It leads through a link, which somebody may turn: the rule looks for itself each time.
+                if follows and rule.against:
+                    # The folder itself may lead elsewhere tomorrow: the rule looks for itself each time.
                     self.needs[name].append(number)
                 else:
-                    self.below[name][folder].append(number)
-                    if folder[1:2] == ":" and folder[2:]:
-                        # Also for paths that name no drive; the rule itself says what holds of them.
-                        self.below[name][folder[2:]].append(number)
+                    for folder in _names_of(condition.below):
+                        self.below[name][folder].append(number)
                 return
         for name, condition in rule.parameters.items():
             if condition.literal:
@@ -88,7 +93,7 @@ class _Shelf:
                     found.update(by_key.get(key, ()))
         for name, by_folder in self.below.items():
             for value in _values(question, name):
-                found.update(_below(value, by_folder, question))
+                found.update(_below(value, by_folder))
         for name, wanted in self.literal.items():
             for value in _values(question, name):
                 if isinstance(value, str):
@@ -121,11 +126,13 @@ class RuleBook:
                 (self._anywhere if rule.any_device else self._somewhere)[name].append(number)
             if not names:
                 self._odd.append(number)
+        conditions = (one for rule in self.rules for one in rule.parameters.values())
+        self._folders = frozenset(one.below for one in conditions if one.below is not None)
         self._ready: dict[tuple[str, bool], Shelves] = {}
         self._of_tool: OrderedDict[tuple[Any, ...], tuple[Shelves, list[int]]] = OrderedDict()
         self._of_device: OrderedDict[tuple[Any, ...], Shelves] = OrderedDict()
         for name in self._anywhere:
-            self._shelve_name(name, None)
+            self._shelve_name(name, follows=False)
 
     def speaking(self, question: Question) -> list[Rule]:
         """The rules that match: the first that denies alone, or those that ask, then those that allow."""
@@ -139,6 +146,11 @@ class RuleBook:
             *self._matches(shelves, Answer.ASK, question),
             *self._matches(shelves, Answer.ALLOW, question),
         ]
+
+    @property
+    def folders(self) -> frozenset[str]:
+        """Every folder that a rule names with `below`."""
+        return self._folders
 
     def hit(self, rule: Rule) -> RuleHit:
         """A rule as decisions name it."""
@@ -188,7 +200,7 @@ class RuleBook:
         found = []
         for name in (_ANY, tool.tool_name):
             if name in self._anywhere:
-                found.append(self._ready.get((name, ours)) or self._shelve_name(name, question.real))
+                found.append(self._ready.get((name, ours)) or self._shelve_name(name, follows=ours))
             if name in self._somewhere:
                 numbers = self._somewhere[name]
                 make = partial(self._shelve_device, numbers, question)
@@ -199,11 +211,11 @@ class RuleBook:
             found += [anywhere, _kept(self._of_device, (who, kind), make)]
         return found
 
-    def _shelve_name(self, name: str, real: Callable[[str], str] | None) -> Shelves:
+    def _shelve_name(self, name: str, *, follows: bool) -> Shelves:
         shelves: Shelves = {}
         for number in self._anywhere[name]:
-            self._put(shelves, number, real)
-        self._ready[name, real is not None] = shelves
+            self._put(shelves, number, follows=follows)
+        self._ready[name, follows] = shelves
         return shelves
 
     def _shelve_odd(self, question: Question) -> tuple[Shelves, list[int]]:
@@ -214,20 +226,20 @@ class RuleBook:
             if rule.tool_fault(question.tool) is not None:
                 continue
             if rule.any_device:
-                self._put(shelves, number, question.real)
+                self._put(shelves, number, follows=question.real is not None)
             else:
                 some.append(number)
         return shelves, some
 
-    def _put(self, shelves: Shelves, number: int, real: Callable[[str], str] | None) -> None:
+    def _put(self, shelves: Shelves, number: int, *, follows: bool) -> None:
         rule = self.rules[number]
-        shelves.setdefault(rule.decision, _Shelf()).put(number, rule, real)
+        shelves.setdefault(rule.decision, _Shelf()).put(number, rule, follows=follows)
 
     def _shelve_device(self, numbers: list[int], question: Question) -> Shelves:
         shelves: Shelves = {}
         for number in numbers:
             if self.rules[number].device_fault(question.device) is None:
-                self._put(shelves, number, question.real)
+                self._put(shelves, number, follows=question.real is not None)
         return shelves
 
 
@@ -238,6 +250,16 @@ def _tool_names(rule: Rule) -> list[str]:
     if _ANY in rule.tool:
         return [_ANY]
     return [] if any(map(is_glob, rule.tool)) else list(dict.fromkeys(rule.tool))
+
+
+def _names_of(folder: str) -> set[str]:
+    """The names by which a rule's folder is found; the rule itself says what holds of each."""
+    plain = normal_path(folder)
+    names = {plain, main_name(plain)}
+    if plain[1:2] == ":" and plain[2:]:
+        # Also for paths that name no drive.
+        names.add(plain[2:])
+    return names
 
 
 def _kept(
@@ -273,17 +295,14 @@ def _values(question: Question, name: str) -> Iterable[Any]:
         waiting.extend(elements(one))
 
 
-def _below(value: Any, by_folder: dict[str, list[int]], question: Question) -> Iterator[int]:
+def _below(value: Any, by_folder: dict[str, list[int]]) -> Iterator[int]:
     if not isinstance(value, str):
         return
-    if not is_absolute(value) or is_odd(value):
+    if len(value) > LONGEST_PATH or not is_absolute(value) or is_odd(value):
         # Undecided: each rule has to say for itself what that means.
         for numbers in by_folder.values():
             yield from numbers
         return
     here = normal_path(value)
-    ways = {*folders_of(here), *folders_of(here.lower())}
-    if question.real is not None:
-        ways.update(folders_of(normal_path(question.real(value))))
-    for folder in ways:
+    for folder in {*folders_of(here), *folders_of(here.lower()), *folders_of(main_name(here))}:
         yield from by_folder.get(folder, ())

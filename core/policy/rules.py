@@ -80,7 +80,7 @@ class Example(Plain):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One call, as rules look at it. `real` follows symbolic links where the device's disk is ours.
+    """One call, as rules look at it. `real` says where a path of this computer leads; `Unsure` if unknown.
 
     `at`: the moment to be judged at; the present one when a rule first asks, if it is not given.
     """

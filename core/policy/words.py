@@ -7,12 +7,13 @@ arguments, and one that is not known only by how many arguments it gets.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from core.canonical import flat_key
 from core.fleet.models import Effect, Risk, Tool
-from core.policy.argument_words import Said, ends_things, is_path, judge_value, snake
+from core.policy.argument_words import Said, ends_things, is_path, judge_path, judge_value, snake
+from core.policy.constraints import Unsure, main_name, normal_path
 from core.policy.hand_words import judge_hand
 from core.policy.models import Finding
 from core.policy.shell_findings import MOST_FINDINGS, judge_line
@@ -28,6 +29,7 @@ _MOST_HIDDEN = 8
 _MOST_MEMBERS = 5_000
 
 Parameters = Mapping[str, Any]
+Real = Callable[[str], str]
 
 
 class Words(NamedTuple):
@@ -43,12 +45,17 @@ _MOST_KNOWN = 512
 _known: dict[tuple[str, str, Effect, bool, str, bytes], Words] = {}
 
 
-def words_of(tool: Tool, parameters: Parameters, home: str = "", data: bytes | None = None) -> Words:
+def words_of(
+    tool: Tool, parameters: Parameters, home: str = "", data: bytes | None = None, real: Real | None = None
+) -> Words:
     """Findings, summary and undo of one call. A run asks for the same a thousand times: these are remembered.
 
-    `home`: see `findings_of`. All that the words are made of is in the key, the arguments themselves too:
-    `data`, where they were asked for their `flat_key` already.
+    `home`, `real`: see `findings_of`. All that the words are made of is in the key, the arguments themselves
+    too: `data`, where they were asked for their `flat_key` already. Where links lead is not, so that words
+    about paths that were followed are made each time.
     """
+    if real is not None:
+        return _words(tool, parameters, home, real)
     if data is None and type(parameters) is dict:
         data = flat_key(parameters)
     if data is None:
@@ -63,9 +70,10 @@ def words_of(tool: Tool, parameters: Parameters, home: str = "", data: bytes | N
     return known
 
 
-def _words(tool: Tool, parameters: Parameters, home: str) -> Words:
+def _words(tool: Tool, parameters: Parameters, home: str, real: Real | None = None) -> Words:
     undoable, undo = undo_words(tool, parameters)
-    return Words(tuple(findings_of(tool, parameters, home)), summary_of(tool, parameters), undoable, undo)
+    findings = tuple(findings_of(tool, parameters, home, real))
+    return Words(findings, summary_of(tool, parameters), undoable, undo)
 
 
 def summary_of(tool: Tool, parameters: Parameters) -> str:
@@ -79,13 +87,16 @@ def summary_of(tool: Tool, parameters: Parameters) -> str:
     return f"Calls {short(tool.tool_name)} with {amount}"
 
 
-def findings_of(tool: Tool, parameters: Parameters, home: str = "") -> list[Finding]:
+def findings_of(
+    tool: Tool, parameters: Parameters, home: str = "", real: Real | None = None
+) -> list[Finding]:
     """What the arguments would do that raises the risk; never anything that lowers it.
 
     Shell lines are parsed; paths, addresses, queries, processes, recipients and amounts are found by the
     names and values of arguments, whoever offers the tool, and every text is searched for characters that are
-    not seen, also inside lists and objects. `home` is the home folder of the device's user, where known. The
-    time is proportional to the arguments: a line over the parser's limits (`core.policy.shell`) is a finding
+    not seen, also inside lists and objects. `home` is the home folder of the device's user, where known, and
+    `real` says where a path of this computer leads: what is said of that place is said of the path. The time
+    is proportional to the arguments: a line over the parser's limits (`core.policy.shell`) is a finding
     instead of being parsed. At most `MOST_FINDINGS`, the gravest.
     """
     found: list[Finding] = []
@@ -96,7 +107,7 @@ def findings_of(tool: Tool, parameters: Parameters, home: str = "") -> list[Find
         if name == line_name and isinstance(value, str):
             found.extend(judge_line(value, name))
         elif name != line_name:
-            found.extend(_value_findings(tool, name, value, home))
+            found.extend(_value_findings(tool, name, value, home, real))
         for text in _texts(value):
             found.extend(_hidden_findings(name, text, inside=text is not value))
     if line_name and not isinstance(parameters.get(line_name), str):
@@ -125,7 +136,7 @@ def undo_words(tool: Tool, parameters: Parameters) -> tuple[bool, str]:
     return True, "Can be undone: the device records the inverse."
 
 
-def _value_findings(tool: Tool, name: str, value: object, home: str) -> Iterator[Finding]:
+def _value_findings(tool: Tool, name: str, value: object, home: str, real: Real | None) -> Iterator[Finding]:
     """What one argument says, and what the members of an object in it say by their own names."""
     acts, ends = tool.tool_type == "action", ends_things(tool.tool_name)
     for looked, (inner, one) in enumerate(_members(name, value)):
@@ -134,11 +145,40 @@ def _value_findings(tool: Tool, name: str, value: object, home: str) -> Iterator
             yield Finding(text=said, risk=Risk.MEDIUM, argument=name)
             return
         inside = one is not value
-        if acts and isinstance(one, str) and is_path(snake(inner), one) and (folder := system_folder(one)):
-            verb = "Writes under" if tool.tool_name in _WRITES_FILES else "Works under"
-            yield _said((f"{verb} {folder}", Risk.HIGH, None), name, one, inside)
+        if isinstance(one, str) and is_path(snake(inner), one):
+            if acts and (folder := system_folder(one)):
+                yield _said((_under(tool, folder), Risk.HIGH, None), name, one, inside)
+            if (place := _elsewhere(one, home, real)) is not None:
+                yield from (_said(said, name, one, inside) for said in _place_says(tool, place, home))
         for said_of_it in judge_value(inner, one, acts=acts, ends=ends, home=home):
             yield _said(said_of_it, name, one, inside)
+
+
+def _under(tool: Tool, folder: str) -> str:
+    return f"{'Writes' if tool.tool_name in _WRITES_FILES else 'Works'} under {folder}"
+
+
+def _elsewhere(path: str, home: str, real: Real | None) -> str | None:
+    """Where a path leads, if a link on its way leads it there."""
+    if real is None:
+        return None
+    try:
+        place = normal_path(real(path))
+    except Unsure:
+        return None
+    plain = f"{home}{path[1:]}" if path == "~" or path.startswith("~/") else path
+    return None if main_name(place) == main_name(normal_path(plain)) else place
+
+
+def _place_says(tool: Tool, place: str, home: str) -> Iterator[Said]:
+    """What the place says that a link leads to."""
+    acts = tool.tool_type == "action"
+    through = f", through a link to {short(place)}"
+    if acts and (folder := system_folder(place)):
+        yield _under(tool, folder) + through, Risk.HIGH, None
+    for text, risk, _ in judge_path(place, acts=acts, home=home):
+        yield text + through, risk, None
+    yield f"Leads through a link to {short(place)}", Risk.LOW, None
 
 
 def _members(name: str, value: object) -> Iterator[tuple[str, object]]:

@@ -22,6 +22,7 @@ from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
 from core.home import Home
 from core.service.collector import collect_seldom
 from core.service.descriptors import allow_many
+from core.service.endpoint import own_folder
 from core.service.exit_codes import exit_code_of
 from core.service.lifetime import until_told_or_not_needed
 from core.service.logfile import logging_to
@@ -44,6 +45,8 @@ async def serve(home: Home, stay: bool) -> str:
     # The heaviest import of all: a wrong option or home is told without it.
     from core.service.service import Service
 
+    # Before anything listens: what cannot be mended by trying again is told at once.
+    own_folder(home)
     allow_many()
     signalled = asyncio.Event()
     restore = _listen_to_signals(signalled)

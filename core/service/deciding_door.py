@@ -54,8 +54,8 @@ class DecidingDoor(PolicyDoor):
         if digest_of(masked) == digest_of(request.parameters):
             raise BadInput("These are the arguments that it has; nothing was changed.")
         # What would be refused at once is refused here, while the request still waits.
-        await service.dispatcher.validating.look_ahead([request.device], request.tool_name, wanted)
-        decision = service.dispatcher.explain(request.device, request.tool_name, wanted, asked.actor)
+        leads = await service.dispatcher.look_ahead([request.device], request.tool_name, wanted)
+        decision = service.dispatcher.explain(request.device, request.tool_name, wanted, asked.actor, leads)
         if decision.answer is Answer.DENY:
             raise Refused(f"So changed it would be denied: {decision.reasons[0].text.removesuffix('.')}.")
         await service.approvals.edit(approval, wanted, masked, self._actor, self._operator)
@@ -80,9 +80,7 @@ class DecidingDoor(PolicyDoor):
         request = self._service.approvals.get(approval).request
         offered = {tool.tool_name for tool in self._service.fleet.tools(request.device)}
         helpers = helpers_for(request, offered)
-        for one in helpers:
-            await self._service.dispatcher.validating.look_ahead([one.device], one.tool, one.parameters)
-        return [one for one in helpers if self._runs_by_itself(one)]
+        return [one for one in helpers if await self._runs_by_itself(one)]
 
     async def run_helper(self, approval: str, helper: str) -> CommandResult:
         self._only_people("look at something before deciding")
@@ -102,11 +100,12 @@ class DecidingDoor(PolicyDoor):
             changed=changed_parts(change.before, change.after) if change.before else [],
         )
 
-    def _runs_by_itself(self, helper: Helper) -> bool:
+    async def _runs_by_itself(self, helper: Helper) -> bool:
+        dispatcher = self._service.dispatcher
+        device, tool, parameters = helper.device, helper.tool, helper.parameters
         try:
-            decision = self._service.dispatcher.explain(
-                helper.device, helper.tool, helper.parameters, self._actor
-            )
+            leads = await dispatcher.look_ahead([device], tool, parameters)
+            decision = dispatcher.explain(device, tool, parameters, self._actor, leads)
         except QuarterdeckError:
             # Its arguments are not for this device, or nobody is there.
             return False

@@ -41,6 +41,7 @@ _OF_CODE: dict[ErrorCode, int] = {
     ErrorCode.JOURNAL_CORRUPT: JOURNAL_BAD,
     ErrorCode.SERVICE_UNAVAILABLE: HOME_OWNED,
     ErrorCode.HOME_BUSY: HOME_OWNED,
+    ErrorCode.HOME_UNSAFE: HOME_OWNED,
     ErrorCode.INTERNAL: FAULT,
 }
 

@@ -90,15 +90,19 @@ class LocalConsole(DecidingDoor):
         return await service.fleet.review(device, tool_key, digest, self._actor, proof)
 
     async def explain(self, device: str, tool: str, parameters: dict[str, Any]) -> Decision:
-        await self._service.dispatcher.validating.look_ahead([device], tool, parameters)
-        return self._service.dispatcher.explain(device, tool, parameters, self._actor)
+        dispatcher = self._service.dispatcher
+        leads = await dispatcher.look_ahead([device], tool, parameters)
+        return dispatcher.explain(device, tool, parameters, self._actor, leads)
 
     async def plan(self, batch: Batch) -> Plan:
         devices = await self.match_devices(batch.targets)
         names = [device.name for device in devices]
-        for step in flatten(batch.steps):
-            await self._service.dispatcher.validating.look_ahead(names, step.tool, step.parameters)
-        return make_plan(batch, devices, self._service.dispatcher, self._actor)
+        dispatcher = self._service.dispatcher
+        leads = {
+            step.id: await dispatcher.look_ahead(names, step.tool, step.parameters)
+            for step in flatten(batch.steps)
+        }
+        return make_plan(batch, devices, dispatcher, self._actor, leads)
 
     async def start_run(self, batch: Batch, expected_devices: list[str] | None = None) -> Run:
         devices = [device.name for device in await self.match_devices(batch.targets)]

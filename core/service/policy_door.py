@@ -29,8 +29,9 @@ class PolicyDoor(DeviceDoor):
     async def explanation(
         self, device: str, tool: str, parameters: dict[str, Any], actor: str = ""
     ) -> Explanation:
-        await self._service.dispatcher.validating.look_ahead([device], tool, parameters)
-        return self._service.dispatcher.explanation(device, tool, parameters, actor or self._actor)
+        dispatcher = self._service.dispatcher
+        leads = await dispatcher.look_ahead([device], tool, parameters)
+        return dispatcher.explanation(device, tool, parameters, actor or self._actor, leads)
 
     async def policy_text(self) -> PolicyText:
         self._only_people("read the policy's text")

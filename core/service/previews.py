@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from core.audit.entries import Entry, Kind
 from core.audit.models import Page
 from core.audit.query import Query
+from core.controls import Node, meant, search_for
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode
 from core.ids import now_utc
@@ -78,7 +79,13 @@ class Previewer:
         if not exists and not problem:
             problem = NOT_THERE
         return Preview(
-            kind="file", before=before, after=after, problem=problem, taken_at=taken_at, label=path
+            kind="file",
+            before=before,
+            after=after,
+            problem=problem,
+            taken_at=taken_at,
+            label=path,
+            is_new=not exists,
         )
 
     async def _restore(self) -> Preview:
@@ -149,7 +156,8 @@ class Previewer:
         )
 
     async def _element(self) -> Preview:
-        shot = await self._shot(lambda told: self._last_picture in (None, _picture_of(told)))
+        # None but the device's last one: that is what the target is compared with before it is sent.
+        shot = await self._shot(lambda told: _picture_of(told) == self._last_picture)
         if shot is None:
             return Preview(kind="screen", problem="There is no picture of this device's screen yet.")
         told, picture, taken_at = shot
@@ -164,18 +172,16 @@ class Previewer:
         found, problem = await self._control(wanted)
         if found is None:
             return shown.model_copy(update={"problem": problem})
-        label = " ".join(filter(None, (str(found.get("role") or ""), str(found.get("name") or ""))))
-        target = _in_picture(found.get("box"), told)
+        label = " ".join(filter(None, (found.role, found.name)))
+        target = _in_picture(found.box, told)
         problem = "" if target else "The control is not in this picture."
         return shown.model_copy(update={"target": target, "label": label, "problem": problem})
 
-    async def _control(self, wanted: dict[str, str]) -> tuple[dict[str, Any] | None, str]:
-        scope = {"process_name": wanted["process_name"]} if "process_name" in wanted else {}
-        result = await self._look("get_ui_tree", scope)
+    async def _control(self, wanted: dict[str, str]) -> tuple[Node | None, str]:
+        result = await self._look("get_ui_tree", search_for(wanted))
         if result.error is not None:
             return None, f"Where the control is cannot be read: {result.error.message}"
-        tree = result.result.get("tree") if isinstance(result.result, dict) else None
-        fit = [node for node in _nodes(tree) if _fits(node, wanted)]
+        fit = meant(result.result, wanted)
         if not fit:
             return None, "No control on the screen fits now."
         if len(fit) > 1:
@@ -226,23 +232,6 @@ def _picture_of(told: dict[str, Any]) -> str | None:
     image = told.get("image")
     blob = image.get("blob") if isinstance(image, dict) else None
     return blob if isinstance(blob, str) else None
-
-
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    stack = list(tree) if isinstance(tree, list) else []
-    while stack:
-        node = stack.pop()
-        if isinstance(node, dict):
-            yield node
-            children = node.get("children")
-            stack.extend(children if isinstance(children, list) else [])
-
-
-def _fits(node: dict[str, Any], wanted: dict[str, str]) -> bool:
-    if "control_id" in wanted:
-        return node.get("id") == wanted["control_id"]
-    # The program was asked for when the tree was read.
-    return all(node.get(key) == wanted[key] for key in ("role", "name") if key in wanted)
 
 
 def _in_picture(box: Any, told: dict[str, Any]) -> Region | None:

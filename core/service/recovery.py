@@ -14,12 +14,14 @@ from core.audit.journal import Journal
 from core.batch.models import RunState
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
+from core.fleet.models import Effect
 
 PAGE = 500
 _KINDS = (
     Kind.RUN_STARTED,
     Kind.RUN_FINISHED,
     Kind.COMMAND_PREPARED,
+    Kind.COMMAND_DECIDED,
     Kind.COMMAND_REFUSED,
     Kind.APPROVAL_REQUESTED,
     Kind.APPROVAL_GIVEN,
@@ -54,7 +56,9 @@ class _Open:
                 self.runs.pop(run, None)
             case Kind.COMMAND_PREPARED:
                 self.calls[call] = entry
-                if entry.body.get("tool_type") == "data_collection":
+            case Kind.COMMAND_DECIDED:
+                # What its contract said: that a device calls its tool a look does not make it one.
+                if entry.body.get("decision", {}).get("effect") == Effect.OBSERVE:
                     self.reads.add(call)
             case Kind.INTENT_RECORDED | Kind.COMMAND_SENT:
                 self.sent[call] = entry

@@ -21,6 +21,8 @@ from core.service.wire import Client
 POLL = 0.02
 POLL_AT_MOST = 0.2
 STOP_WITHIN = 30.0
+# A home that was owned by another program is tried again once it is free, but not for ever.
+MOST_STARTS = 5
 
 # Services that this process has started: only whoever started a process can collect its end.
 _started: list[subprocess.Popen[bytes]] = []
@@ -58,6 +60,7 @@ async def ensure_service(
     deadline = asyncio.get_running_loop().time() + timeout
     started: subprocess.Popen[bytes] | None = None
     pause = POLL
+    starts = 0
     while True:
         try:
             return await RemoteConsole.connect(home, client, actor)
@@ -67,11 +70,15 @@ async def ensure_service(
             late = asyncio.get_running_loop().time() >= deadline
             if started is None and not late:
                 started, told_from = _spawn(home, stay)
+                starts += 1
             elif started is not None and (ended := started.poll()) is not None:
+                why = _why_it_ended(home, told_from, ended)
                 # Another program was first: its service answers soon, or it was a command that is ending.
-                if ended != exit_codes.HOME_OWNED:
-                    raise _why_it_ended(home, told_from, ended) from error
+                if ended != exit_codes.HOME_OWNED or why.code is ErrorCode.HOME_UNSAFE:
+                    raise why from error
                 if lock_owner(home) is None:
+                    if starts >= MOST_STARTS:
+                        raise why from error
                     started = None
             if late:
                 raise _not_reached(home, timeout) from error

@@ -66,7 +66,7 @@ async def test_a_tool_that_is_defined_otherwise_in_the_new_session_is_not_called
         forgets(web, (404, {}, b""))
         web.description = "Does something else now."
         refused = await built.call("act")
-        assert code(refused) is ErrorCode.TOOL_FAILED
+        assert code(refused) is ErrorCode.CONTRACT_CHANGED
         assert "defines it in another way" in (refused.error or "")
         assert web.done == []
         assert (await built.call("act")).status is ResultStatus.SUCCESS
@@ -159,7 +159,8 @@ async def test_a_status_says_in_words_what_happened_and_whether_it_can_have_run(
             (refusal(0, "", error=data), FAILED, 'Log in {"url":"https://log.in/x"}'),
         ):
             got_acted, got_read, said = await refused_with(built, web, reply)
-            assert (got_acted, got_read) == (acted, FAILED), words
+            # What the server calls a mere look may have happened just as well.
+            assert (got_acted, got_read) == (acted, acted), words
             assert words in said
         web.answers = lambda message, headers: None
         assert (await built.call("act")).status is ResultStatus.SUCCESS

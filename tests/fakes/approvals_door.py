@@ -191,6 +191,7 @@ class ApprovalsDoor(DevicesDoor):
             label=path,
             taken_at=ago(2),
             problem="" if before is not None else NOT_THERE,
+            is_new=before is None,
         )
 
     def _screen_preview(self, device: str, parameters: dict[str, Any]) -> Preview:

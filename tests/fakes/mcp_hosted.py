@@ -12,7 +12,7 @@ from typing import Any
 from core.aip.error_text import read_error_text
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.device import DeviceConfig, Router, build_router
-from core.device.config import Limits
+from core.device.config import Limits, PinnedOperator
 from core.device.mcp.config import parse_servers
 from core.device.mcp.host import McpHost
 from core.device.mcp.state import State, Timing
@@ -70,9 +70,20 @@ class Hosted:
 
 @asynccontextmanager
 async def hosted(
-    tmp_path: Path, servers: dict[str, Any], timing: Timing = QUICK, wait: bool = True, **limits: Any
+    tmp_path: Path,
+    servers: dict[str, Any],
+    timing: Timing = QUICK,
+    wait: bool = True,
+    signed_by: tuple[PinnedOperator, ...] = (),
+    **limits: Any,
 ) -> AsyncIterator[Hosted]:
-    config = DeviceConfig(roots=(tmp_path,), limits=Limits(**limits))
+    """`signed_by`: whose signature each action needs; nobody's where it is empty."""
+    config = DeviceConfig(
+        roots=(tmp_path,),
+        limits=Limits(**limits),
+        require_signed_approval=bool(signed_by),
+        pinned_operators=signed_by,
+    )
     router = build_router(config, tmp_path / "state", "hosting")
     router.hosted = McpHost(parse_servers(servers, "test"), router, config, timing)
     built = Hosted(router, router.hosted)

@@ -171,6 +171,7 @@ class Rig:
     async def connect(self, roots: list[Path] | None = None, **more: Any) -> None:
         """Let the scripted device connect (again); `more` are further fields of `Arrival`."""
         channel = LocalCommandDispatcher(DEVICE, self.tools, self.dispatcher.gate)
+        more.setdefault("shares_disk", roots is not None)
         arrival = Arrival(channel, "in-process", "linux", "test", "test", [], roots, **more)
         await self.fleet.arrived(DEVICE, arrival)
 

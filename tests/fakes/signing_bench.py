@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from core.aip.error_text import read_error_text
 from core.aip.extras import Terms
 from core.aip.messages import Command, Result
+from core.contract_digest import contract_digest
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import PinnedOperator
 from core.device.tool import Contract, Tool, object_schema, text
@@ -20,7 +22,24 @@ from core.policy.operator_keys import OperatorKey, create_operator_key
 from core.statements import SignedLeave, SignedStatement, Statement, make_request
 
 DEVICE = "lab-1"
-CONTRACT = "c" * 64
+FACTS: dict[str, Any] = {"effect": {"value": "change", "source": "operator", "why": "It writes."}}
+
+
+async def _unserved(call: Any) -> dict[str, Any]:
+    return {}
+
+
+NOTE = Tool(
+    name="note",
+    title="Note",
+    tool_type="action",
+    description="Notes a line.",
+    input_schema=object_schema({"line": text("What.")}),
+    output_schema={},
+    contract=Contract("change", "low", reversible=False, idempotent=False),
+    run=_unserved,
+)
+CONTRACT = contract_digest(NOTE.info(), FACTS)
 
 
 class Keys:
@@ -69,7 +88,7 @@ def command_of(call_id: str = "c1", line: str = "echo ran", **changes: Any) -> C
 
 
 def terms_of(*signed: SignedStatement, **changes: Any) -> Terms:
-    leave = SignedLeave(statements=list(signed), contract=CONTRACT, tool_key="action::note")
+    leave = SignedLeave(statements=list(signed), contract=CONTRACT, tool_key="action::note", facts=FACTS)
     return Terms(deadline_s=10, approval=leave.model_dump(mode="json") | changes)
 
 
@@ -109,17 +128,7 @@ async def bench_of(folder: Path, *operators: OperatorKey, **config: Any) -> Asyn
         made.ran.append(call.arguments["line"])
         return {"ok": True}
 
-    tool = Tool(
-        name="note",
-        title="Note",
-        tool_type="action",
-        description="Notes a line.",
-        input_schema=object_schema({"line": text("What.")}),
-        output_schema={},
-        contract=Contract("change", "low", reversible=False, idempotent=False),
-        run=note,
-    )
-    router.offer(tool)
+    router.offer(replace(NOTE, run=note))
     try:
         yield made
     finally:

@@ -16,7 +16,8 @@ from app.screens.fleet.contract_change import change_of, turns
 from app.screens.fleet.review import ReviewSheet
 from app.screens.fleet.screen import FleetScreen
 from core.aip.messages import ToolInfo
-from core.fleet.contracts import definition_of, judge
+from core.contract_digest import definition_of
+from core.fleet.contracts import judge
 from core.fleet.models import Risk, Source
 from core.policy.policy_file import Override
 from core.service.console import ContractChange

@@ -160,7 +160,7 @@ class TestScreens:
         """A device with a screen of 200 by 100 pixels, shown at half its size."""
         infos = [
             tool_info("screenshot", "data_collection"),
-            tool_info("get_ui_tree", "data_collection", {"process_name": TEXT}),
+            tool_info("get_ui_tree", "data_collection", {"process_name": TEXT, "depth": {}, "max_nodes": {}}),
             tool_info("click_point", "action", {"x": {}, "y": {}, "observation": TEXT}),
             tool_info("click_element", "action", {"control_id": TEXT, "name": TEXT, "process_name": TEXT}),
             tool_info("press_key", "action", {"key": TEXT}),
@@ -231,6 +231,21 @@ class TestScreens:
         shown = await console.preview(approval.id)
         assert shown.target is None
         assert "not in this picture" in shown.problem
+
+    async def test_the_card_marks_the_control_that_the_device_would_press(
+        self, console: Console, service: Service, desk: ScriptedTools
+    ):
+        button = {"role": "button", "children": [], "box": {"x": 100, "y": 40, "width": 40, "height": 20}}
+        twins = [
+            {**button, "id": "c1", "name": "Send  now", "states": ["showing"]},
+            {**button, "id": "c2", "name": "Send now", "states": []},
+        ]
+        desk.answers["get_ui_tree"] = lambda command: {"tree": twins}
+        await self.shot(console, service)
+        approval = await asked(console, "click_element", "desk", process_name="mail", name=" send now")
+        shown = await console.preview(approval.id)
+        assert shown.target == Region(x=50, y=20, width=20, height=10)
+        assert shown.label == "button Send  now"
 
     async def test_without_a_picture_or_a_control_it_says_so(self, console: Console, desk: ScriptedTools):
         approval = await asked(console, "press_key", "desk", key="Enter")

@@ -13,7 +13,7 @@ from core.fleet.models import Risk
 from core.home import Home
 from core.policy.constraints import Constraint
 from core.policy.grants import GrantBook
-from core.policy.models import ApprovalState
+from core.policy.models import ApprovalState, Reason
 from tests.fakes.operator_answers import SHELL, asked, kinds_of, signed_grant, terms_for, yes
 from tests.fakes.rig import open_rig
 
@@ -87,6 +87,25 @@ class TestGrants:
                 await rig.approvals.decide(
                     yes(rig.key, approval), signed_grant(rig.key, terms_for(approval, "anna"))
                 )
+            rig.approvals.withdraw("enough")
+            await task
+
+    async def test_no_wording_of_a_reason_lets_a_grant_pass_for_a_device_that_wants_signatures(
+        self, home: Home, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(
+            "core.policy.judging._wanted_by_device",
+            lambda question: Reason(text="It must be signed", origin="the device's own settings"),
+        )
+        async with open_rig(home) as rig:
+            await rig.connect(approvers=1)
+            task = rig.start("shell_execute", **SHELL)
+            approval = await asked(rig)
+            with pytest.raises(Refused, match="wants every action signed for"):
+                await rig.approvals.decide(
+                    yes(rig.key, approval), signed_grant(rig.key, terms_for(approval, "anna"))
+                )
+            assert rig.policy.grants.all() == []
             rig.approvals.withdraw("enough")
             await task
 

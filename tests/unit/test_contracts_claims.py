@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
 from core.canonical import digest_of
+from core.contract_digest import definition_of
 from core.errors import ErrorCode
-from core.fleet.contracts import definition_of
 from core.fleet.models import Effect, Risk, Tool
 from core.home import Home
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
 from core.canonical import canonical_bytes, digest_of
+from core.contract_digest import definition_of
 from core.device.assembly import build_router
 from core.device.config import DeviceConfig
 from core.device.desktop.local import local_desktop
@@ -21,7 +22,7 @@ from core.device.desktop.use import Use
 from core.device.observations import ObservationStore
 from core.device.tools import ui
 from core.dispatch.order import Order
-from core.fleet.contracts import KNOWN, changed_facts, definition_of, judge
+from core.fleet.contracts import KNOWN, changed_facts, judge
 from core.fleet.models import Contract, Effect, Risk, Source
 from core.home import Home
 from core.policy.policy_file import Override

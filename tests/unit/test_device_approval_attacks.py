@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,12 +17,12 @@ from pydantic import ValidationError
 from core.aip.extras import Terms
 from core.aip.messages import Command
 from core.device import DeviceConfig
-from core.device.approval import ApprovalCheck
-from core.device.tool import Contract, Tool
-from core.errors import Refused
+from core.device.approval import KEPT, ApprovalCheck
+from core.device.tool import Contract
+from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.statements import short_code
-from tests.fakes.signing_bench import CONTRACT, DEVICE, Keys, bench, command_of, terms_of
+from tests.fakes.signing_bench import CONTRACT, DEVICE, FACTS, NOTE, Keys, bench, command_of, terms_of
 
 
 @pytest.fixture
@@ -148,24 +147,56 @@ async def test_what_the_console_says_of_the_tool_is_not_asked(tmp_path: Path, ke
         assert "byte for byte" in await device.refused(command, lying)
 
 
+@pytest.mark.parametrize(
+    "otherwise",
+    [
+        {"description": "Notes a line, and mails it."},
+        {"title": "Note and mail"},
+        {"input_schema": {"type": "object"}},
+        {"output_schema": {"type": "object"}},
+        {"contract": Contract("destroy", "low", reversible=False, idempotent=False)},
+    ],
+)
+def test_a_tool_that_is_defined_otherwise_than_when_it_was_approved_does_not_run(
+    tmp_path: Path, keys: Keys, otherwise: dict[str, Any]
+) -> None:
+    check = checker(tmp_path, keys, lambda: datetime.now(UTC))
+    command = command_of()
+    terms = terms_of(keys.signs(command))
+    with pytest.raises(Refused, match="not defined on this device as it was") as refusal:
+        check.check(replace(NOTE, **otherwise), command, terms)
+    assert refusal.value.code is ErrorCode.CONTRACT_CHANGED
+    # It is not used up by that.
+    leave = check.check(NOTE, command, terms)
+    assert leave is not None
+    check.use(leave)
+
+
+@pytest.mark.parametrize(
+    "facts", [{}, {"effect": "observe"}, {**FACTS, "risk": "low"}, {"effect": float("nan")}, None]
+)
+def test_facts_that_are_not_those_that_were_signed_for_prove_nothing(
+    tmp_path: Path, keys: Keys, facts: Any
+) -> None:
+    check = checker(tmp_path, keys, lambda: datetime.now(UTC))
+    command = command_of()
+    terms = terms_of(keys.signs(command))
+    assert terms.approval is not None
+    altered = {key: value for key, value in terms.approval.items() if key != "facts"}
+    altered |= {} if facts is None else {"facts": facts}
+    with pytest.raises(Refused):
+        check.check(NOTE, command, terms.model_copy(update={"approval": altered}))
+
+
 def checker(folder: Path, keys: Keys, clock: Callable[[], datetime]) -> ApprovalCheck:
     config = DeviceConfig(roots=(folder,), require_signed_approval=True, pinned_operators=keys.pinned("anna"))
     return ApprovalCheck(config, DEVICE, folder / "used", clock)
 
 
-NOTE = Tool(
-    name="note",
-    title="Note",
-    tool_type="action",
-    description="",
-    input_schema={},
-    output_schema={},
-    contract=Contract("change", "low", reversible=False, idempotent=False),
-    run=lambda call: asyncio.sleep(0),
-)
-
-
-def test_a_clock_set_back_revives_no_approval(tmp_path: Path, keys: Keys) -> None:
+def test_a_clock_set_back_revives_no_approval(
+    tmp_path: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.device.approval.KEPT", 1)
     now = [datetime(2030, 1, 1, 12, 0, tzinfo=UTC)]
     check = checker(tmp_path, keys, lambda: now[0])
 
@@ -191,6 +222,84 @@ def test_a_clock_set_back_revives_no_approval(tmp_path: Path, keys: Keys) -> Non
             with pytest.raises(Refused, match="expired"):
                 again.check(NOTE, old, held_back)
         now[0] += back
+
+
+class SignedOften:
+    """A device under a clock of its own, and an operator who signs by another one."""
+
+    def __init__(self, folder: Path, keys: Keys) -> None:
+        self.now = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
+        self._folder, self._keys = folder, keys
+        self.check = checker(folder, keys, lambda: self.now)
+
+    def restart(self) -> None:
+        self.check = checker(self._folder, self._keys, lambda: self.now)
+
+    def signed(self, call_id: str, minutes: float = 1) -> tuple[Command, Terms]:
+        command = command_of(call_id)
+        expires = (self.now + timedelta(minutes=minutes)).isoformat()
+        return command, terms_of(self._keys.signs(command, expires=expires))
+
+    def runs(self, command: Command, terms: Terms) -> None:
+        leave = self.check.check(NOTE, command, terms)
+        assert leave is not None
+        self.check.use(leave)
+
+
+@pytest.mark.parametrize("ahead", [timedelta(minutes=11), timedelta(hours=1), timedelta(days=400)])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_clock_that_was_ahead_and_is_set_right_refuses_nothing_new(
+    tmp_path: Path, keys: Keys, ahead: timedelta, restarts: bool
+) -> None:
+    device = SignedOften(tmp_path, keys)
+    device.now += ahead
+    while_ahead = device.signed("ahead")
+    device.runs(*while_ahead)
+    device.now -= ahead
+    if restarts:
+        device.restart()
+    device.runs(*device.signed("c1"))
+    with pytest.raises(Refused):
+        device.runs(*while_ahead)
+    device.now += ahead
+    with pytest.raises(Refused, match="used before"):
+        device.runs(*while_ahead)
+
+
+@pytest.mark.parametrize("uses", [1, 5, KEPT - 1])
+def test_no_use_is_forgotten_while_the_clock_is_ahead(tmp_path: Path, keys: Keys, uses: int) -> None:
+    """Else one approval would be good for two runs: before the clock went wrong, and after it was right."""
+    device = SignedOften(tmp_path, keys)
+    first = device.signed("first", 10)
+    device.runs(*first)
+    device.now += timedelta(days=1)
+    for number in range(uses):
+        device.runs(*device.signed(f"c{number}"))
+    device.now -= timedelta(days=1)
+    for _ in range(2):
+        with pytest.raises(Refused, match="used before"):
+            device.runs(*first)
+        device.restart()
+
+
+def test_an_approval_that_ran_out_stays_so_for_as_long_as_one_could_have_been_valid(
+    tmp_path: Path, keys: Keys
+) -> None:
+    device = SignedOften(tmp_path, keys)
+    late = device.signed("late")
+    device.now += timedelta(minutes=10)
+    device.runs(*device.signed("c1"))
+    device.now -= timedelta(minutes=10)
+    with pytest.raises(Refused, match="expired"):
+        device.runs(*late)
+
+
+def test_files_of_used_approvals_do_not_pile_up(tmp_path: Path, keys: Keys) -> None:
+    device = SignedOften(tmp_path, keys)
+    for number in range(KEPT + 20):
+        device.runs(*device.signed(f"c{number}"))
+        device.now += timedelta(minutes=1)
+    assert len(list((tmp_path / "used").iterdir())) <= KEPT + 2
 
 
 @pytest.mark.parametrize("left", ["", "2026-11-22T10:40 2026-11-22T10:45"])

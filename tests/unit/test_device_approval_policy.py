@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.fleet.models import Device
-from core.policy.models import Answer
+from core.policy.models import Answer, Decision
 from tests.fakes.policy_calls import a_device, a_tool, judged
 
 ALLOWS = '[[rule]]\nid = "all"\ndecision = "allow"\nrisk = ["low", "medium", "high", "critical"]\n'
@@ -21,6 +21,16 @@ def test_every_action_asks(policy: str) -> None:
     assert decision.answer is Answer.ASK
     assert decision.reasons[0].text == "lab-1 wants every action signed by an operator"
     assert decision.reasons[0].origin == "device lab-1"
+
+
+def test_that_a_device_wants_signatures_is_a_fact_of_the_decision_and_no_wording() -> None:
+    assert judged("", device=wants()).device_requires_signature
+    assert not judged("", device=a_device()).device_requires_signature
+    assert judged('[[rule]]\nid = "no"\ndecision = "deny"\n', device=wants()).device_requires_signature
+    # An entry that was written before there was such a field still reads.
+    old = judged("", device=a_device()).model_dump(mode="json")
+    del old["device_requires_signature"]
+    assert Decision.model_validate(old) == judged("", device=a_device())
 
 
 def test_observations_go_as_ever() -> None:

@@ -226,6 +226,8 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
     # What both ends share: small, without a window, a policy or a journal in it.
     shared = {
         "core.canonical",
+        "core.contract_digest",
+        "core.controls",
         "core.errors",
         "core.files",
         "core.ids",

@@ -24,11 +24,13 @@ from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 NUMBER = {"type": "number"}
 TOOLS = [
     tool_info("screenshot", "data_collection", {"region": TEXT}),
-    tool_info("get_ui_tree", "data_collection", {"process_name": TEXT, "max_nodes": NUMBER}),
+    tool_info("get_ui_tree", "data_collection", {"process_name": TEXT, "depth": NUMBER, "max_nodes": NUMBER}),
     tool_info(
         "click_point", "action", {"x": NUMBER, "y": NUMBER, "observation": TEXT}, ["x", "y", "observation"]
     ),
-    tool_info("click_element", "action", {"control_id": TEXT, "role": TEXT, "name": TEXT}),
+    tool_info(
+        "click_element", "action", {"control_id": TEXT, "process_name": TEXT, "role": TEXT, "name": TEXT}
+    ),
     tool_info("write_file", "action", {"file_path": TEXT, "content": TEXT}, ["file_path", "content"]),
 ]
 WRITE = {"file_path": "/tmp/x", "content": "y"}
@@ -166,6 +168,18 @@ class TestEvidence:
             assert "has no tool 'screenshot'" in result.error.message
             assert sent(rig) == []
 
+    async def test_a_hosted_tool_called_screenshot_is_not_run_unasked_for_the_sake_of_evidence(
+        self, home: Home, screen: Screen
+    ):
+        hosted = tool_info("screenshot", "data_collection", {"region": TEXT}, namespace="stranger")
+        async with open_rig(home, [hosted, TOOLS[-1]]) as rig:
+            rig.tools.answers["screenshot"] = screen
+            rig.policy.path.write_text(BOTH)
+            result = await approved(rig, "write_file", **WRITE)
+            assert result.error is not None
+            assert "Rule seen wants a picture before it" in result.error.message
+            assert sent(rig) == []
+
     async def test_a_missing_picture_after_is_recorded_and_the_outcome_stands(self, rig: Rig, screen: Screen):
         rig.policy.path.write_text(BOTH)
 
@@ -289,7 +303,7 @@ class TestFreshness:
         result = await approved(rig, "click_element", control_id="8")
         assert result.error is not None
         assert result.error.code is ErrorCode.STALE_OBSERVATION
-        assert "no such control" in result.error.message
+        assert "no control fits it now" in result.error.message
 
     async def test_a_picture_that_an_agent_takes_meanwhile_does_not_make_it_fresh(
         self, rig: Rig, screen: Screen
@@ -350,6 +364,157 @@ class TestFreshness:
         await approve(rig)
         assert (await call).error is None
         assert sent(rig) == ["screenshot", "screenshot", "click_point", "screenshot"]
+
+
+def nested(levels: int, node: dict[str, Any]) -> dict[str, Any]:
+    """A control below `levels` others."""
+    for number in range(levels):
+        node = {"id": f"f{number}", "role": "panel", "name": "", "box": None, "children": [node]}
+    return node
+
+
+def cut(node: dict[str, Any], depth: int) -> dict[str, Any]:
+    """A tree as a device gives it that is asked for so many levels."""
+    children = [cut(child, depth - 1) for child in node["children"]] if depth else []
+    return {**node, "children": children}
+
+
+NAMED = {"process_name": "editor", "role": "Button", "name": " save "}
+
+
+class TestWhichControl:
+    """What is compared is what the device will press; where that cannot be seen, nothing is pressed."""
+
+    def button(self, screen: Screen, **more: Any) -> dict[str, Any]:
+        x, y = screen.at
+        box = {"x": x, "y": y, "width": 80, "height": 30}
+        return {
+            "id": "7",
+            "role": "button",
+            "name": "Save",
+            "box": box,
+            "states": ["showing"],
+            "children": [],
+            **more,
+        }
+
+    def shows(self, rig: Rig, *roots: dict[str, Any]) -> None:
+        def tree(command: Command) -> Any:
+            depth = int((command.parameters or {}).get("depth", 30))
+            return {"tree": [cut(root, depth) for root in roots], "truncated": False}
+
+        rig.tools.answers["get_ui_tree"] = tree
+
+    async def press(self, rig: Rig, screen: Screen, changes: bool, **named: Any) -> CommandResult:
+        await rig.call("screenshot")
+        call = rig.start("click_element", **(named or NAMED))
+        waiting = await asyncio.wait_for(rig.asked.get(), 10)
+        screen.label = "Sell" if changes else screen.label
+        await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
+        return await call
+
+    @pytest.mark.parametrize("changes", [False, True])
+    @pytest.mark.parametrize("how", ["a hidden twin", "white space in its name", "far below", "by its id"])
+    async def test_what_the_device_would_press_is_compared(
+        self, rig: Rig, screen: Screen, how: str, changes: bool
+    ):
+        button, named = self.button(screen), NAMED
+        match how:
+            case "a hidden twin":
+                self.shows(rig, button, self.button(screen, id="8", states=[], box=None))
+            case "white space in its name":
+                self.shows(rig, {**button, "name": "SAVE  "})
+            case "far below":
+                self.shows(rig, nested(38, button))
+            case _:
+                # The device asks no more once an id is given.
+                self.shows(rig, nested(43, {**button, "name": "renamed"}))
+                named = {"control_id": "7", "name": "Save"}
+        result = await self.press(rig, screen, changes, **named)
+        if changes:
+            assert result.error is not None
+            assert result.error.code is ErrorCode.STALE_OBSERVATION
+            assert "look different" in result.error.message
+            assert "click_element" not in sent(rig)
+        else:
+            assert result.error is None, result.error
+            assert sent(rig)[-1] == "click_element"
+
+    @pytest.mark.parametrize(
+        "fault", ["gone", "twice", "no place", "odd box", "unreadable", "no tree", "denied"]
+    )
+    async def test_a_target_that_cannot_be_located_holds_the_command(
+        self, rig: Rig, screen: Screen, fault: str
+    ):
+        button = self.button(screen)
+        match fault:
+            case "gone":
+                self.shows(rig)
+            case "twice":
+                self.shows(rig, button, {**button, "id": "8"})
+            case "no place":
+                self.shows(rig, {**button, "box": None})
+            case "odd box":
+                self.shows(rig, {**button, "box": {"x": 0, "y": 0, "width": 1e308, "height": 1}})
+            case "unreadable":
+                failed = Result(status=ResultStatus.FAILURE, error="tool_failed: the bus does not answer")
+                rig.tools.answers["get_ui_tree"] = lambda command: failed
+            case "no tree":
+                rig.tools.answers["get_ui_tree"] = lambda command: ["no", "tree"]
+            case _:
+                rig.policy.path.write_text(
+                    '[[rule]]\nid = "blind"\ndecision = "deny"\ntool = "get_ui_tree"\n'
+                )
+        result = await self.press(rig, screen, changes=False)
+        assert result.error is not None
+        assert result.error.code is ErrorCode.STALE_OBSERVATION
+        assert (result.verdict, result.basis) == (Verdict.REFUSED, Basis.NOTHING_SENT)
+        assert "cannot be seen" in result.error.message
+        assert "click_element" not in sent(rig)
+
+    async def test_a_device_that_stops_offering_its_tree_meanwhile_is_held(self, rig: Rig, screen: Screen):
+        await rig.call("screenshot")
+        self.shows(rig, self.button(screen))
+        call = rig.start("click_element", **NAMED)
+        waiting = await asyncio.wait_for(rig.asked.get(), 10)
+        rig.tools.infos = [one for one in rig.tools.infos if one.tool_name != "get_ui_tree"]
+        await rig.fleet.relist(DEVICE)
+        await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
+        result = await call
+        assert result.error is not None
+        assert result.error.code is ErrorCode.STALE_OBSERVATION
+
+    @pytest.mark.parametrize("without", ["its tree", "our own tool"])
+    async def test_where_no_comparison_was_promised_the_approval_is_enough(self, home: Home, without: str):
+        screen, infos = Screen(), list(TOOLS)
+        if without == "its tree":
+            infos = [one for one in infos if one.tool_name != "get_ui_tree"]
+        else:
+            infos = [
+                one.model_copy(update={"namespace": "browser"}) if one.tool_name == "click_element" else one
+                for one in infos
+            ]
+        async with open_rig(home, infos) as rig:
+            rig.tools.answers["screenshot"] = screen
+            self.shows(rig)
+            assert (await self.press(rig, screen, changes=True)).error is None
+            assert sent(rig)[-1] == "click_element"
+
+    @pytest.mark.parametrize("actor", ["agent:mallory", "operator:anna"])
+    async def test_the_first_picture_of_a_device_counts_only_if_an_operator_took_it(
+        self, rig: Rig, screen: Screen, actor: str
+    ):
+        """Without one the card shows none; one that comes while it is open may be any agent's."""
+        call = rig.start("click_element", control_id="7")
+        waiting = await asyncio.wait_for(rig.asked.get(), 10)
+        await rig.dispatcher.dispatch(Order(DEVICE, "screenshot", {}, actor))
+        if actor == "operator:anna":
+            screen.label = "Sell"
+        await rig.approvals.decide(rig.key.sign(statement_for(waiting, "approve", "anna")))
+        result = await call
+        assert result.error is not None
+        assert result.error.code is ErrorCode.STALE_OBSERVATION
+        assert "click_element" not in sent(rig)
 
 
 SEEN_FIRST = """

@@ -13,7 +13,6 @@ from core.dispatch.freshness import (
     aims,
     around_point,
     compare,
-    elements_in,
 )
 from core.errors import BadInput
 from core.policy.before_deciding import Region
@@ -173,18 +172,6 @@ def test_a_box_on_the_screen_is_found_in_a_smaller_picture_of_a_part() -> None:
         assert seen.in_picture(odd) is None
 
 
-def test_a_control_is_found_by_what_the_call_names() -> None:
-    save = {"id": "1/2", "role": "button", "name": "Save", "children": []}
-    other = {"id": "1/3", "role": "button", "name": "Close", "children": [save]}
-    tree = {"tree": [{"id": "1", "role": "frame", "name": "", "children": [other]}]}
-    assert elements_in(tree, {"control_id": "1/2"}) == [save]
-    assert elements_in(tree, {"role": "Button", "name": "save"}) == [save]
-    assert len(elements_in(tree, {"role": "button"})) == 2
-    for nothing in ({}, {"process_name": "x"}, {"name": "Open"}):
-        assert elements_in(tree, nothing) == []
-    assert elements_in(None, {"name": "Save"}) == []
-
-
 def test_only_what_aims_at_a_place_is_compared() -> None:
     assert aims("click_point", {})
     assert aims("click_element", {"name": "Save"})
@@ -199,9 +186,3 @@ def test_only_what_aims_at_a_place_is_compared() -> None:
 def test_a_box_that_is_on_no_screen_is_no_box(key: str, wrong: object):
     box = {"x": 1, "y": 1, "width": 5, "height": 5, key: wrong}
     assert Seen("blob", scale=2.0).in_picture(box) is None
-
-
-@pytest.mark.parametrize("wrong", [5, "tree", {"a": 1}, True, None])
-def test_a_tree_that_is_none_has_no_controls(wrong: object):
-    assert elements_in({"tree": wrong}, {"name": "Save"}) == []
-    assert elements_in({"tree": [{"name": "x", "children": wrong}]}, {"name": "Save"}) == []

@@ -28,7 +28,7 @@ TOOLS = [
     tool_info("screenshot", "data_collection", {"max_width": NUMBER}),
     tool_info("click_point", "action", {"x": NUMBER, "y": NUMBER, "observation": TEXT}),
     tool_info("click_element", "action", {"control_id": TEXT}),
-    tool_info("get_ui_tree", "data_collection", {"process_name": TEXT, "max_nodes": NUMBER}),
+    tool_info("get_ui_tree", "data_collection", {"process_name": TEXT, "depth": NUMBER, "max_nodes": NUMBER}),
 ]
 
 

@@ -16,7 +16,7 @@ from core.dispatch.outcome import NO_VALUE, STOCK_NULLS
 from core.dispatch.payload import failure_in
 from core.errors import DeviceError, ErrorCode
 from core.home import Home
-from tests.fakes.rig import DEVICE, Rig, open_rig
+from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig, tool_info
 
 # The shapes in which stock tools say that they failed, while the frame says `success`.
 FAILED: list[tuple[Any, str]] = [
@@ -188,6 +188,23 @@ async def test_a_change_that_may_have_happened_by_the_devices_own_word_is_unknow
         assert read.error is not None
         assert (read.status, read.verdict, read.error.code) == (ResultStatus.FAILURE, *of_a_read)
         assert cell_state_of(read) is CellState.FAILED
+
+
+@pytest.mark.parametrize("said", ["timeout: is not waited for any more", "cancelled: was stopped"])
+async def test_what_a_device_took_for_a_look_and_broke_off_may_have_happened(home: Home, said: str):
+    """Its client breaks off looks at no harm; only its server's hint says that this was one."""
+    home.policy.write_text('[[rule]]\nid = "r"\ndecision = "allow"\ntool = "peek"\nrisk = ">=low"\n')
+    peek = tool_info("peek", "data_collection", namespace="stranger", annotations={"readOnlyHint": True})
+    async with open_rig(home, [*USUAL_TOOLS, peek]) as rig:
+        for tool in ("peek", "get_system_info"):
+            rig.tools.answers[tool] = lambda command: Result(status=ResultStatus.FAILURE, error=said)
+        result = await rig.call("peek")
+        assert (result.status, result.verdict) == (ResultStatus.NONE, Verdict.UNKNOWN)
+        assert result.error is not None
+        assert result.error.code is ErrorCode.OUTCOME_UNKNOWN
+        known = await rig.call("get_system_info", info_type="memory")
+        assert known.error is not None
+        assert known.verdict is not Verdict.UNKNOWN
 
 
 async def test_a_skipped_command_is_skipped_with_the_devices_reason(home: Home):

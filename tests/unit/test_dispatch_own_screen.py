@@ -173,6 +173,15 @@ def test_a_paired_device_that_is_this_computer_is_known_for_it(metadata: dict[st
     assert arrival_of(FakeLink(metadata), None).own_computer is own
 
 
+@pytest.mark.parametrize("claims", [{"roots": ["/"]}, {"roots": ["/"], "shares_disk": True, "token": "x"}])
+def test_no_device_that_was_not_started_here_can_say_that_its_paths_are_this_computers(
+    claims: dict[str, Any],
+):
+    arrival = arrival_of(FakeLink({"quarterdeck": {"machine": machine_mark(), **claims}}), None)
+    assert arrival.own_computer
+    assert (arrival.shares_disk, arrival.roots) == (False, None)
+
+
 def test_the_mark_is_a_digest_and_the_same_in_every_program():
     line = "from core.machine import machine_mark; print(machine_mark())"
     told = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)

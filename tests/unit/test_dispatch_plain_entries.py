@@ -47,8 +47,11 @@ async def test_what_is_called_plain_is_and_all_of_it_has_the_bytes_of_rfc_8785(
     home.policy.write_text(RULES)
     async with open_rig(home, [*USUAL_TOOLS, ANY], expiry_s=0.2) as rig:
         noted: list[NewEntry] = []
-        real = rig.disk.note_all
-        monkeypatch.setattr(rig.disk, "note_all", lambda entries: (noted.extend(entries), real(entries))[1])
+        for name in ("note_all", "append_many"):
+            real = getattr(rig.disk, name)
+            monkeypatch.setattr(
+                rig.disk, name, lambda entries, real=real: (noted.extend(entries), real(entries))[1]
+            )
         for parameters in ({"value": value}, {"value": value, "password": "correct horse"}):
             for glimpse in (False, True):
                 order = Order(DEVICE, "measure", parameters, "agent:ä", said="weil ä", glimpse=glimpse)

@@ -92,6 +92,27 @@ async def test_a_path_outside_the_roots_is_refused_also_through_a_symlink(home: 
         assert allowed.status is ResultStatus.SUCCESS
 
 
+async def test_the_roots_are_those_of_the_devices_own_tools(home: Home, tmp_path: Path):
+    hosted = tool_info("get_contents", "action", {"path": {"type": "string"}}, namespace="forge")
+    async with open_rig(home, [*USUAL_TOOLS, hosted]) as rig:
+        await rig.connect(roots=[tmp_path])
+        for path in ("README.md", "/", "src/main.py"):
+            # A path of a repository is no path of this disk.
+            rig.start("get_contents", path=path)
+            waiting = await asyncio.wait_for(rig.asked.get(), 20)
+            assert waiting.request.parameters == {"path": path}
+
+
+async def test_the_disk_of_a_device_that_is_away_for_a_moment_is_still_this_computers(
+    home: Home, tmp_path: Path
+):
+    async with open_rig(home) as rig:
+        await rig.connect(roots=[tmp_path])
+        rig.fleet.lost(DEVICE, None, "its process is started again", Health.RECONNECTING)
+        target = rig.fleet.target(DEVICE)
+        assert (target.channel, target.shares_disk, target.roots) == (None, True, [tmp_path])
+
+
 async def test_an_unknown_device_and_a_device_that_is_away_are_told_apart(home: Home):
     async with open_rig(home) as rig:
         nobody = await rig.dispatcher.dispatch(Order("nobody", "screenshot", {}, "operator:anna"))

@@ -11,9 +11,10 @@ import pytest
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
 from core.canonical import digest_of
+from core.contract_digest import definition_of
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 from core.fleet import contracts, offers, reading
-from core.fleet.contracts import definition_of, judge
+from core.fleet.contracts import judge
 from core.fleet.models import Risk
 from core.fleet.record import Identity
 from core.home import Home

@@ -8,7 +8,6 @@ import os
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import types
 from collections.abc import Iterator
@@ -192,16 +191,21 @@ class TestPrivateFiles:
 
 
 class TestNames:
-    def test_a_long_home_has_a_short_socket_of_its_own(self, tmp_path):
-        one, other = (Home(tmp_path / ("long" * 30) / name) for name in ("one", "other"))
-        assert len(os.fsencode(one.socket)) < 100
-        assert one.socket != other.socket
-        assert str(os.getuid()) in one.socket.parent.name
+    def test_a_socket_lies_in_its_home(self, tmp_path):
+        for name in ("short", "long" * 30):
+            assert Home(tmp_path / name).socket == tmp_path / name / "service.sock"
 
-    def test_where_users_have_no_number_a_long_home_has_a_socket_s_name_too(self, tmp_path, monkeypatch):
-        monkeypatch.delattr(os, "getuid")
-        socket = Home(tmp_path / ("long" * 30)).socket
-        assert socket.parent == Path(tempfile.gettempdir()) / "quarterdeck"
+    def test_where_folders_have_no_numbers_a_long_home_uses_a_folder_of_this_user_s(
+        self, tmp_path, monkeypatch
+    ):
+        monkeypatch.setattr("core.home.FOLDERS_BY_NUMBER", tmp_path / "not there")
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+        homes = [Home(tmp_path / ("long" * 30) / name) for name in ("one", "other")]
+        assert all(one.socket.parent == tmp_path / "quarterdeck" for one in homes)
+        assert len({one.socket for one in homes}) == 2
+        assert Home(Path("/tmp/short")).socket == Path("/tmp/short/service.sock")
+        tmp_path.chmod(0o777)
+        assert homes[0].socket == homes[0].path / "service.sock"
 
     def test_the_option_wins_over_the_environment_which_wins_over_the_platform(self, tmp_path, monkeypatch):
         monkeypatch.setenv("QUARTERDECK_HOME", str(tmp_path / "environment"))

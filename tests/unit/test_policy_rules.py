@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -49,8 +50,8 @@ def test_a_link_into_a_denied_folder_is_denied_where_the_disk_is_ours(tmp_path: 
     (tmp_path / "door").symlink_to(tmp_path / "secret")
     policy = NO_ETC.replace('"/etc"', f'"{tmp_path}/secret"').split("[[rule.match]]")[0]
     sent = {"file_path": f"{tmp_path}/door/x", "content": ""}
-    assert judged(policy, parameters=sent, shares_disk=True).answer is Answer.DENY
-    assert judged(policy, parameters=sent, shares_disk=False).answer is Answer.ASK
+    assert judged(policy, parameters=sent, real=os.path.realpath).answer is Answer.DENY
+    assert judged(policy, parameters=sent).answer is Answer.ASK
 
 
 def test_a_rules_own_folder_may_be_a_link_that_is_turned_later(tmp_path: Path):

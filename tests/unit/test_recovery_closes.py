@@ -15,7 +15,9 @@ from core.batch.history import rebuild_run
 from core.batch.models import Batch, CellState, RunState
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
+from core.fleet.models import Effect
 from core.service.recovery import PAGE, Recovered, recover
+from tests.fakes.policy_calls import judged
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 BATCH = Batch.model_validate({"name": "test", "steps": [{"id": "s", "tool": "t"}]})
@@ -66,6 +68,12 @@ def way(tool_type: str = "action", run: str = "r-0001", call: str = "c-1") -> li
         new(Kind.RESULT_RECORDED, run, call, **DONE),
         new(Kind.RUN_FINISHED, run, state="done"),
     ]
+
+
+def decided(effect: str, entries: list[NewEntry]) -> list[NewEntry]:
+    """The same way with what the policy said of it, its contract's effect above all."""
+    decision = judged("").model_copy(update={"effect": Effect(effect)}).model_dump(mode="json")
+    return [*entries[:2], new(Kind.COMMAND_DECIDED, "r-0001", "c-1", decision=decision), *entries[2:]]
 
 
 async def added(journal: Journal) -> tuple[Recovered, list[Entry]]:
@@ -124,7 +132,7 @@ async def test_the_run_reads_as_ended_and_recovering_again_adds_nothing(journal,
 
 
 async def test_a_read_whose_answer_was_lost_is_a_failure_that_may_be_tried_again(journal):
-    await journal.append_many(way("data_collection")[:6])
+    await journal.append_many(decided("observe", way("data_collection"))[:7])
     recovered, closed = await added(journal)
     assert recovered == Recovered(runs=1, unknown=0, approvals=0)
     result = CommandResult.model_validate(closed[0].body["result"])
@@ -134,6 +142,18 @@ async def test_a_read_whose_answer_was_lost_is_a_failure_that_may_be_tried_again
     run = rebuild_run(await journal.entries_of_run("r-0001"))
     assert run.cells[0].state is CellState.FAILED
     assert run.summary.state is RunState.INTERRUPTED
+
+
+@pytest.mark.parametrize("effect", ["unknown", "change", "destroy"])
+async def test_a_change_that_its_server_calls_a_look_is_unknown_once_its_answer_is_lost(journal, effect):
+    await journal.append_many(decided(effect, way("data_collection"))[:7])
+    recovered, closed = await added(journal)
+    assert recovered.unknown == 1
+    result = CommandResult.model_validate(closed[0].body["result"])
+    assert result.verdict is Verdict.UNKNOWN
+    assert result.error
+    assert result.error.code is ErrorCode.OUTCOME_UNKNOWN
+    assert rebuild_run(await journal.entries_of_run("r-0001")).cells[0].state is CellState.UNKNOWN
 
 
 async def test_a_service_that_ended_in_order_left_nothing_to_close(journal):

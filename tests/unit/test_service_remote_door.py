@@ -155,9 +155,13 @@ class TestWhoComesIn:
 
         real = endpoint.peer_uid
         monkeypatch.setattr(endpoint, "peer_uid", lambda _: real(Forged()))
-        with pytest.raises(ServiceError, match="403") as refused:
+        # Both ends look: the client before it says anything, the service before it lets anybody in.
+        with pytest.raises(ServiceError, match="belongs to user") as refused:
             await RemoteConsole.connect(home, "cli", "cli:x")
-        assert refused.value.code is ErrorCode.HOME_BUSY
+        assert refused.value.code is ErrorCode.HOME_UNSAFE
+        with pytest.raises(InvalidStatus) as turned_away:
+            await raw(home)
+        assert turned_away.value.response.status_code == 403
         assert server.clients == 0
 
     async def test_a_browser_is_refused(self, home, server):

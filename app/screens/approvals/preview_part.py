@@ -20,7 +20,7 @@ from app.screens.approvals.ghost import Ghost
 from app.screens.approvals.time_left import local_time
 from app.screens.approvals.words import one_line
 from core.errors import QuarterdeckError
-from core.policy.before_deciding import NOT_THERE, Preview
+from core.policy.before_deciding import Preview
 from core.policy.models import Approval
 from core.service.console import Console
 
@@ -62,7 +62,7 @@ async def look(console: Console, approval: Approval) -> Looked:
             return Looked(approval.id, preview.model_copy(update={"problem": error.message, "picture": None}))
         return Looked(approval.id, preview, picture=data if len(data) <= MOST_PICTURE else b"")
     # What is there is compared with only where it is known, or known not to be there.
-    unknown = preview.before is None and preview.problem != NOT_THERE
+    unknown = preview.before is None and not preview.is_new
     if preview.after is None or unknown:
         return Looked(approval.id, preview)
     found = await asyncio.to_thread(diff_of, preview.before or "", preview.after)

@@ -21,16 +21,16 @@ _ANSWERS = {
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """How an operator answered: `words` such as `approved once by`, who, when, and why."""
+    """How an operator answered: the journal's kind of answer, who, when, and why."""
 
-    words: str
+    kind: Kind
     by: str
     at: str
     reason: str
 
     def sentence(self) -> str:
         """`approved once by harbour 10:40:17`."""
-        return " ".join(part for part in (self.words, self.by, clock(self.at)) if part)
+        return " ".join(part for part in (_ANSWERS[self.kind], self.by, clock(self.at)) if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Known:
     @property
     def denied_by(self) -> str:
         """The operator who said no; empty when none did."""
-        return self.answered.by if self.answered and self.answered.words.startswith("denied") else ""
+        return self.answered.by if self.answered and self.answered.kind is Kind.APPROVAL_DENIED else ""
 
 
 def known_from(record: CommandRecord) -> Known:
@@ -82,7 +82,7 @@ def _answer(entry: Entry) -> Answered:
     reason = _text(body, "reason") or (_text(statement, "reason") if isinstance(statement, dict) else "")
     expired = entry.kind is Kind.APPROVAL_EXPIRED
     by = "" if expired else actor_words(entry.actor)
-    return Answered(_ANSWERS[entry.kind], by, entry.time, one_line(reason))
+    return Answered(entry.kind, by, entry.time, one_line(reason))
 
 
 def _text(body: dict[str, Any], key: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+from core.controls import SEARCHED, fitting
 from core.device.desktop.keys import parse_chord
 from core.device.desktop.model import Bounds, Box, Button, Control, Desktop, Scope, Tree, Window
 from core.device.observations import ObservationStore
@@ -13,7 +14,7 @@ from core.errors import BadInput, DeviceError, ErrorCode
 
 _LONGEST_TEXT = 20_000
 _CANDIDATES = 10
-_SEARCHED = Bounds(depth=40, nodes=5_000, seconds=6.0)
+_SEARCHED = Bounds(depth=SEARCHED.depth, nodes=SEARCHED.nodes, seconds=6.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,25 +188,18 @@ def the_one(tree: Tree, role: str | None, name: str | None) -> Control:
         BadInput: none or several fit; the message lists at most ten of them.
     """
     wanted = f"{role or 'control'} {name!r}" if name is not None else str(role)
-    fitting = [
-        one
-        for one in tree.all()
-        if (role is None or one.role.lower() == role.lower())
-        and (name is None or _plain(one.name) == _plain(name))
-    ]
-    showing = [one for one in fitting if "showing" in one.states]
-    fitting = showing or fitting
-    if len(fitting) == 1:
-        return fitting[0]
-    if not fitting:
+    found = fitting(tree.all(), role, name)
+    if len(found) == 1:
+        return found[0]
+    if not found:
         near = [one for one in tree.all() if role is None or one.role.lower() == role.lower()]
         listed = "; ".join([_listed(one) for one in near if one.name][:_CANDIDATES])
         cut = " (not every control was read)" if tree.truncated else ""
         raise BadInput(
             f"No {wanted} is there{cut}. There is: {listed or 'nothing like it'}", ErrorCode.NOT_FOUND
         )
-    listed = "; ".join(_listed(one) for one in fitting[:_CANDIDATES])
-    raise BadInput(f"{len(fitting)} controls fit {wanted}; use control_id with one of: {listed}")
+    listed = "; ".join(_listed(one) for one in found[:_CANDIDATES])
+    raise BadInput(f"{len(found)} controls fit {wanted}; use control_id with one of: {listed}")
 
 
 def window_as_dict(window: Window) -> dict[str, Any]:
@@ -219,10 +213,6 @@ def window_as_dict(window: Window) -> dict[str, Any]:
         "active": window.active,
         "visible": window.visible,
     }
-
-
-def _plain(name: str) -> str:
-    return " ".join(name.split()).casefold()
 
 
 def _named(control: Control) -> str:

@@ -40,24 +40,23 @@ async def call(
     """Call a tool and return its result.
 
     Raises:
-        DeviceError: it failed; for an action whose answer never came, the outcome is unknown.
+        DeviceError: it failed; where its answer never came, the outcome is unknown. That a server calls its
+            tool read-only does not make it so.
     """
-    name, action = definition.name, definition.tool_type == "action"
+    name = definition.name
     try:
         answer = await session.ask(
             "tools/call", {"name": name, "arguments": given.arguments}, _progress(given.report, server)
         )
         return await _taken(answer, server, definition, most)
     except MCPError as error:
-        raise _failed(error, server, name, action) from error
+        raise _failed(error, server, name) from error
     except ValidationError as error:
         # Of the newest protocol the SDK checks answers itself.
         raise DeviceError(
             f"{name} ended, but its answer cannot be used: it is not what MCP allows", ErrorCode.BAD_RESULT
         ) from error
     except asyncio.CancelledError:
-        if not action:
-            raise
         # The server was told to stop, and does not say whether it did; or it had answered already.
         task = asyncio.current_task()
         if task is not None:
@@ -106,7 +105,7 @@ async def _told_failure(answer: dict[str, Any], server: ServerConfig, most: int)
     return FailedWithResult(said, ErrorCode.TOOL_FAILED, shown)
 
 
-def _failed(error: MCPError, server: ServerConfig, name: str, action: bool) -> DeviceError:
+def _failed(error: MCPError, server: ServerConfig, name: str) -> DeviceError:
     words = server.hide(_said(error))[:_MOST_WORDS]
     if error.code in {ANSWER_TOO_LARGE, types.PARSE_ERROR}:
         return DeviceError(f"{name} ended, but its answer cannot be used: {words}", ErrorCode.BAD_RESULT)
@@ -116,12 +115,10 @@ def _failed(error: MCPError, server: ServerConfig, name: str, action: bool) -> D
         return DeviceError(f"The server of {name} did not run it. {words}", ErrorCode.TOOL_FAILED)
     if not is_unanswered(error):
         return DeviceError(f"{name}: {words}", ErrorCode.TOOL_FAILED)
-    if action:
-        return DeviceError(
-            f"The server of {name} was lost before it answered ({words}); it may have happened",
-            ErrorCode.OUTCOME_UNKNOWN,
-        )
-    return DeviceError(f"The server of {name} was lost before it answered ({words})", ErrorCode.TOOL_FAILED)
+    return DeviceError(
+        f"The server of {name} was lost before it answered ({words}); it may have happened",
+        ErrorCode.OUTCOME_UNKNOWN,
+    )
 
 
 def _said(error: MCPError) -> str:

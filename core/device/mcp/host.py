@@ -226,7 +226,7 @@ class McpHost:
                 open_world=claims.get("openWorldHint", True) is not False,
             ),
             run=run,
-            # It may be cancelled: for an action, `run` then says that the outcome is unknown.
+            # It may be cancelled: `run` then says that the outcome is unknown.
             stops_with_task=True,
             namespace=server.config.name,
             declared=definition.info(name, server.config.name),

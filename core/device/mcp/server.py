@@ -82,6 +82,8 @@ class HostedServer:
         self._ready = asyncio.Event()
         self._wake = asyncio.Event()
         self._stale = False
+        self._announced = False
+        self._relisting = asyncio.Lock()
         self._guessed = False
         self._doubtful = False
         self._gone = False
@@ -160,7 +162,7 @@ class HostedServer:
     async def _serve(self, session: Session) -> None:
         # What was heard of the last session; from here on it is of this one.
         self._wake.clear()
-        self._stale = self._doubtful = self._gone = False
+        self._stale = self._announced = self._doubtful = self._gone = False
         self._why_left = ""
         try:
             async with asyncio.timeout(self._timing.start_s):
@@ -185,7 +187,6 @@ class HostedServer:
                 # A server that always says so would have us, and the console, list without a rest.
                 if self._stale and clock() >= not_before:
                     rest = self._timing.relist_s * (_SELDOM if self._guessed else 1)
-                    self._stale = False
                     await self._relist(session)
                     not_before = clock() + rest
         finally:
@@ -218,18 +219,27 @@ class HostedServer:
             async with asyncio.timeout(_LAST_ANSWERS_S):
                 await self._idle.wait()
 
-    async def _relist(self, session: Session) -> None:
-        before = self.listing
-        try:
-            async with asyncio.timeout(self._timing.start_s):
-                await self._list(session)
-        except (MCPError, DeviceError, TimeoutError) as error:
-            log.warning(
-                "MCP server does not list its tools", server=self.config.name, reason=self._words(error)
-            )
-            return
-        if self.listing != before:
-            self._on_change()
+    async def _relist(self, session: Session) -> bool:
+        """List the tools again, if they have changed; false where the server does not list them."""
+        async with self._relisting:
+            if not self._stale:
+                return True
+            before, announced = self.listing, self._announced
+            self._stale = self._announced = False
+            try:
+                async with asyncio.timeout(self._timing.start_s):
+                    await self._list(session)
+            except (MCPError, DeviceError, TimeoutError) as error:
+                # Still not known: no call goes to what it said has changed.
+                self._announced = announced or self._announced
+                self._stale = self._stale or self._announced
+                log.warning(
+                    "MCP server does not list its tools", server=self.config.name, reason=self._words(error)
+                )
+                return False
+            if self.listing != before:
+                self._on_change()
+            return True
 
     async def _list(self, session: Session) -> None:
         async def ask(params: dict[str, Any]) -> dict[str, Any]:
@@ -281,9 +291,20 @@ class HostedServer:
                 self._idle.set()
 
     async def _there(self, tool: Definition) -> Session:
-        if self._session is not None:
-            return self._session
+        session, listed = self._session, True
+        if session is not None and not self._announced and not self._relisting.locked():
+            return session
+        if session is not None:
+            # It has said that its tools changed: whether this one did is seen before it is called. Once is
+            # enough, for there are servers that always say so.
+            listed = await self._relist(session)
         session = await self._next_session()
+        if session is not None and not listed:
+            raise DeviceError(
+                f"The server of {tool.name} says that its tools changed, and does not list them; nothing was "
+                "sent to it",
+                ErrorCode.CONTRACT_CHANGED,
+            )
         if session is None:
             why = f": {self.reason}" if self.reason else ""
             raise DeviceError(
@@ -293,9 +314,8 @@ class HostedServer:
         if not any(one.digest == tool.digest for one in self.listing.tools):
             # What was agreed to is what the tool was before.
             raise DeviceError(
-                f"The server of {tool.name} was started again and defines it in another way now; "
-                "nothing was sent to it",
-                ErrorCode.TOOL_FAILED,
+                f"The server of {tool.name} defines it in another way now; nothing was sent to it",
+                ErrorCode.CONTRACT_CHANGED,
             )
         return session
 
@@ -323,6 +343,7 @@ class HostedServer:
     def _tools_changed(self, guessed: bool = False) -> None:
         """Have the tools listed; `guessed`, where nobody said that they changed."""
         self._guessed = guessed
+        self._announced = self._announced or not guessed
         if not self._stale:
             self._stale = True
             self._wake.set()

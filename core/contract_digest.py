@@ -1,0 +1,55 @@
+"""The digest of a tool's contract, as both ends compute it.
+
+A contract is what a tool is by its device's definition, and what the console holds to be true of it (facts:
+effect, risk and the like, each with its source). Its digest is SHA-256 over the canonical JSON of
+`{"definition": …, "facts": …}`. An operator signs it with every approval, so that a device which is told the
+facts can see whether what was approved is the tool that it has now.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from core.aip.messages import ToolInfo
+from core.canonical import canonical_bytes
+
+
+def definition_of(info: ToolInfo) -> dict[str, Any]:
+    """The parts of a tool that a pin covers: what it is called, what it says, what it takes and gives."""
+    return {
+        "tool_key": info.tool_key,
+        "tool_name": info.tool_name,
+        "namespace": info.namespace,
+        "tool_type": info.tool_type,
+        "title": info.title,
+        "description": info.description,
+        "input_schema": info.input_schema,
+        "output_schema": info.output_schema,
+        "annotations": info.annotations,
+    }
+
+
+def begun_with(definition: bytes) -> hashlib._Hash:
+    """The digest as far as the definition goes; `definition` is its canonical JSON."""
+    begun = hashlib.sha256(b'{"definition":')
+    begun.update(definition)
+    begun.update(b',"facts":')
+    return begun
+
+
+def ended_with(begun: hashlib._Hash, facts: bytes) -> str:
+    """The whole digest, hexadecimal; `facts` is their canonical JSON. What was begun can be used again."""
+    whole = begun.copy()
+    whole.update(facts)
+    whole.update(b"}")
+    return whole.hexdigest()
+
+
+def contract_digest(info: ToolInfo, facts: dict[str, Any]) -> str:
+    """The digest of a tool's contract, hexadecimal.
+
+    Raises:
+        BadInput: definition or facts have no canonical form.
+    """
+    return ended_with(begun_with(canonical_bytes(definition_of(info))), canonical_bytes(facts))

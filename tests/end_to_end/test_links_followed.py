@@ -1,0 +1,256 @@
+"""Symbolic links on this computer, attacked through the service and its device, in a process and without one.
+
+A link leads from a folder where much is allowed into one that is denied.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.batch.models import CellState
+from core.errors import ErrorCode, QuarterdeckError
+from core.home import Home
+from core.policy.constraints import Constraint
+from core.policy.models import Answer
+from core.policy.operator_keys import OperatorKey, create_operator_key
+from core.service.console import Console
+from tests.end_to_end.test_grants import grant
+from tests.fakes.desk import PATIENCE, approve, choose_channel, next_approval
+from tests.fakes.service_process import service_process, until_online
+
+NAME = "this-computer"
+RULES = """
+profile = "{profile}"
+
+[[rule]]
+id = "closed"
+decision = "deny"
+tool = ["read_file", "write_file", "list_directory", "shell_execute"]
+[rule.parameters.{argument}]
+below = "{closed}"
+
+[[rule]]
+id = "open"
+decision = "allow"
+tool = "write_file"
+[rule.parameters.file_path]
+below = "{opened}"
+"""
+
+
+@pytest.fixture(params=["process", "in-process"])
+def channel(request: pytest.FixtureRequest, home: Home) -> str:
+    choose_channel(home, request.param)
+    return str(request.param)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """`closed` with a secret in it, and `open`, where `way` leads to `closed`."""
+    top = tmp_path / "x"
+    (top / "closed").mkdir(parents=True)
+    (top / "open").mkdir()
+    (top / "closed" / "secret").write_text("the secret")
+    (top / "open" / "plain").write_text("plain")
+    (top / "open" / "way").symlink_to(top / "closed")
+    return top
+
+
+def rules(tree: Path, profile: str = "guarded", argument: str = "file_path", closed: str = "") -> str:
+    return RULES.format(
+        profile=profile, argument=argument, closed=closed or tree / "closed", opened=tree / "open"
+    )
+
+
+@asynccontextmanager
+async def console_of(home: Home) -> AsyncIterator[Console]:
+    async with service_process(home) as service:
+        console = await service.console()
+        await until_online(console)
+        yield console
+
+
+async def refusal(console: Console, tool: str, **parameters: Any) -> ErrorCode | None:
+    """Why a call was refused before it left, None when it ran; a call that asks is cancelled."""
+    sent = len((await console.entries("kind:command_sent")).entries)
+    decision = await _decision(console, tool, parameters)
+    run = await console.call(NAME, tool, parameters)
+    if decision is Answer.ASK:
+        await next_approval(console)
+        await console.cancel_run(run.summary.id)
+        await console.wait_run(run.summary.id, PATIENCE)
+        return ErrorCode.APPROVAL_EXPIRED
+    [cell] = (await console.wait_run(run.summary.id, PATIENCE)).cells
+    if cell.state is CellState.DONE:
+        return None
+    assert cell.result is not None
+    assert cell.result.error is not None
+    assert len((await console.entries("kind:command_sent")).entries) == sent, "it was sent to the device"
+    return cell.result.error.code
+
+
+async def _decision(console: Console, tool: str, parameters: dict[str, Any]) -> Answer | None:
+    try:
+        return (await console.explain(NAME, tool, parameters)).answer
+    except QuarterdeckError:
+        return None
+
+
+LINKS_OF_THE_SYSTEM = [
+    (one, os.path.realpath(one)) for one in ("/lib", "/bin", "/var/run") if os.path.islink(one)
+]
+ASKED = ErrorCode.APPROVAL_EXPIRED
+DENIED = ErrorCode.DENIED_BY_POLICY
+
+
+async def test_a_rule_that_denies_a_folder_denies_it_through_a_link(home: Home, channel: str, tree: Path):
+    home.policy.write_text(rules(tree))
+    async with console_of(home) as console:
+        for way in (
+            tree / "closed" / "secret",
+            tree / "open" / "way" / "secret",
+            f"{tree}/open/./way//secret",
+            f"{tree}/open/way/../closed/secret",
+        ):
+            assert await refusal(console, "read_file", file_path=str(way)) is DENIED, way
+        for way in (tree / "open" / "way", f"{tree}/open/way/"):
+            assert await refusal(console, "write_file", file_path=str(way), content="x") is DENIED, way
+        assert await refusal(console, "read_file", file_path=str(tree / "open" / "plain")) is None
+
+
+async def test_a_rule_that_allows_a_folder_does_not_allow_what_a_link_in_it_leads_to(
+    home: Home, channel: str, tree: Path
+):
+    (tree / "elsewhere").mkdir()
+    (tree / "open" / "out").symlink_to(tree / "elsewhere")
+    (tree / "open" / "later").symlink_to(tree / "elsewhere" / "not there yet")
+    home.policy.write_text(rules(tree))
+    async with console_of(home) as console:
+        for way in ("out/owned", "later", "out/../elsewhere/owned"):
+            assert await refusal(console, "write_file", file_path=f"{tree}/open/{way}", content="x") is ASKED
+        assert await refusal(console, "write_file", file_path=f"{tree}/open/way/owned", content="x") is DENIED
+        assert await refusal(console, "write_file", file_path=f"{tree}/open/new", content="x") is None
+    assert not list((tree / "elsewhere").iterdir())
+    assert [one.name for one in (tree / "closed").iterdir()] == ["secret"]
+
+
+async def test_a_grant_for_a_folder_does_not_cover_what_a_link_in_it_leads_to(
+    home: Home, channel: str, tree: Path
+):
+    key: OperatorKey = create_operator_key(home, "anna", None)
+    async with console_of(home) as console:
+        await console.register_operator(key.operator)
+        first = await console.call(NAME, "write_file", {"file_path": f"{tree}/open/a", "content": "x"})
+        scope = {"file_path": Constraint(below=f"{tree}/open"), "content": "any"}
+        await grant(console, key, await next_approval(console), arguments=scope)
+        await console.wait_run(first.summary.id, PATIENCE)
+        assert await refusal(console, "write_file", file_path=f"{tree}/open/b", content="x") is None
+        assert await refusal(console, "write_file", file_path=f"{tree}/open/way/b", content="x") is ASKED
+    assert [one.name for one in (tree / "closed").iterdir()] == ["secret"]
+
+
+async def test_a_link_that_is_turned_while_an_operator_thinks_is_seen_before_the_command_leaves(
+    home: Home, channel: str, tree: Path
+):
+    key = create_operator_key(home, "anna", None)
+    (tree / "open" / "turned").symlink_to(tree / "open")
+    home.policy.write_text(rules(tree).split('[[rule]]\nid = "open"')[0])
+    async with console_of(home) as console:
+        await console.register_operator(key.operator)
+        sent = {"file_path": f"{tree}/open/turned/owned", "content": "x"}
+        run = await console.call(NAME, "write_file", sent)
+        waiting = await next_approval(console)
+        (tree / "open" / "turned").unlink()
+        (tree / "open" / "turned").symlink_to(tree / "closed")
+        await approve(console, waiting, key)
+        [cell] = (await console.wait_run(run.summary.id, PATIENCE)).cells
+        assert cell.result is not None
+        assert cell.result.error is not None
+        assert cell.result.error.code is DENIED
+    assert [one.name for one in (tree / "closed").iterdir()] == ["secret"]
+
+
+async def test_a_rules_own_folder_that_becomes_a_link_denies_where_it_then_leads(
+    home: Home, channel: str, tree: Path
+):
+    home.policy.write_text(rules(tree))
+    async with console_of(home) as console:
+        assert await refusal(console, "read_file", file_path=f"{tree}/closed/secret") is DENIED
+        (tree / "closed").rename(tree / "moved")
+        (tree / "closed").symlink_to(tree / "moved")
+        assert await refusal(console, "read_file", file_path=f"{tree}/moved/secret") is DENIED
+
+
+async def test_paths_in_lists_and_in_other_arguments_are_followed_as_well(
+    home: Home, channel: str, tree: Path
+):
+    home.policy.write_text(rules(tree, argument="working_directory"))
+    async with console_of(home) as console:
+        sent = {"command": "true", "working_directory": f"{tree}/open/way"}
+        assert await refusal(console, "shell_execute", **sent) is DENIED
+        sent["working_directory"] = f"{tree}/open"
+        assert await refusal(console, "shell_execute", **sent) is ASKED
+
+
+async def test_a_home_folder_is_followed_however_rule_and_call_write_it(
+    home: Home, channel: str, tree: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", str(tree / "open"))
+    for folder in ("~/way", f"{tree}/closed"):
+        home.policy.write_text(rules(tree, closed=folder))
+        async with console_of(home) as console:
+            for way in ("~/way/secret", f"{tree}/open/way/secret", f"{tree}/closed/secret"):
+                assert await refusal(console, "read_file", file_path=way) is DENIED, (folder, way)
+    (tree / "open" / "second").symlink_to(tree / "open" / "way")
+    home.policy.write_text(rules(tree, closed="~/way"))
+    async with console_of(home) as console:
+        assert await refusal(console, "read_file", file_path="~/second/secret") is DENIED
+
+
+async def test_names_that_the_system_has_for_one_folder_are_one_place(home: Home, channel: str, tree: Path):
+    (home.device_state / "device.toml").write_text('roots = ["/"]\n')
+    assert LINKS_OF_THE_SYSTEM, "this machine has none of the usual links"
+    for name, place in LINKS_OF_THE_SYSTEM:
+        for closed, asked in ((place, name), (name, place)):
+            home.policy.write_text(rules(tree, closed=closed))
+            async with console_of(home) as console:
+                assert await refusal(console, "read_file", file_path=f"{asked}/some file") is DENIED
+
+
+async def test_what_leads_out_of_the_roots_through_a_link_is_not_even_sent(
+    home: Home, channel: str, tree: Path
+):
+    (home.device_state / "device.toml").write_text(f'roots = ["{tree}/open"]\n')
+    async with console_of(home) as console:
+        code = await refusal(console, "read_file", file_path=f"{tree}/open/way/secret")
+        assert code is ErrorCode.PATH_NOT_ALLOWED
+        assert await refusal(console, "read_file", file_path=f"{tree}/open/plain") is None
+
+
+async def test_the_card_says_where_a_link_leads_and_its_risk_is_that_of_the_place(
+    home: Home, channel: str, tree: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", "/home/anna")
+    home.policy.write_text('profile = "trusted"\n')
+    (home.device_state / "device.toml").write_text('roots = ["/"]\n')
+    (tree / "open" / "bob").symlink_to("/home/bob")
+    (tree / "open" / "system").symlink_to("/etc")
+    (tree / "open" / "keys").symlink_to("/home/anna/.ssh")
+    async with console_of(home) as console:
+        for name, said in (
+            ("bob", "In another user's home: bob"),
+            ("system", "Writes under /etc"),
+            ("keys", "Touches keys or passwords"),
+        ):
+            sent = {"file_path": f"{tree}/open/{name}/owned", "content": "x"}
+            decision = await console.explain(NAME, "write_file", sent)
+            assert decision.answer is Answer.ASK, name
+            assert any(said in finding.text for finding in decision.findings), decision.findings
+        plain = await console.explain(NAME, "write_file", {"file_path": f"{tree}/open/a", "content": "x"})
+        assert plain.answer is Answer.ALLOW

@@ -1,0 +1,87 @@
+"""A hosted server that means something else by its tool once that is approved: nothing runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.audit.entries import Kind
+from core.device.config import PinnedOperator
+from core.dispatch.channel import LocalCommandDispatcher
+from core.dispatch.models import Basis, CommandResult, Verdict
+from core.dispatch.order import Order
+from core.errors import ErrorCode
+from core.fleet.fleet import Arrival
+from core.home import Home
+from core.policy.models import Approval
+from core.policy.operator_keys import create_operator_key, statement_for
+from tests.fakes.mcp_hosted import QUICK, Hosted, hosted
+from tests.fakes.mcp_server import rogue
+from tests.fakes.rig import Rig, open_rig
+
+NAME = "hosting"
+SELDOM = replace(QUICK, relist_s=300)
+
+
+@asynccontextmanager
+async def hosting(home: Home, tmp_path: Path) -> AsyncIterator[tuple[Rig, Hosted]]:
+    """A device that wants signatures and hosts a server; the console hears of no change by itself."""
+    key = create_operator_key(home, "anna", None)
+    pinned = (PinnedOperator(name="anna", public_key=key.public_key),)
+    servers = rogue(tools=["versioned", "redefine"])
+    async with hosted(tmp_path, servers, SELDOM, signed_by=pinned) as built, open_rig(home) as rig:
+        rig.fleet.add(NAME, ["lab"])
+        channel = LocalCommandDispatcher(NAME, built.router, rig.dispatcher.gate)
+        arrival = Arrival(channel, "in-process", "linux", "test", "test", [], None, approvers=1)
+        await rig.fleet.arrived(NAME, arrival)
+        yield rig, built
+
+
+async def ask(rig: Rig, tool: str, **given: str) -> tuple[asyncio.Task[CommandResult], Approval]:
+    task = rig.tasks.spawn("call", rig.dispatcher.dispatch(Order(NAME, tool, given, "operator:anna")))
+    return task, await asyncio.wait_for(rig.asked.get(), 20)
+
+
+async def approve(rig: Rig, asked: tuple[asyncio.Task[CommandResult], Approval]) -> CommandResult:
+    task, approval = asked
+    await rig.approvals.decide(rig.key.sign(statement_for(approval, "approve", "anna")))
+    return await task
+
+
+@pytest.mark.parametrize("listed", [True, False])
+async def test_a_tool_that_changes_between_approval_and_arrival_does_not_run(
+    home: Home, tmp_path: Path, listed: bool
+):
+    ran = tmp_path / "ran"
+    async with hosting(home, tmp_path) as (rig, built):
+        if not listed:
+            # It is listed anew at once, and for the next five minutes no more.
+            assert (await approve(rig, await ask(rig, "redefine"))).error is None
+            await built.until(lambda: "version 1" in (built.tool("versioned").description or ""))
+            await rig.fleet.relist(NAME)
+            [tool] = [one for one in rig.fleet.tools(NAME) if one.changed]
+            await rig.fleet.review(NAME, tool.tool_key, tool.contract.digest, "operator:anna")
+        asked = await ask(rig, "versioned", ran=str(ran))
+        assert (await approve(rig, await ask(rig, "redefine"))).error is None
+        if listed:
+            await built.until(lambda: "version 1" in (built.tool("versioned").description or ""))
+        result = await approve(rig, asked)
+        assert result.error is not None
+        assert result.error.code is ErrorCode.CONTRACT_CHANGED
+        assert (result.verdict, result.basis) == (Verdict.REFUSED, Basis.DEVICE_REFUSED)
+        kinds = [one.kind for one in await rig.entries() if one.call_id == result.call_id]
+        assert Kind.COMMAND_SENT in kinds
+        assert not ran.exists()
+
+
+async def test_a_tool_that_is_what_was_approved_runs(home: Home, tmp_path: Path):
+    ran = tmp_path / "ran"
+    async with hosting(home, tmp_path) as (rig, _):
+        result = await approve(rig, await ask(rig, "versioned", ran=str(ran)))
+        assert result.error is None
+        assert ran.read_text() == "version 0"
