@@ -37,12 +37,14 @@ def read_own_text(path: Path, most_bytes: int) -> str | None:
         return None
     except OSError as error:
         raise BadInput(f"{path.name} cannot be read: {error.strerror}.") from error
-    with open(handle, "rb") as file:
+    try:
         _check_own(os.fstat(handle), path.name)
-        try:
+        with open(handle, "rb", closefd=False) as file:
             data = file.read(most_bytes + 1)
-        except OSError as error:
-            raise BadInput(f"{path.name} cannot be read: {error.strerror}.") from error
+    except OSError as error:
+        raise BadInput(f"{path.name} cannot be read: {error.strerror}.") from error
+    finally:
+        os.close(handle)
     if len(data) > most_bytes:
         raise BadInput(f"{path.name} is larger than {most_bytes // 1024:,} KiB.")
     try:

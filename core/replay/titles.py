@@ -22,6 +22,7 @@ _PLAIN: dict[Kind, str] = {
     Kind.ALL_RESUMED: "Commands may leave again",
     Kind.JOURNAL_RECOVERED: "The journal was recovered",
     Kind.LISTENING_CHANGED: "Where devices dial in was changed",
+    Kind.TRUST_ADOPTED: "What an earlier version trusted was taken over",
     Kind.POLICY_SAVED: "The policy was changed",
     Kind.GRANT_REVOKED: "A grant was revoked",
     Kind.FATIGUE_NOTED: "Approvals came faster than anybody reads",
