@@ -27,7 +27,8 @@ async def put_earlier_version(home: Home, key: OperatorKey) -> None:
     try:
         for definition in (_HERE / "definitions.jsonl").read_bytes().splitlines():
             await journal.put_blob(definition)
-        await journal.append_many([_entry(line, key) for line in (_HERE / "entries.jsonl").open()])
+        lines = (_HERE / "entries.jsonl").read_text().splitlines()
+        await journal.append_many([_entry(line, key) for line in lines])
     finally:
         await journal.close()
     for name in ("devices.json", "contracts.json"):
