@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.aip.messages import ToolInfo
-from core.audit.entries import Kind
+from core.audit.entries import Kind, NewEntry
 from core.canonical import digest_of
 from core.errors import ErrorCode
 from core.fleet.contracts import definition_of
 from core.fleet.models import Effect, Risk, Tool
 from core.home import Home
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
+from tests.fakes.trust_desk import write_journal
 
 SWEEP = tool_info("sweep", "action", {"path": TEXT}, namespace="mcp:far")
 LOOKS = tool_info("screenshot", "data_collection")
@@ -79,7 +79,7 @@ async def test_what_was_claimed_outlives_the_service(home: Home):
     async with open_rig(home, [SWEEP]) as rig:
         assert the(rig).changed
         assert await refuses(rig) is ErrorCode.CONTRACT_CHANGED
-        await rig.fleet.review(DEVICE, "action::sweep", the(rig).contract.digest, "operator:anna")
+        await rig.review(the(rig))
     async with open_rig(home, [SWEEP]) as rig:
         assert not the(rig).changed
 
@@ -111,10 +111,15 @@ async def test_an_operators_own_word_unblocks_nothing_that_the_device_took_back(
         assert the(rig).changed
 
 
+async def pinned_without_claims(home: Home) -> None:
+    """As the journal of a home has it whose version did not record claims: by the tool's key alone."""
+    body = {"tools": {"action::sweep": digest_of(definition_of(SWEEP))}}
+    entry = NewEntry(kind=Kind.CONTRACT_PINNED, actor="service", device=DEVICE, body=body)
+    await write_journal(home, entry)
+
+
 async def test_a_home_of_an_earlier_version_takes_the_first_claims_that_it_sees(home: Home):
-    """Such a home has the digest of the definition alone, by the tool's key."""
-    digest = digest_of(definition_of(SWEEP))
-    home.contracts.write_text(json.dumps({DEVICE: {"action::sweep": digest}}))
+    await pinned_without_claims(home)
     async with open_rig(home, [rated("critical")]) as rig:
         assert (the(rig).contract.risk.value, the(rig).changed) == (Risk.CRITICAL, False)
     async with open_rig(home, [SWEEP]) as rig:
@@ -123,8 +128,7 @@ async def test_a_home_of_an_earlier_version_takes_the_first_claims_that_it_sees(
 
 @pytest.mark.parametrize("name", ["action::sweep", "sweep"])
 async def test_no_name_of_a_tool_takes_away_what_an_earlier_version_pinned(home: Home, name: str):
-    digest = digest_of(definition_of(SWEEP))
-    home.contracts.write_text(json.dumps({DEVICE: {"action::sweep": digest}}))
+    await pinned_without_claims(home)
     other = SWEEP.model_copy(update={"tool_name": name, "tool_key": "action::other"})
     async with open_rig(home, [other]) as rig:
         tool = await says(rig, SWEEP.model_copy(update={"description": "Now it deletes."}))
