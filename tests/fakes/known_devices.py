@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from core.audit.checkpoint import load_or_create_journal_key
-from core.audit.entries import Kind, NewEntry
+from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
+from core.changes import Change, ChangeKind
+from core.fleet.pins import Pins
 from core.fleet.registry import Known, Registry, new_token, token_digest
 from core.home import Home
 from core.ids import now_utc
+from core.policy.operators import Operators
+from core.service.trusted import signed_change
+from core.service.trusted_devices import read_trusted_devices
 
 
 def pair(registry: Registry, known: Known) -> str:
@@ -30,6 +35,17 @@ def pair_listening(registry: Registry, known: Known, url: str, token: str, finge
     with registry.staged_dial_token(known.name, token) as put_in_place:
         registry.pair(dialled(known, url, token, fingerprint))
         put_in_place()
+
+
+async def pins_in(home: Home, journal: Journal, operators: Operators) -> Pins:
+    """What is trusted of tools, as a service reads it that starts with this journal and these operators."""
+    home_key = journal.public_key.public_bytes_raw().hex()
+
+    def signed_in(entry: Entry, kind: ChangeKind) -> Change | None:
+        return signed_change(entry, kind, operators, home_key)
+
+    _, pins = await read_trusted_devices(home, journal, signed_in, [])
+    return pins
 
 
 async def put_trusted(home: Home, *devices: Known) -> None:

@@ -17,7 +17,6 @@ from core.aip.messages import Command, Result, ResultStatus, ToolInfo, ToolType
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
-from core.changes import Change, ChangeKind, Proposal, change_statement
 from core.dispatch.channel import LocalCommandDispatcher
 from core.dispatch.dispatcher import Dispatcher
 from core.dispatch.models import CommandResult
@@ -25,7 +24,6 @@ from core.dispatch.order import Order
 from core.dispatch.secrets import Masker
 from core.errors import JournalUnavailable
 from core.fleet.fleet import Arrival, Fleet
-from core.fleet.models import Tool
 from core.home import Home
 from core.policy.approvals import ApprovalQueue
 from core.policy.grants import GrantBook
@@ -38,9 +36,8 @@ from core.policy.operator_keys import (
 )
 from core.policy.operators import Operators, endorsement_of
 from core.policy.policy import Policy
-from core.service.trusted import signed_change
-from core.service.trusted_devices import read_trusted_devices
 from core.tasks import TaskGroupOwner
+from tests.fakes.known_devices import pins_in
 
 DEVICE = "bench"
 Answer = Callable[[Command], Awaitable[Any] | Any]
@@ -187,17 +184,6 @@ class Rig:
         self.operators.add(key.operator, endorsed)
         return key
 
-    async def review(self, tool: Tool) -> Tool:
-        """Trust a tool as it is now, with the operator's signature under it."""
-        after = {"contract": tool.contract.digest, "pin": self.fleet.pin_now(DEVICE, tool.tool_key)}
-        change = Change(kind=ChangeKind.CONTRACT, subject=f"{DEVICE}/{tool.tool_key}", after=after)
-        home_key = self.journal.public_key.public_bytes_raw().hex()
-        proposal = Proposal(home=home_key, change=change, needs_signature=True)
-        signed = self.key.sign_change(change_statement(proposal, self.key.name))
-        proof = {"signed": signed.model_dump(mode="json")}
-        actor = f"operator:{self.key.name}"
-        return await self.fleet.review(DEVICE, tool.tool_key, tool.contract.digest, actor, proof)
-
     def on_disk(self, call_id: str | None) -> list[Kind]:
         """What the journal's file has of a command at this very moment, oldest first."""
         database = sqlite3.connect(f"file:{self.home.path / 'journal.db'}?mode=ro", uri=True)
@@ -241,13 +227,7 @@ async def open_rig(
             asked.put_nowait(approval)
 
     approvals = ApprovalQueue(operators, disk, expiry_s, publish, most_pause_s, policy.grants, clock)
-    home_key = journal.public_key.public_bytes_raw().hex()
-
-    def signed_in(entry: Entry, kind: ChangeKind) -> Change | None:
-        return signed_change(entry, kind, operators, home_key)
-
-    _, pins = await read_trusted_devices(home, journal, signed_in, [])
-    fleet = Fleet(disk, policy, pins, lambda device: None)
+    fleet = Fleet(disk, policy, await pins_in(home, journal, operators), lambda device: None)
     fleet.add(DEVICE, ["desk"])
     dispatcher = Dispatcher(
         devices=fleet,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind, NewEntry
 from core.canonical import digest_of
+from core.changes import Change, ChangeKind, Proposal, change_statement
 from core.errors import ErrorCode
 from core.fleet.contracts import definition_of
 from core.fleet.models import Effect, Risk, Tool
@@ -52,6 +53,17 @@ async def refuses(rig: Rig) -> ErrorCode:
     return result.error.code
 
 
+async def review(rig: Rig, tool: Tool) -> None:
+    """Trust a tool as it is now, with an operator's signature, as the service does it."""
+    after = {"contract": tool.contract.digest, "pin": rig.fleet.pin_now(DEVICE, tool.tool_key)}
+    change = Change(kind=ChangeKind.CONTRACT, subject=f"{DEVICE}/{tool.tool_key}", after=after)
+    home_key = rig.journal.public_key.public_bytes_raw().hex()
+    proposal = Proposal(home=home_key, change=change, needs_signature=True)
+    signed = rig.key.sign_change(change_statement(proposal, rig.key.name))
+    proof = {"signed": signed.model_dump(mode="json")}
+    await rig.fleet.review(DEVICE, tool.tool_key, tool.contract.digest, "operator:anna", proof)
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home").create()
@@ -79,7 +91,7 @@ async def test_what_was_claimed_outlives_the_service(home: Home):
     async with open_rig(home, [SWEEP]) as rig:
         assert the(rig).changed
         assert await refuses(rig) is ErrorCode.CONTRACT_CHANGED
-        await rig.review(the(rig))
+        await review(rig, the(rig))
     async with open_rig(home, [SWEEP]) as rig:
         assert not the(rig).changed
 
