@@ -65,3 +65,14 @@ async def put_trusted(home: Home, *devices: Known) -> None:
         await journal.append_many([*entries, NewEntry(kind=Kind.TRUST_ADOPTED, actor="service")])
     finally:
         await journal.close()
+
+
+async def pinned_without_claims(home: Home, device: str, digests: dict[str, str]) -> None:
+    """Pin tools, by their keys, as the journal of a version has it that did not record what devices claim."""
+    key = load_or_create_journal_key(home.keys / "journal.key")
+    journal = await Journal.open(home.path, key, "quarterdeck")
+    entry = NewEntry(kind=Kind.CONTRACT_PINNED, actor="service", device=device, body={"tools": digests})
+    try:
+        await journal.append(entry)
+    finally:
+        await journal.close()

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.aip.messages import ToolInfo
-from core.audit.entries import Kind, NewEntry
+from core.audit.entries import Kind
 from core.canonical import digest_of
 from core.changes import Change, ChangeKind, Proposal, change_statement
 from core.errors import ErrorCode
 from core.fleet.contracts import definition_of
 from core.fleet.models import Effect, Risk, Tool
 from core.home import Home
+from tests.fakes.known_devices import pinned_without_claims
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
-from tests.fakes.trust_desk import write_journal
 
 SWEEP = tool_info("sweep", "action", {"path": TEXT}, namespace="mcp:far")
 LOOKS = tool_info("screenshot", "data_collection")
@@ -123,15 +123,8 @@ async def test_an_operators_own_word_unblocks_nothing_that_the_device_took_back(
         assert the(rig).changed
 
 
-async def pinned_without_claims(home: Home) -> None:
-    """As the journal of a home has it whose version did not record claims: by the tool's key alone."""
-    body = {"tools": {"action::sweep": digest_of(definition_of(SWEEP))}}
-    entry = NewEntry(kind=Kind.CONTRACT_PINNED, actor="service", device=DEVICE, body=body)
-    await write_journal(home, entry)
-
-
 async def test_a_home_of_an_earlier_version_takes_the_first_claims_that_it_sees(home: Home):
-    await pinned_without_claims(home)
+    await pinned_without_claims(home, DEVICE, {"action::sweep": digest_of(definition_of(SWEEP))})
     async with open_rig(home, [rated("critical")]) as rig:
         assert (the(rig).contract.risk.value, the(rig).changed) == (Risk.CRITICAL, False)
     async with open_rig(home, [SWEEP]) as rig:
@@ -140,7 +133,7 @@ async def test_a_home_of_an_earlier_version_takes_the_first_claims_that_it_sees(
 
 @pytest.mark.parametrize("name", ["action::sweep", "sweep"])
 async def test_no_name_of_a_tool_takes_away_what_an_earlier_version_pinned(home: Home, name: str):
-    await pinned_without_claims(home)
+    await pinned_without_claims(home, DEVICE, {"action::sweep": digest_of(definition_of(SWEEP))})
     other = SWEEP.model_copy(update={"tool_name": name, "tool_key": "action::other"})
     async with open_rig(home, [other]) as rig:
         tool = await says(rig, SWEEP.model_copy(update={"description": "Now it deletes."}))

@@ -9,7 +9,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from core.audit.entries import Entry, Kind, NewEntry
-from core.errors import BadInput, ErrorCode
+from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.models import DeviceSettings, Health
 from core.service.console import Console
 from core.service.service import Service
@@ -75,7 +75,7 @@ async def test_a_device_that_is_forgotten_while_its_tags_are_written_does_not_co
     assert "lab-1" not in [one.name for one in service.fleet.devices()]
 
 
-async def test_a_token_that_is_replaced_while_tags_are_written_stays_replaced(
+async def test_a_device_is_not_paired_anew_while_its_tags_are_written_which_are_not_lost(
     service: Service, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, old = await pair(console)
@@ -83,7 +83,10 @@ async def test_a_token_that_is_replaced_while_tags_are_written_stays_replaced(
     setting = service.tasks.spawn("set", console.set_device("lab-1", FARM))
     pairing = service.tasks.spawn("pair", pair(console))
     await while_written(disk, setting, pairing)
-    _, new = pairing.result()
+    # What was signed was a pairing without these tags.
+    assert isinstance(pairing.exception(), Refused)
+    assert service.registry.owner_of(old) is not None
+    _, new = await pair(console)
     assert service.registry.owner_of(old) is None
     assert service.registry.owner_of(new) is not None
     assert service.registry.get("lab-1").tags == ["farm"]
