@@ -26,6 +26,7 @@ class Kind(StrEnum):
     DEVICE_FORGOTTEN = "device_forgotten"
     DEVICE_SET = "device_set"
     LISTENING_CHANGED = "listening_changed"
+    TRUST_ADOPTED = "trust_adopted"
     SETTINGS_ACCEPTED = "settings_accepted"
     CHANGE_REFUSED = "change_refused"
     CONTRACT_PINNED = "contract_pinned"

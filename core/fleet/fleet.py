@@ -70,7 +70,7 @@ class Fleet:
         """Know a device no more, nor what was trusted of it; its link must have ended.
 
         Raises:
-            BadInput: there is none of that name, or what was trusted cannot be forgotten.
+            BadInput: there is none of that name.
         """
         self._record(name)
         async with self._offers.alone(name):
@@ -331,6 +331,15 @@ class Fleet:
         """
         _, offered = self._defined(name, tool_key)
         return self._offers.pinned(name, offered.info.tool_name)
+
+    def pin_now(self, name: str, tool_key: str) -> str:
+        """The row by which a tool would be pinned, were it trusted as it is now (`Pin.row`).
+
+        Raises:
+            BadInput: no such device or tool.
+        """
+        record, offered = self._defined(name, tool_key)
+        return self._offers.pin_now(offered, record.ours).row
 
     def tools_under(self, name: str, overrides: Overrides) -> list[Tool]:
         """What a device offers as it would be held to be with other words of operators on its tools.

@@ -150,11 +150,7 @@ class Offers:
             self._noted[name] = now
 
     async def forget(self, name: str) -> None:
-        """Trust nothing of a device any more; `alone` is held.
-
-        Raises:
-            BadInput: that cannot be written.
-        """
+        """Trust nothing of a device any more; `alone` is held."""
         await self._pins.forget(name)
         self._noted.pop(name, None)
         self._bytes_kept.pop(name, None)
@@ -172,6 +168,10 @@ class Offers:
         """The digest of the definition that is trusted of a tool; empty where none is."""
         pin = self._pins.get(name, tool_name)
         return pin.definition if pin is not None else ""
+
+    def pin_now(self, offered: Offered, ours: bool) -> Pin:
+        """How a tool would be pinned, were it trusted as it is listed now."""
+        return Pin(offered.digest, claims_of(offered.info, ours))
 
     def judged(
         self,
@@ -216,7 +216,7 @@ class Offers:
                 it is not trusted then.
         """
         info = offered.info
-        pin = Pin(offered.digest, claims_of(info, ours))
+        pin = self.pin_now(offered, ours)
         before = (await self.change(name, offered, ours)).contract_before
         body: dict[str, Any] = {"reviewed": True, **proof}
         if before is not None:
@@ -234,11 +234,10 @@ class Offers:
         info = offered.info
         pin = self._pins.get(name, info.tool_name)
         after = definition_of(info)
-        digest = pin.definition if pin else self._pins.earlier(name, info.tool_name, info.tool_key)
-        if digest is None:
+        if pin is None:
             return Change(None, after, None)
-        before = after if digest == offered.digest else await self._kept_definition(digest)
-        if before is None or pin is None:
+        before = after if pin.definition == offered.digest else await self._kept_definition(pin.definition)
+        if before is None or pin.claims is None:
             return Change(before, after, None)
         return Change(
             before={**before, **_beside(pin.claims)},
@@ -255,11 +254,11 @@ class Offers:
         info, digest = offered.info, offered.digest
         now, pin = claims_of(info, ours), self._pins.get(name, info.tool_name)
         if pin is None:
-            # An earlier version did not keep the claims: those of now are the first that are known.
-            trusted = self._pins.earlier(name, info.tool_name, info.tool_key)
-            return Pin(digest, now) if trusted in (None, digest) else None
+            return Pin(digest, now)
         if pin.definition != digest:
             return None
+        if pin.claims is None:
+            return Pin(digest, now)
         if now == pin.claims:
             return pin
         if eases(contract_of(offered, pin.claims), contract_of(offered, now)):
@@ -281,16 +280,20 @@ class Offers:
 
         A kept definition is the blob whose name is its digest, so that nothing else can pass for it. What
         else a contract follows from stands in the entry. `more` of that, and of its `body`, is given.
+
+        In the entry, `tools` and `claims` are by the tools' keys, for people; `pins` is what is pinned from
+        then on, by name, and what a service that starts reads back.
         """
         blobs = await self._keep_all(name, tools.values())
         _check_there(name, still)
-        claims = _said({key: pin.claims.risk for key, pin in pins.items()})
+        claims = _said({key: pin.claims.risk for key, pin in pins.items() if pin.claims is not None})
         digests = {key: pin.definition for key, pin in pins.items()}
         entry = _entry(Kind.CONTRACT_PINNED, name, digests, claims, ours)
-        body = {**entry.body, **body}
+        by_name = {tools[key].info.tool_name: pin for key, pin in pins.items()}
+        body = {**entry.body, "pins": {tool: pin.row for tool, pin in by_name.items()}, **body}
         await self._journal.append(entry.model_copy(update={**more, "blobs": blobs, "body": body}))
-        _check_there(name, still)
-        await self._pins.pin(name, {tools[key].info.tool_name: pin for key, pin in pins.items()})
+        # Also where the device has gone meanwhile: what the journal has, and nothing else, is pinned.
+        await self._pins.pin(name, by_name)
 
     async def _kept_definition(self, digest: str) -> dict[str, Any] | None:
         try:
@@ -338,7 +341,7 @@ class Offers:
         if self._admitted(name, offered, ours) is not None:
             return ""
         pin = self._pins.get(name, offered.info.tool_name)
-        if pin is None or pin.definition != offered.digest:
+        if pin is None or pin.claims is None or pin.definition != offered.digest:
             return "changed its definition"
         return claims_of(offered.info, ours).words_after(pin.claims) or OTHERWISE
 

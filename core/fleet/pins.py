@@ -1,21 +1,33 @@
 """How each tool was trusted first, or reviewed last: its definition, and what its device said beside it.
 
-Kept in `contracts.json` of the home and written before it counts. The journal has every change of it.
+The journal is the only source: `contract_pinned` entries say what is pinned, `device_forgotten` ends it.
+`contracts.json` of the home is a copy for people and other programs; nothing that stands in it counts.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import BadInput, JournalCorrupt
+import structlog
+
+from core.errors import BadInput
+from core.files import read_own_text
 from core.fleet.models import Risk
 from core.home import write_private
+from core.text import escape_hidden, some_names
 
-FORMAT = "quarterdeck.contracts/2"
+log = structlog.get_logger(__name__)
+
+FORMAT = "quarterdeck.contracts/3"
+# How far the copy may be longer than it would be written now, in bytes, to be looked at at all.
+_SPARE = 1 << 20
+_LONGEST_SHOWN = 80
+_DIGITS = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +63,45 @@ class Claims:
 
 
 # How claims are written behind a digest, and the other way round: there are no more than these.
-_WORDS = {
+_WORDS: dict[Claims | None, str] = {
     Claims(risk, ours): f"{risk.value if risk else 'unrated'} {'ours' if ours else 'stranger'}"
     for risk in (None, *Risk)
     for ours in (True, False)
 }
+_WORDS[None] = "claims unknown"
 _CLAIMS = {words: claims for claims, words in _WORDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The digest of a tool's trusted definition, and the most careful of the claims that came with it."""
+    """The digest of a tool's trusted definition, and the most careful of the claims that came with it.
+
+    `claims` is None for a pin of a version that did not record claims; the first that the device makes count.
+    """
 
     definition: str
-    claims: Claims
+    claims: Claims | None
+
+    @property
+    def row(self) -> str:
+        """The pin as one line, such as `<digest> high ours`: so it is signed, journalled and copied."""
+        return f"{self.definition} {_WORDS[self.claims]}"
 
 
-# By device and name, what the file has. Thousands of pins are read and written as they are: a text each.
-_Rows = dict[str, dict[str, str]]
-_Staged = tuple[str, dict[str, str]]
+def pin_of(row: object) -> Pin:
+    """The pin that is written as this row.
+
+    Raises:
+        BadInput: it is no pin.
+    """
+    digest, _, words = row.partition(" ") if isinstance(row, str) else ("", "", "")
+    if len(digest) != 64 or not _DIGITS.issuperset(digest) or words not in _CLAIMS:
+        raise BadInput(f"{repr(row)[:_LONGEST_SHOWN]} is no pin")
+    return Pin(digest, _CLAIMS[words])
+
+
+# By device and name of a tool, its row. Thousands of pins are kept and written as they are: a text each.
+Rows = dict[str, dict[str, str]]
 
 
 class Pins:
@@ -79,125 +111,102 @@ class Pins:
     """
 
     def __init__(self, path: Path) -> None:
+        """`path` is of the copy."""
         self._path = path
-        self._pins: _Rows = {}
-        # What an earlier version pinned, without claims: device and tool key → digest of the definition.
-        self._earlier: _Rows = {}
-        self._staged: dict[object, _Staged] = {}
+        self._pins: Rows = {}
+        self._copied = True
         self._writing = asyncio.Lock()
 
-    def load(self) -> Pins:
-        """Read the file; without it nothing is pinned yet.
+    def restore(self, pins: Rows) -> list[str]:
+        """Take up what the journal says is pinned; gives what of the copy does not count, in words.
 
-        Raises:
-            JournalCorrupt: the file is damaged. Starting without pins would trust whatever comes.
+        The copy is written anew where it is not as it would be written now.
         """
+        self._pins = pins
+        notes: list[str] = []
+        wanted = _text(pins)
+        text: str | None = ""
+        found: Rows = {}
         try:
-            data = json.loads(self._path.read_text("utf-8"))
-            known = data.get("format") == FORMAT
-            self._pins = _rows(data["devices"]) if known else {}
-            self._earlier = _rows(data["earlier"] if known else data)
-            for row in (row for rows in self._pins.values() for row in rows.values()):
-                if row.partition(" ")[2] not in _CLAIMS:
-                    raise ValueError(f"{row!r} is no pin")
-        except FileNotFoundError:
-            self._pins, self._earlier = {}, {}
-        except (OSError, ValueError, AttributeError, KeyError) as error:
-            raise JournalCorrupt(
-                f"{self._path} is damaged ({error}). Move it away to trust every tool anew."
-            ) from error
-        return self
+            text = read_own_text(self._path, 2 * len(wanted) + _SPARE)
+            if text is None and pins:
+                notes.append("contracts.json was missing; what the journal has of every tool holds.")
+            elif text is not None and text != wanted:
+                found = read_rows(text)
+        except BadInput as error:
+            notes.append(f"{error.message} What the journal has of every tool holds.")
+        others = [name for name, rows in found.items() if not rows.items() <= pins.get(name, {}).items()]
+        if others:
+            shown = some_names(escape_hidden(name[:_LONGEST_SHOWN], keep_lines=False) for name in others)
+            notes.append(
+                f"contracts.json says something else of the tools of {shown} than the journal, which holds."
+            )
+        if text != wanted and (pins or text is not None):
+            self._log_problem(_stored(self._path, pins))
+        return notes
 
     def get(self, device: str, tool_name: str) -> Pin | None:
-        """How this tool was trusted, or None when it was never seen, or by an earlier version only."""
+        """How this tool was trusted, or None when it was never seen."""
         row = self._pins.get(device, {}).get(tool_name)
-        if row is None:
-            return None
-        digest, _, claims = row.partition(" ")
-        return Pin(digest, _CLAIMS[claims])
+        return None if row is None else pin_of(row)
 
     def names(self, device: str) -> set[str]:
         """The tools of a device that were ever pinned, by name."""
         return set(self._pins.get(device, ()))
 
-    def earlier(self, device: str, tool_name: str, tool_key: str) -> str | None:
-        """The digest of the definition that an earlier version trusted; None once it is pinned anew."""
-        digests = self._earlier.get(device)
-        if digests is None or self.get(device, tool_name) is not None:
-            return None
-        named = (digest for key, digest in digests.items() if _name_in(key) == tool_name)
-        return digests.get(tool_key) or next(named, None)
-
-    async def pin(self, device: str, pins: dict[str, Pin]) -> None:
-        """Trust these tools, by their names, like this from now on.
-
-        A thousand devices that arrive together are a few writes: whoever writes takes along all that wait.
-
-        Raises:
-            BadInput: the file cannot be written; nothing is trusted.
-        """
-        ticket = object()
-        rows = {name: f"{pin.definition} {_WORDS[pin.claims]}" for name, pin in pins.items()}
-        self._staged[ticket] = (device, rows)
-        try:
-            async with self._writing:
-                if ticket in self._staged:
-                    await self._write(dict(self._staged))
-        finally:
-            self._staged.pop(ticket, None)
+    async def pin(self, device: str, pins: Mapping[str, Pin]) -> None:
+        """Trust these tools, by their names, like this from now on, as the journal has it already."""
+        rows = {name: pin.row for name, pin in pins.items()}
+        self._pins = {**self._pins, device: {**self._pins.get(device, {}), **rows}}
+        await self._copy()
 
     async def forget(self, device: str) -> None:
-        """Trust nothing of a device any more: the next of that name is a stranger.
+        """Trust nothing of a device any more: the next of that name is a stranger."""
+        if device in self._pins:
+            self._pins = {name: tools for name, tools in self._pins.items() if name != device}
+            await self._copy()
 
-        Raises:
-            BadInput: the file cannot be written.
-        """
+    async def _copy(self) -> None:
+        """Write the copy. A thousand devices that arrive together are a few writes: each takes along all."""
+        self._copied = False
         async with self._writing:
-            if device in self._pins or device in self._earlier:
-                await self._replace(_without(self._pins, device), _without(self._earlier, device))
+            if not self._copied:
+                self._copied = True
+                # None of these is changed once it is made, so a thread may read them.
+                self._log_problem(await asyncio.to_thread(_stored, self._path, self._pins))
 
-    async def _write(self, staged: dict[object, _Staged]) -> None:
-        changed, earlier = dict(self._pins), dict(self._earlier)
-        for device, rows in staged.values():
-            changed[device] = {**changed.get(device, {}), **rows}
-            if device in earlier:
-                left = {key: digest for key, digest in earlier[device].items() if _name_in(key) not in rows}
-                earlier[device] = left
-        await self._replace(changed, {device: left for device, left in earlier.items() if left})
-        for ticket in staged:
-            self._staged.pop(ticket, None)
-
-    async def _replace(self, pins: _Rows, earlier: _Rows) -> None:
-        try:
-            # None of these is changed once it is made, so a thread may read them.
-            await asyncio.to_thread(_store, self._path, pins, earlier)
-        except OSError as error:
-            raise BadInput(f"{self._path} cannot be written: {error.strerror}.") from error
-        self._pins, self._earlier = pins, earlier
+    def _log_problem(self, problem: str) -> None:
+        if problem:
+            log.warning("the copy of what is trusted of tools could not be written", problem=problem)
 
 
-def _name_in(key: str) -> str:
-    """The tool's name in a key as clients make it, such as `action::click`."""
-    return key.partition("::")[2]
+def read_rows(text: str) -> Rows:
+    """The pins in the text of a `contracts.json`, also in one of the version before.
+
+    Raises:
+        BadInput: it is not as it is written.
+    """
+    try:
+        data = json.loads(text)
+        devices: dict[str, dict[str, Any]] = data["devices"]
+        return {
+            device: {name: pin_of(row).row for name, row in tools.items()}
+            for device, tools in devices.items()
+        }
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BadInput) as error:
+        raise BadInput(f"contracts.json was not as it was written ({error}).") from error
 
 
-def _without(devices: _Rows, name: str) -> _Rows:
-    return {device: tools for device, tools in devices.items() if device != name}
+def _stored(path: Path, pins: Rows) -> str:
+    """Write the copy; gives why it could not be written."""
+    try:
+        write_private(path, _text(pins))
+    except OSError as error:
+        return f"{path} cannot be written: {error.strerror}."
+    return ""
 
 
-def _rows(devices: Any) -> _Rows:
-    """Raises `AttributeError` for what is not devices with tools."""
-    return {
-        str(device): {str(name): str(row) for name, row in tools.items()} for device, tools in devices.items()
-    }
-
-
-def _store(path: Path, pins: _Rows, earlier: _Rows) -> None:
-    parts = [f'"{part}": {_lines(rows)}' for part, rows in (("devices", pins), ("earlier", earlier))]
-    write_private(path, f'{{\n"format": "{FORMAT}",\n' + ",\n".join(parts) + "\n}\n")
-
-
-def _lines(devices: _Rows) -> str:
+def _text(pins: Rows) -> str:
     """A device a line: readable, and quick to make however many there are."""
-    lines = (f"{json.dumps(name)}: {json.dumps(devices[name], sort_keys=True)}" for name in sorted(devices))
-    return "{\n" + ",\n".join(lines) + "\n}"
+    lines = (f"{json.dumps(name)}: {json.dumps(pins[name], sort_keys=True)}" for name in sorted(pins))
+    return f'{{\n"format": "{FORMAT}",\n"devices": {{\n' + ",\n".join(lines) + "\n}\n}\n"

@@ -1,9 +1,14 @@
 """The devices that this console knows beside its own computer, and what proves that one is who it says.
 
-Kept in `devices.json` of the home. A device that dials in shows a token; only its SHA-256 is kept. The token
-is 256 random bits made here, so there is nothing to guess that a slow or salted hash would protect: finding
-one that fits costs 2^255 tries. A device that listens is shown a token by this console, which therefore has
-to keep it: in a file of its own below `keys/dial/`.
+The journal is the only source: an operator's signature over the pairing, and what was set, revoked and
+forgotten since. `devices.json` of the home is a copy for people and other programs; the one thing that counts
+in it is that a device is revoked, as it is written before the journal is.
+
+A device that dials in shows a token; only its SHA-256 is kept. The token is 256 random bits made here, so
+there is nothing to guess that a slow or salted hash would protect: finding one that fits costs 2^255 tries,
+and the hash in a journal that is handed on gives nothing away. A device that listens is shown a token by this
+console, which therefore has to keep it: in a file of its own below `keys/dial/`. Our device client makes that
+one as long; its SHA-256 says which file was put there when the device was paired.
 """
 
 from __future__ import annotations
@@ -12,7 +17,10 @@ import asyncio
 import json
 import re
 import secrets
-from collections import Counter
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 from weakref import WeakValueDictionary
@@ -21,11 +29,14 @@ import structlog
 from pydantic import Field, TypeAdapter, ValidationError
 
 from core.aip.pairing import TOKEN
+from core.audit.entries import Entry
 from core.canonical import sha256_hex
-from core.errors import BadInput, ErrorCode, JournalCorrupt
+from core.errors import BadInput, ErrorCode
+from core.files import read_own_text
 from core.fleet.models import DeviceSettings, Plain
 from core.home import OPERATOR_NAME, write_private
 from core.ids import now_utc
+from core.text import escape_hidden, some_names
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +44,11 @@ THIS_COMPUTER = "this-computer"
 DEFAULT_AGENT = "LinuxAgent"
 TOKEN_BYTES = 32
 MOST_TAGS = 32
+# Tokens made for devices that may be paired and are not yet; the oldest gives way.
+MOST_OFFERED = 100
+LARGEST_FILE = 64 << 20
+_LONGEST_WORDS = 200
+_SHA256 = "^([0-9a-f]{64})?$"
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
 _AGENT = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
@@ -40,8 +56,9 @@ _AGENT = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 class Known(Plain):
     """One known device. `agent` is what a stock client is addressed as; empty where that is to be found out.
 
-    `token_sha256` is of the token that it shows; empty where this console dials. `fingerprint` is the SHA-256
-    of the certificate of a device that is dialled.
+    `token_sha256` is of the token that it shows, `dial_token_sha256` of the one that it is shown where this
+    console dials; the other one is empty. `fingerprint` is the SHA-256 of the certificate of a device that is
+    dialled. `paired_at` is the time of the journal's entry, by which one pairing is told from another.
     """
 
     name: str
@@ -51,7 +68,8 @@ class Known(Plain):
     direction: Literal["in", "out"] = "in"
     url: str = ""
     fingerprint: str = ""
-    token_sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
+    token_sha256: str = Field(default="", pattern=_SHA256)
+    dial_token_sha256: str = Field(default="", pattern=_SHA256)
     paired_at: str = ""
     revoked_at: str | None = None
 
@@ -62,6 +80,44 @@ class Known(Plain):
 
 
 _FILE: TypeAdapter[list[Known]] = TypeAdapter(list[Known])
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """`devices.json` as it was found: `text` is None where there is none, `problem` why it cannot be read."""
+
+    devices: dict[str, Known] = field(default_factory=dict)
+    text: str | None = None
+    problem: str = ""
+
+
+def read_copy(path: Path) -> Copy:
+    """Read a `devices.json`; never fails."""
+    text: str | None = ""
+    try:
+        text = read_own_text(path, LARGEST_FILE)
+        devices = {} if text is None else _by_name(_FILE.validate_python(json.loads(text)["devices"]))
+    except (ValueError, TypeError, KeyError, BadInput, RecursionError) as error:
+        return Copy({}, text, _first_words(error))
+    return Copy(devices, text)
+
+
+def paired_by(entry: Entry) -> Known:
+    """The device as an entry says that it was paired: what its signature covers, and nothing beside that.
+
+    Raises:
+        BadInput: no change that a device is paired by was signed in it.
+    """
+    try:
+        after = entry.body["signed"]["statement"]["change"]["after"]
+        return Known.model_validate({**after, "name": entry.device, "paired_at": entry.time})
+    except (KeyError, TypeError, ValidationError) as error:
+        raise BadInput(f"Entry {entry.seq} says of no device how it was paired.") from error
+
+
+def token_digest(token: str) -> str:
+    """The SHA-256 of a token, hexadecimal; also of what a stranger shows for one."""
+    return sha256_hex(token.encode("utf-8", "surrogateescape"))
 
 
 def new_token() -> str:
@@ -104,37 +160,60 @@ def with_settings(known: Known, settings: DeviceSettings) -> Known:
 
 
 class Registry:
-    """Known devices by name. More trust is on the disk before it counts; less trust counts at once."""
+    """Known devices by name. More trust counts once it is in the journal; less trust counts at once."""
 
     def __init__(self, path: Path, dial_tokens: Path) -> None:
+        """`path` is of the copy."""
         self._path = path
         self._dial_tokens = dial_tokens
         self._known: dict[str, Known] = {}
         self._by_token: dict[str, str] = {}
-        self._unwritten = False
+        # What says whether an operator signed a pairing, of those that were not asked about yet.
+        self._proofs: dict[str, Callable[[], bool]] = {}
+        # Devices that are forgotten and not yet in the journal; the copy has them as revoked.
+        self._leaving: dict[str, Known] = {}
+        self._offered: OrderedDict[str, str] = OrderedDict()
+        self._problem = ""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def turn(self, name: str) -> asyncio.Lock:
-        """Held by whoever pairs or forgets this device, which take a while and must not mix."""
-        return self._turns.setdefault(name, asyncio.Lock())
+        """Held while this device, or one that differs by the size of letters, is paired, set or forgotten."""
+        return self._turns.setdefault(name.lower(), asyncio.Lock())
 
-    def load(self) -> Registry:
-        """Read the file; without it no device is known yet.
+    def restore(
+        self, known: Iterable[Known], proofs: Mapping[str, Callable[[], bool]], copy: Copy
+    ) -> list[str]:
+        """Take up what the journal says is known; gives what of the copy does not count, in words.
 
-        Raises:
-            JournalCorrupt: the file is damaged. Starting without it would lock every device out, silently.
+        `proofs` are asked when a device is first let in or dialled: a signature takes 0.15 ms, a thousand of
+        them a fourth of the time in which a window is to be there.
         """
-        try:
-            data = json.loads(self._path.read_text("utf-8"))
-            self._take(_by_name(_FILE.validate_python(data["devices"])))
-        except FileNotFoundError:
-            self._take({})
-        except (OSError, ValueError, TypeError, KeyError, BadInput, RecursionError) as error:
-            raise JournalCorrupt(
-                f"{self._path} is damaged ({_first_words(error)}). "
-                "Put a copy back, or move it away and pair every device anew."
-            ) from error
-        return self
+        self._take({one.name: one for one in known})
+        self._proofs = dict(proofs)
+        if copy.text != self._text() and (self._known or copy.text is not None):
+            self._write()
+        if copy.problem:
+            return [f"devices.json was not as it was written ({copy.problem}); what the journal has holds."]
+        if copy.text is None:
+            return ["devices.json was missing; the devices that the journal has hold."] if self._known else []
+        rows = copy.devices.values()
+        unknown = [row.name for row in rows if row.name not in self._known and row.paired]
+        others = [
+            row.name for row in rows if row.name in self._known and not _same(row, self._known[row.name])
+        ]
+        notes = []
+        if unknown:
+            notes.append(f"devices.json lists {some_names(unknown)}, not paired in the journal: not let in.")
+        if others:
+            notes.append(
+                f"devices.json says something else of {some_names(others)} than the journal, which holds."
+            )
+        return notes
+
+    @property
+    def problem(self) -> str:
+        """Why the copy is not as the devices are known; empty where it is."""
+        return self._problem
 
     def devices(self) -> list[Known]:
         """Every known device, by name."""
@@ -172,136 +251,107 @@ class Registry:
         """
         if not token:
             return None
-        return self._known.get(self._by_token.get(_digest(token), ""))
+        known = self._known.get(self._by_token.get(token_digest(token), ""))
+        return self._proved(known) if known is not None else None
+
+    def offer_token(self) -> str:
+        """Make a token for a device that may be paired; gives its SHA-256, which an operator signs."""
+        token = new_token()
+        self._offered[token_digest(token)] = token
+        if len(self._offered) > MOST_OFFERED:
+            self._offered.popitem(last=False)
+        return token_digest(token)
+
+    def take_offered(self, sha256: str) -> str:
+        """The token that was offered under this digest, once; another one where there is none."""
+        return self._offered.pop(sha256, "") or new_token()
+
+    def pair(self, known: Known) -> None:
+        """Know a device as it was paired, once that is in the journal; every older pairing of it is over."""
+        self._proofs.pop(known.name, None)
+        self._leaving.pop(known.name, None)
+        self.put(known)
 
     def put(self, *devices: Known) -> None:
-        """Keep devices in the place of those of the same name.
+        """Know devices as they are set, once that is in the journal."""
+        self._take({**self._known, **{one.name: one for one in devices}})
+        self._write()
+
+    @contextmanager
+    def staged_dial_token(self, name: str, token: str) -> Iterator[Callable[[], None]]:
+        """Have the token for dialling a device on the disk while it is recorded that this is the one; gives
+        what puts it in the place of the one before, which stands until then.
 
         Raises:
-            BadInput: the file cannot be written; nothing changed.
+            BadInput: it cannot be written, or not be put there.
         """
-        self._write({**self._known, **{one.name: one for one in devices}})
-
-    def pair(self, known: Known) -> str:
-        """Keep a device that dials in, under a new token that replaces every older one; gives the token.
-
-        Raises:
-            BadInput: the file cannot be written, or the name is not free; nothing changed.
-        """
-        self.check_free(known.name)
-        token = new_token()
-        self.put(
-            known.model_copy(
-                update={
-                    "direction": "in",
-                    "url": "",
-                    "fingerprint": "",
-                    "token_sha256": _digest(token),
-                    "paired_at": now_utc(),
-                    "revoked_at": None,
-                }
-            )
-        )
-        try:
-            self._drop_dial_token(known.name)
-        except BadInput as error:
-            # The new token is given out once, and counts already; this one leads nowhere any more.
-            log.warning("a token for dialling is left over", device=known.name, problem=error.message)
-        return token
-
-    def pair_listening(self, known: Known, url: str, token: str, fingerprint: str) -> Known:
-        """Keep a device that is dialled, and the token that it wants to see.
-
-        Raises:
-            BadInput: a file cannot be written, or the name is not free.
-        """
-        self.check_free(known.name)
-        path = self._token_file(known.name)
-        # The old token stands until the new address does: with only one of them nothing could be dialled.
+        path = self._token_file(name)
         fresh = path.with_suffix(".fresh")
+
+        def replace() -> None:
+            try:
+                fresh.replace(path)
+            except OSError as error:
+                raise BadInput(f"{path} cannot be written: {error.strerror}. Pair {name} again.") from error
+
         try:
             self._dial_tokens.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_private(fresh, token + "\n")
         except OSError as error:
             raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
-        kept = known.model_copy(
-            update={
-                "direction": "out",
-                "url": url,
-                "fingerprint": fingerprint,
-                "token_sha256": "",
-                "paired_at": now_utc(),
-                "revoked_at": None,
-            }
-        )
         try:
-            self.put(kept)
-            fresh.replace(path)
-        except OSError as error:
-            raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
+            yield replace
         finally:
             fresh.unlink(missing_ok=True)
-        return kept
 
     def dial_token(self, name: str) -> str:
         """What this console shows to a device that it dials.
 
         Raises:
-            BadInput: it is not there any more, or cannot be read.
+            BadInput: it is not there any more, cannot be read, or is not the one that it was paired with.
         """
-        path = self._token_file(name)
-        try:
-            token = path.read_text("ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"The token for {name} cannot be read from {path}; pair it again.") from error
-        if not TOKEN.fullmatch(token):
-            # It becomes a line of a request, which must not become two.
-            raise BadInput(f"What {path} holds is no token; pair {name} again.")
+        if not self._proved(self.get(name)).paired:
+            raise BadInput(f"{name} is not paired with an operator's signature; pair it again.")
+        token = read_dial_token(self._dial_tokens, name)
+        if token_digest(token) != self.get(name).dial_token_sha256:
+            path = self._token_file(name)
+            raise BadInput(f"{path} does not hold the token that {name} was paired with; pair it again.")
         return token
 
     def revoke(self, name: str) -> Known:
-        """Make a device's token worthless; it stays known. The one for dialling it is deleted.
+        """Make a device's token worthless; it stays known. `problem` says where the copy has it otherwise.
 
         Raises:
-            BadInput: there is no such device; or a file cannot be written, and it is worthless all the same
-                for as long as this process runs.
+            BadInput: there is no such device.
         """
         known = self.get(name)
         revoked = known.model_copy(update={"revoked_at": known.revoked_at or now_utc()})
-        try:
-            self._narrow({**self._known, name: revoked})
-        finally:
-            self._drop_dial_token(name)
+        self.put(revoked)
         return revoked
 
-    def forget(self, name: str) -> None:
-        """Know a device no more.
+    def forget(self, name: str) -> Known:
+        """Know a device no more; gives what was known. The copy has it as revoked until `left`.
 
         Raises:
-            BadInput: there is no such device; or a file cannot be written, and it is not known all the same
-                for as long as this process runs. What could not be written can be forgotten once more.
+            BadInput: there is no such device.
         """
-        if not self._unwritten:
-            self.get(name)
-        try:
-            self._narrow({key: one for key, one in self._known.items() if key != name})
-        finally:
-            self._drop_dial_token(name)
+        known = self.get(name)
+        self._leaving[name] = known.model_copy(update={"revoked_at": known.revoked_at or now_utc()})
+        self._take({key: one for key, one in self._known.items() if key != name})
+        self._write()
+        return known
 
-    def _narrow(self, known: dict[str, Known]) -> None:
-        """Trust somebody less: a full disk must not keep anybody in."""
-        self._take(known)
-        self._unwritten = True
-        try:
-            self._write(known)
-        except BadInput as error:
-            raise BadInput(f"{error.message} It counts until then, but a restart would undo it.") from error
+    def left(self, name: str) -> None:
+        """The journal has it that a device was forgotten."""
+        if self._leaving.pop(name, None) is not None:
+            self._write()
 
-    def _token_file(self, name: str) -> Path:
-        # A name may hold dots, and `with_suffix` of whoever writes the file must not cut one off.
-        return self._dial_tokens / f"{check_name(name)}.token"
+    def drop_dial_token(self, name: str) -> None:
+        """Delete the token for dialling a device.
 
-    def _drop_dial_token(self, name: str) -> None:
+        Raises:
+            BadInput: it cannot be deleted.
+        """
         path = self._token_file(name)
         try:
             # A crash while one was written leaves it under another name.
@@ -310,19 +360,67 @@ class Registry:
         except OSError as error:
             raise BadInput(f"{path} cannot be deleted: {error.strerror}.") from error
 
-    def _write(self, known: dict[str, Known]) -> None:
-        # A device a line, so that a person can read and compare it.
-        lines = [known[name].model_dump_json(exclude_defaults=True) for name in sorted(known)]
+    def _proved(self, known: Known) -> Known:
+        """The device; revoked, where no operator has signed that it was paired."""
+        proof = self._proofs.pop(known.name, None)
+        if proof is None or proof():
+            return known
+        log.error("a device was paired without a valid signature; it is not let in", device=known.name)
+        revoked = known.model_copy(update={"revoked_at": known.revoked_at or now_utc()})
+        self._take({**self._known, known.name: revoked})
+        return revoked
+
+    def _token_file(self, name: str) -> Path:
+        return _token_file(self._dial_tokens, name)
+
+    def _write(self) -> None:
+        """Write the copy; `problem` says why that failed."""
         try:
-            write_private(self._path, '{"devices": [\n' + ",\n".join(lines) + "\n]}\n")
+            write_private(self._path, self._text())
         except OSError as error:
-            raise BadInput(f"{self._path} cannot be written: {error.strerror}.") from error
-        self._take(known)
-        self._unwritten = False
+            self._problem = f"{self._path} cannot be written: {error.strerror}."
+            log.warning("the copy of the known devices could not be written", problem=self._problem)
+        else:
+            self._problem = ""
+
+    def _text(self) -> str:
+        # A device a line, so that a person can read and compare it.
+        rows = {**self._leaving, **self._known}
+        lines = [rows[name].model_dump_json(exclude_defaults=True) for name in sorted(rows)]
+        return '{"devices": [\n' + ",\n".join(lines) + "\n]}\n"
 
     def _take(self, known: dict[str, Known]) -> None:
         self._known = known
         self._by_token = {one.token_sha256: one.name for one in known.values() if one.token_sha256}
+
+
+def read_dial_token(folder: Path, name: str) -> str:
+    """The token that lies in `folder` for dialling a device.
+
+    Raises:
+        BadInput: it is not there any more, cannot be read, or is none.
+    """
+    path = _token_file(folder, name)
+    try:
+        token = path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"The token for {name} cannot be read from {path}; pair it again.") from error
+    if not TOKEN.fullmatch(token):
+        # It becomes a line of a request, which must not become two.
+        raise BadInput(f"What {path} holds is no token; pair {name} again.")
+    return token
+
+
+def _token_file(folder: Path, name: str) -> Path:
+    # A name may hold dots, and `with_suffix` must not cut one off.
+    return folder / f"{check_name(name)}.token"
+
+
+def _same(row: Known, known: Known) -> bool:
+    """Whether a row of the copy says of a device what holds; one of an earlier version lacks a digest."""
+    if not row.dial_token_sha256:
+        known = known.model_copy(update={"dial_token_sha256": ""})
+    return row == known
 
 
 def _by_name(known: list[Known]) -> dict[str, Known]:
@@ -337,12 +435,10 @@ def _by_name(known: list[Known]) -> dict[str, Known]:
     return {one.name: one for one in known}
 
 
-def _digest(token: str) -> str:
-    return sha256_hex(token.encode("utf-8", "surrogateescape"))
-
-
 def _first_words(error: Exception) -> str:
+    words = str(error) or type(error).__name__
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return str(error) or type(error).__name__
+        words = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    # Whatever stands in the file may be in it, and the words go into the journal.
+    return escape_hidden(words[:_LONGEST_WORDS], keep_lines=False)

@@ -22,6 +22,7 @@ _PLAIN: dict[Kind, str] = {
     Kind.ALL_RESUMED: "Commands may leave again",
     Kind.JOURNAL_RECOVERED: "The journal was recovered",
     Kind.LISTENING_CHANGED: "Where devices dial in was changed",
+    Kind.TRUST_ADOPTED: "What an earlier version trusted was taken over",
     Kind.POLICY_SAVED: "The policy was changed",
     Kind.SETTINGS_ACCEPTED: "The settings were accepted",
     Kind.CHANGE_REFUSED: "A change was not signed as it has to be",

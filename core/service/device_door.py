@@ -1,20 +1,22 @@
 """The part of the door that is about devices: where they dial in, which are known, why one cannot be reached.
 
-What widens trust (pairing, listening) is in the journal before it counts. What narrows it (revoking) counts
-at once, whatever state the journal is in, and is recorded as soon as it can be.
+What widens trust (pairing, listening) is in the journal before it counts, and counts as far as it is there.
+What narrows it (revoking) counts at once, whatever state the journal is in, and is recorded as soon as it
+can be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
+
+import structlog
 
 from core.aip.dialler import DialAddress
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import decode_pairing, encode_pairing
-from core.audit.entries import Kind, NewEntry
+from core.audit.entries import Entry, Kind, NewEntry
 from core.changes import SignedChange
-from core.errors import BadInput, ErrorCode, JournalUnavailable, Refused
+from core.errors import BadInput, JournalUnavailable, Refused
 from core.fleet.models import (
     Check,
     Device,
@@ -24,13 +26,15 @@ from core.fleet.models import (
     Pairing,
     Refusal,
 )
-from core.fleet.registry import THIS_COMPUTER, Known, with_settings
+from core.fleet.registry import THIS_COMPUTER, Known, paired_by, token_digest, with_settings
 from core.ids import new_id
 from core.service import proposals
 from core.service.console import Console, DeviceForgotten, LivePicture
 from core.service.proposals import Wanted
 from core.service.remembering import changes_before
 from core.service.service import Service
+
+log = structlog.get_logger(__name__)
 
 # The longest name of a host has 253.
 _LONGEST_ADDRESS = 300
@@ -87,7 +91,7 @@ class DeviceDoor(Console):
     async def pair(self, name: str, settings: DeviceSettings, signed: SignedChange | None = None) -> Pairing:
         self._only_people("pair a device")
         service = self._service
-        known = proposals.paired_as(service, name, settings)
+        proposals.paired_as(service, name, settings)
         heard_at = service.links.listening()
         if not heard_at.url:
             raise BadInput(
@@ -95,12 +99,16 @@ class DeviceDoor(Console):
                 "Choose an address with quarterdeck devices listen HOST:PORT, or in Settings."
             )
         async with service.registry.turn(name):
-            proof = await self._signed(proposals.pairing(service, name, settings), signed)
-            await self._record(Kind.DEVICE_PAIRED, name, {"direction": "in", **_shown(known), **proof})
-            # Looked at anew: what is known of it may have changed while this was written.
-            token = service.registry.pair(proposals.paired_as(service, name, settings))
+            await self._catch_up()
+            token = service.registry.take_offered(_signed_digest(signed))
+            wanted = proposals.pairing(service, name, settings, token_digest(token))
+            known = proposals.paired_as(service, name, settings)
+            body = {"direction": "in", "token_sha256": token_digest(token), **_shown(known)}
+            body |= await self._signed(wanted, signed)
+            service.registry.pair(paired_by(await self._record(Kind.DEVICE_PAIRED, name, body)))
             await service.links.hang_up(name, "it was paired anew")
             service.links.know(name)
+            self._drop_dial_token(name)
         line = encode_pairing(Line(heard_at.url, name, token, heard_at.fingerprint))
         return Pairing(
             name=name,
@@ -116,19 +124,23 @@ class DeviceDoor(Console):
     ) -> Device:
         self._only_people("pair a device")
         service = self._service
-        wanted = proposals.pairing_listening(service, name, string, settings)
+        proposals.pairing_listening(service, name, string, settings)
         line = decode_pairing(string)
-        known = proposals.paired_as(service, name, settings)
         address = DialAddress(name, line.url, line.token, line.fingerprint)
         address.check()
-        body = {"direction": "out", "url": address.shown, "fingerprint": line.fingerprint, **_shown(known)}
-        async with service.registry.turn(name):
+        registry = service.registry
+        async with registry.turn(name):
+            await self._catch_up()
+            wanted = proposals.pairing_listening(service, name, string, settings)
+            body = {"direction": "out", "url": address.shown, "fingerprint": line.fingerprint}
+            body["dial_token_sha256"] = token_digest(line.token)
+            body |= _shown(proposals.paired_as(service, name, settings))
             body |= await self._signed(wanted, signed)
-            await self._record(Kind.DEVICE_PAIRED, name, body)
-            known = proposals.paired_as(service, name, settings)
-            service.registry.pair_listening(known, line.url, line.token, line.fingerprint)
-            await service.links.hang_up(name, "it was paired anew")
-            service.links.know(name)
+            with registry.staged_dial_token(name, line.token) as put_in_place:
+                registry.pair(paired_by(await self._record(Kind.DEVICE_PAIRED, name, body)))
+                await service.links.hang_up(name, "it was paired anew")
+                service.links.know(name)
+                put_in_place()
             service.links.dial(name)
         return service.fleet.get(name)
 
@@ -137,55 +149,53 @@ class DeviceDoor(Console):
     ) -> Device:
         self._only_people("change a device")
         service = self._service
-        known = service.registry.get(proposals.remote(name))
-        if with_settings(known, settings) != known:
-            proof = await self._signed(proposals.device_settings(service, name, settings), signed)
-            body = {**settings.model_dump(mode="json", exclude_none=True), **proof}
-            await self._record(Kind.DEVICE_SET, name, body)
-            # It may have been revoked, paired anew or forgotten while this was written, and stays that.
-            known = service.registry.get(name)
-            changed = with_settings(known, settings)
-            service.registry.put(changed)
-            service.links.know(name)
-            if changed.agent != known.agent:
-                service.links.introduce_again(name)
+        registry = service.registry
+        async with registry.turn(proposals.remote(name)):
+            known = registry.get(name)
+            if with_settings(known, settings) != known:
+                proof = await self._signed(proposals.device_settings(service, name, settings), signed)
+                body = {**settings.model_dump(mode="json", exclude_none=True), **proof}
+                await self._record(Kind.DEVICE_SET, name, body)
+                # It may have been revoked or forgotten while this was written, and stays that.
+                known = registry.get(name)
+                changed = with_settings(known, settings)
+                registry.put(changed)
+                service.links.know(name)
+                if changed.agent != known.agent:
+                    service.links.introduce_again(name)
         return service.fleet.get(name)
 
     async def revoke(self, name: str) -> Device:
         self._only_people("revoke a device")
         service = self._service
-        service.registry.get(proposals.remote(name))
-        unwritten = _shut_out(service.registry.revoke, name)
+        revoked = service.registry.revoke(proposals.remote(name))
+        left_over = self._drop_dial_token(name)
         await service.links.hang_up(name, "it was revoked")
-        # Whoever forgot it meanwhile has shut it out, too.
+        # Another client may have forgotten it meanwhile, which shuts it out, too.
         if service.registry.find(name) is not None:
             service.links.know(name)
-        await self._record_late(Kind.DEVICE_REVOKED, name)
-        if unwritten is not None:
-            raise unwritten
+        await self._record_end(Kind.DEVICE_REVOKED, revoked)
+        if left_over is not None:
+            raise left_over
         return service.fleet.get(name)
 
     async def forget(self, name: str) -> None:
         self._only_people("forget a device")
         service = self._service
-        unwritten = _shut_out(service.registry.forget, proposals.remote(name))
-        if unwritten is not None and unwritten.code is ErrorCode.UNKNOWN_DEVICE:
-            # Perhaps only shown any more: what could not be written when it was forgotten has been since.
-            service.fleet.get(name)
-            unwritten = None
-        async with service.registry.turn(name):
-            if service.registry.find(name) is not None:
-                # Somebody who had begun before us has paired it meanwhile.
-                unwritten = _shut_out(service.registry.forget, name)
+        registry = service.registry
+        forgotten = registry.forget(proposals.remote(name))
+        async with registry.turn(name):
+            if registry.find(name) is not None:
+                # A client that had begun before has paired it meanwhile.
+                forgotten = registry.forget(name)
+            left_over = self._drop_dial_token(name)
             await service.links.hang_up(name, "it was forgotten")
             service.links.forget(name)
-            if unwritten is None:
-                await service.fleet.forget(name)
-        if unwritten is None:
-            service.hub.publish(DeviceForgotten(name=name))
-        await self._record_late(Kind.DEVICE_FORGOTTEN, name)
-        if unwritten is not None:
-            raise unwritten
+            await service.fleet.forget(name)
+        service.hub.publish(DeviceForgotten(name=name))
+        await self._record_end(Kind.DEVICE_FORGOTTEN, forgotten)
+        if left_over is not None:
+            raise left_over
 
     async def reconnect(self, name: str) -> Device:
         self._only_people("reconnect a device")
@@ -243,29 +253,62 @@ class DeviceDoor(Console):
                 await self._record(Kind.CHANGE_REFUSED, None, body)
             raise
 
-    async def _record(self, kind: Kind, device: str | None, body: dict[str, Any]) -> None:
-        await self._service.journal.append(NewEntry(kind=kind, actor=self._actor, device=device, body=body))
+    async def _record(self, kind: Kind, device: str | None, body: dict[str, Any]) -> Entry:
+        entry = NewEntry(kind=kind, actor=self._actor, device=device, body=body)
+        return await self._service.journal.append(entry)
 
-    async def _record_late(self, kind: Kind, device: str) -> None:
-        """Record what has happened already; it waits where the journal cannot be written now."""
-        entry = NewEntry(kind=kind, actor=self._actor, device=device)
+    async def _catch_up(self) -> None:
+        """See that the journal has how earlier trust ended: an end must not come behind a new beginning.
+
+        Raises:
+            JournalUnavailable: it cannot be written.
+        """
+        if not await self._service.dispatcher.record_late():
+            raise JournalUnavailable("The journal cannot be written; no device is paired until it can.")
+
+    async def _record_end(self, kind: Kind, known: Known) -> None:
+        """Record that trust in a device has ended, which counts already. Late, where the journal cannot be
+        written now: the copy says so until then.
+
+        `paired_at` in the entry says which pairing has ended, as the device may be paired anew meanwhile.
+
+        Raises:
+            BadInput: the copy cannot be written either.
+        """
+        service = self._service
+        body = {"paired_at": known.paired_at, "revoked_at": known.revoked_at}
+        entry = NewEntry(kind=kind, actor=self._actor, device=known.name, body=body)
         try:
-            await self._service.journal.append(entry)
+            await service.journal.append(entry)
         except JournalUnavailable:
-            self._service.dispatcher.keep([entry])
+            service.dispatcher.keep([entry])
+            if service.registry.problem:
+                raise BadInput(
+                    f"{service.registry.problem} The journal cannot be written either: "
+                    "it counts until then, but a restart before that would undo it."
+                ) from None
+        else:
+            if kind is Kind.DEVICE_FORGOTTEN:
+                service.registry.left(known.name)
+
+    def _drop_dial_token(self, name: str) -> BadInput | None:
+        """Delete what this console showed to a device; gives why it could not be deleted."""
+        try:
+            self._service.registry.drop_dial_token(name)
+        except BadInput as error:
+            log.warning("a token for dialling is left over", device=name, problem=error.message)
+            return error
+        return None
 
     def _only_people(self, what: str) -> None:
         if self._actor.startswith("agent:"):
             raise Refused(f"An agent may not {what}.")
 
 
-def _shut_out(narrow: Callable[[str], object], name: str) -> BadInput | None:
-    """Trust a device less. It counts also where it cannot be written; gives what is wrong then."""
-    try:
-        narrow(name)
-    except BadInput as error:
-        return error
-    return None
+def _signed_digest(signed: SignedChange | None) -> str:
+    """The digest of the token that was offered for what is signed; empty where none was."""
+    found = signed.statement.change.after.get("token_sha256") if signed is not None else None
+    return found if isinstance(found, str) else ""
 
 
 def _shown(known: Known) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from core.changes import Change, ChangeKind
 from core.errors import BadInput, ErrorCode
 from core.fleet.contracts import changed_parts
 from core.fleet.models import DeviceSettings
-from core.fleet.registry import THIS_COMPUTER, Known, check_name, with_settings
+from core.fleet.registry import THIS_COMPUTER, Known, check_name, token_digest, with_settings
 from core.home import split_address
 from core.policy.loosening import loosenings
 from core.policy.models import Operator
@@ -91,21 +91,22 @@ async def contract(service: Service, device: str, tool_key: str, digest: str) ->
         kind=ChangeKind.CONTRACT,
         subject=f"{device}/{tool_key}",
         before={"definition": pinned},
-        after={"contract": digest},
+        # How it is pinned then: the definition's digest and what its device claims, as the journal has it.
+        after={"contract": digest, "pin": service.fleet.pin_now(device, tool_key)},
     )
     parts = changed_parts(found.before, found.after) if found.before is not None else []
     words = f": {', '.join(parts)}" if parts else ""
     return Wanted(change, [f"{tool_key} on {device} runs again, as it is defined now{words}."])
 
 
-def pairing(service: Service, name: str, wanted: DeviceSettings) -> Wanted:
-    """A device that dials in with a token that is made when it is paired.
+def pairing(service: Service, name: str, wanted: DeviceSettings, token_sha256: str) -> Wanted:
+    """A device that dials in with the token that has this digest.
 
     Raises:
         BadInput: it may not be called that, or a setting is not written as one.
     """
     known = paired_as(service, name, wanted)
-    after = {"direction": "in", **settings_of(known)}
+    after = {"direction": "in", "token_sha256": token_sha256, **settings_of(known)}
     return Wanted(
         Change(
             kind=ChangeKind.DEVICE_PAIRED,
@@ -128,7 +129,13 @@ def pairing_listening(service: Service, name: str, string: str, wanted: DeviceSe
         # A device registers under its own name, and only under that one is it let in.
         raise BadInput(f"This string was made by {line.name!r}: pair it under that name, or rename it there.")
     known = paired_as(service, name, wanted)
-    after = {"direction": "out", "url": line.url, "fingerprint": line.fingerprint, **settings_of(known)}
+    after = {
+        "direction": "out",
+        "url": line.url,
+        "fingerprint": line.fingerprint,
+        "dial_token_sha256": token_digest(line.token),
+        **settings_of(known),
+    }
     return Wanted(
         Change(
             kind=ChangeKind.DEVICE_PAIRED,
@@ -209,7 +216,7 @@ def paired_as(service: Service, name: str, wanted: DeviceSettings) -> Known:
 
 def settings_of(known: Known) -> dict[str, Any]:
     """What an operator has set of a device: nothing that proves who it is."""
-    return {"tags": list(known.tags), "production": bool(known.production), "agent": known.agent}
+    return {"tags": list(known.tags), "production": known.production, "agent": known.agent}
 
 
 def remote(name: str) -> str:
@@ -260,7 +267,7 @@ async def of(service: Service, wish: Change, text: str) -> Wanted:
             wanted = _settings_in(after)
             if after.get("direction") == "out":
                 return pairing_listening(service, wish.subject, text, wanted)
-            return pairing(service, wish.subject, wanted)
+            return pairing(service, wish.subject, wanted, service.registry.offer_token())
         case ChangeKind.DEVICE_SET:
             return device_settings(service, wish.subject, _settings_in(after))
         case ChangeKind.RESUME:

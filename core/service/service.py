@@ -26,8 +26,6 @@ from core.dispatch.secrets import Masker
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.fleet import Fleet
 from core.fleet.links import DeviceLinks
-from core.fleet.pins import Pins
-from core.fleet.registry import Registry
 from core.fleet.this_computer import NAME, ThisComputer
 from core.home import Home, HomeLock
 from core.ids import now_utc
@@ -81,6 +79,8 @@ class Service:
         self.operators = trusted.operators
         self.operators_changing = asyncio.Lock()
         self.gate = trusted.gate
+        self.registry = trusted.registry
+        self._pins = trusted.pins
         self.recovered = Recovered()
         self.verified: VerifyReport | None = None
         self.ended_runs: dict[str, RunSummary] = {}
@@ -100,8 +100,7 @@ class Service:
             self._tell_approval,
             grants=self.policy.grants,
         )
-        self.registry = Registry(home.devices, home.dial_tokens).load()
-        self.fleet = Fleet(journal, self.policy, Pins(home.contracts).load(), self._tell_device)
+        self.fleet = Fleet(journal, self.policy, self._pins, self._tell_device)
         self.dispatcher = Dispatcher(
             devices=self.fleet,
             policy=self.policy,

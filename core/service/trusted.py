@@ -1,4 +1,4 @@
-"""What a home's journal says is trusted: operators, the accepted policy, the accepted settings.
+"""What a home's journal says is trusted: operators, the accepted policy and settings, devices and tools.
 
 Files of a home can be written by any program of its user. What they loosen counts as far as an operator's
 signature over exactly that stands in the journal; read once, when a service starts.
@@ -16,12 +16,15 @@ from core.audit.entries import Entry, Kind
 from core.audit.journal import Journal
 from core.changes import Change, ChangeKind, SignedChange
 from core.errors import BadInput, JournalError
+from core.fleet.pins import Pins
+from core.fleet.registry import Registry
 from core.home import Home, Settings, split_address
 from core.policy.loosening import loosenings
 from core.policy.operators import Operators
 from core.policy.policy import checked_policy, text_digest
 from core.policy.policy_file import PolicyFile
 from core.service.changes import ChangeGate, used_signatures
+from core.service.trusted_devices import read_trusted_devices
 
 POLICY_SUBJECT = "policy.toml"
 SETTINGS_SUBJECT = "settings.toml"
@@ -39,6 +42,8 @@ class Trusted:
     policy_text: str
     settings: Settings
     accepted_settings: dict[str, Any]
+    registry: Registry
+    pins: Pins
     notes: list[str] = field(default_factory=list)
 
 
@@ -111,7 +116,13 @@ async def read_trusted(home: Home, journal: Journal) -> Trusted:
     accepted = await _accepted_settings(journal, operators, key)
     settings = home.settings()
     notes += [problem] if problem else []
-    return Trusted(operators, gate, text, settings_in_force(settings, accepted), accepted, notes)
+
+    def signed_in(entry: Entry, kind: ChangeKind) -> Change | None:
+        return signed_change(entry, kind, operators, key)
+
+    registry, pins = await read_trusted_devices(home, journal, signed_in, notes)
+    held = settings_in_force(settings, accepted)
+    return Trusted(operators, gate, text, held, accepted, registry, pins, notes)
 
 
 def signed_change(entry: Entry, kind: ChangeKind, operators: Operators, home_key: str) -> Change | None:

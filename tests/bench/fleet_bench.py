@@ -33,7 +33,7 @@ def run() -> Figures:
         home.policy.write_text('profile = "trusted"\n')
         (home.path / "settings.toml").write_text('this_computer = "in-process"\nlisten = "127.0.0.1:0"\n')
         tokens = Path(folder) / "tokens.json"
-        pair_swarm(home, DEVICES, tokens)
+        asyncio.run(pair_swarm(home, DEVICES, tokens))
         return asyncio.run(_measure(home, tokens))
 
 

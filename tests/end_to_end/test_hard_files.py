@@ -110,9 +110,6 @@ async def test_a_stricter_profile_in_the_file_counts_from_the_next_decision_on(t
 FILES = [
     ("settings.toml", "approval_expiry = ", 2),
     ("settings.toml", 'surprise = "key"\n', 2),
-    ("contracts.json", "{", 8),
-    ("contracts.json", "[1, 2]", 8),
-    ("contracts.json", '{"this-computer": "all"}', 8),
     ("keys/journal.key", "not a key", 8),
 ]
 

@@ -12,9 +12,10 @@ import pytest
 from core.aip.pairing import Pairing, decode_pairing, encode_pairing
 from core.errors import BadInput
 from core.fleet.models import CheckState, DeviceSettings, Health
-from core.fleet.registry import Known, Registry
+from core.fleet.registry import Known
 from core.home import Home
 from core.service.remote import RemoteConsole
+from tests.fakes.known_devices import dialled, put_trusted
 from tests.fakes.remote_device import free_port, make_listening_home, running, stands, told
 from tests.fakes.service_process import service_process
 
@@ -152,10 +153,13 @@ async def test_an_address_beyond_this_computer_without_a_certificate_to_pin_is_n
 
 
 async def test_one_device_that_cannot_be_dialled_does_not_keep_the_service_from_starting(home):
-    registry = Registry(home.devices, home.dial_tokens).load()
-    registry.pair_listening(Known(name="lab-1"), "wss://lab.example:5001/ws", "a-token", "")
-    registry.pair_listening(Known(name="lab-2"), "ws://127.0.0.1:1/ws", "a-token", "")
-    (home.dial_tokens / "lab-2.token").unlink()
+    await put_trusted(
+        home,
+        dialled(Known(name="lab-1"), "wss://lab.example:5001/ws", "a-token", ""),
+        dialled(Known(name="lab-2"), "ws://127.0.0.1:1/ws", "a-token", ""),
+    )
+    home.dial_tokens.mkdir(mode=0o700)
+    (home.dial_tokens / "lab-1.token").write_text("a-token")
     async with service_process(home) as service:
         console = await service.console()
         assert "fingerprint" in (await stands(console, "lab-1", Health.OFFLINE)).reason

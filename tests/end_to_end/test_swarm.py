@@ -37,7 +37,7 @@ async def swarm(home: Home, tmp_path: Path, *how: str) -> AsyncIterator[tuple[Se
     await accepted(home, 'profile = "trusted"\n')
     (home.path / "settings.toml").write_text('this_computer = "in-process"\nlisten = "127.0.0.1:0"\n')
     tokens = tmp_path / "tokens.json"
-    pair_swarm(home, COUNT, tokens)
+    await pair_swarm(home, COUNT, tokens)
     service = await Service.open(home)
     try:
         events = signing(service.console("operator:test"), service.home).events()

@@ -23,7 +23,6 @@ from core.dispatch.order import Order
 from core.dispatch.secrets import Masker
 from core.errors import BadInput, JournalUnavailable
 from core.fleet.fleet import Arrival, Fleet
-from core.fleet.pins import Pins
 from core.home import Home
 from core.policy.approvals import ApprovalQueue
 from core.policy.grants import GrantBook
@@ -33,6 +32,7 @@ from core.policy.operators import Operators
 from core.policy.policy import Policy, checked_policy
 from core.policy.policy_file import read_policy_text
 from core.tasks import TaskGroupOwner
+from tests.fakes.known_devices import pins_in
 from tests.fakes.signing import anna
 
 DEVICE = "bench"
@@ -232,7 +232,7 @@ async def open_rig(
             asked.put_nowait(approval)
 
     approvals = ApprovalQueue(operators, disk, expiry_s, publish, most_pause_s, policy.grants, clock)
-    fleet = Fleet(disk, policy, Pins(home.contracts).load(), lambda device: None)
+    fleet = Fleet(disk, policy, await pins_in(home, journal, operators), lambda device: None)
     fleet.add(DEVICE, ["desk"])
     dispatcher = Dispatcher(
         devices=fleet,

@@ -28,11 +28,11 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from core.canonical import sha256_hex
-from core.fleet.registry import Known, Registry, new_token
+from core.fleet.registry import Known, new_token, token_digest
 from core.home import Home
-from core.ids import now_stamp
+from core.ids import now_stamp, now_utc
 from core.tasks import TaskGroupOwner
+from tests.fakes.known_devices import put_trusted
 
 ROOT = Path(__file__).parents[2]
 OBSERVATION, ACTION = "get_system_info", "write_file"
@@ -255,17 +255,17 @@ def tell(event: str, **facts: Any) -> None:
     print(json.dumps({"event": event, **facts}), flush=True)
 
 
-def pair_swarm(home: Home, count: int, tokens: Path) -> None:
+async def pair_swarm(home: Home, count: int, tokens: Path) -> None:
     """Make the devices of a swarm known in a home that no service owns; their tokens go into a file."""
-    registry = Registry(home.devices, home.dial_tokens).load()
     given = {name_of(number): new_token() for number in range(1, count + 1)}
-    registry.put(
+    await put_trusted(
+        home,
         *(
-            Known(name=name, tags=["swarm"], token_sha256=sha256_hex(token.encode()))
+            Known(name=name, tags=["swarm"], token_sha256=token_digest(token), paired_at=now_utc())
             for name, token in given.items()
-        )
+        ),
     )
-    tokens.write_text(json.dumps(given))
+    await asyncio.to_thread(tokens.write_text, json.dumps(given))
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,12 @@ from hypothesis import strategies as st
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
 from core.canonical import digest_of
+from core.changes import Change, ChangeKind, Proposal, change_statement
 from core.contract_digest import definition_of
 from core.errors import ErrorCode
 from core.fleet.models import Effect, Risk, Tool
 from core.home import Home
+from tests.fakes.known_devices import pinned_without_claims
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 
 SWEEP = tool_info("sweep", "action", {"path": TEXT}, namespace="mcp:far")
@@ -52,6 +53,17 @@ async def refuses(rig: Rig) -> ErrorCode:
     return result.error.code
 
 
+async def review(rig: Rig, tool: Tool) -> None:
+    """Trust a tool as it is now, with an operator's signature, as the service does it."""
+    after = {"contract": tool.contract.digest, "pin": rig.fleet.pin_now(DEVICE, tool.tool_key)}
+    change = Change(kind=ChangeKind.CONTRACT, subject=f"{DEVICE}/{tool.tool_key}", after=after)
+    home_key = rig.journal.public_key.public_bytes_raw().hex()
+    proposal = Proposal(home=home_key, change=change, needs_signature=True)
+    signed = rig.key.sign_change(change_statement(proposal, rig.key.name))
+    proof = {"signed": signed.model_dump(mode="json")}
+    await rig.fleet.review(DEVICE, tool.tool_key, tool.contract.digest, "operator:anna", proof)
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home").create()
@@ -79,7 +91,7 @@ async def test_what_was_claimed_outlives_the_service(home: Home):
     async with open_rig(home, [SWEEP]) as rig:
         assert the(rig).changed
         assert await refuses(rig) is ErrorCode.CONTRACT_CHANGED
-        await rig.fleet.review(DEVICE, "action::sweep", the(rig).contract.digest, "operator:anna")
+        await review(rig, the(rig))
     async with open_rig(home, [SWEEP]) as rig:
         assert not the(rig).changed
 
@@ -112,9 +124,7 @@ async def test_an_operators_own_word_unblocks_nothing_that_the_device_took_back(
 
 
 async def test_a_home_of_an_earlier_version_takes_the_first_claims_that_it_sees(home: Home):
-    """Such a home has the digest of the definition alone, by the tool's key."""
-    digest = digest_of(definition_of(SWEEP))
-    home.contracts.write_text(json.dumps({DEVICE: {"action::sweep": digest}}))
+    await pinned_without_claims(home, DEVICE, {"action::sweep": digest_of(definition_of(SWEEP))})
     async with open_rig(home, [rated("critical")]) as rig:
         assert (the(rig).contract.risk.value, the(rig).changed) == (Risk.CRITICAL, False)
     async with open_rig(home, [SWEEP]) as rig:
@@ -123,8 +133,7 @@ async def test_a_home_of_an_earlier_version_takes_the_first_claims_that_it_sees(
 
 @pytest.mark.parametrize("name", ["action::sweep", "sweep"])
 async def test_no_name_of_a_tool_takes_away_what_an_earlier_version_pinned(home: Home, name: str):
-    digest = digest_of(definition_of(SWEEP))
-    home.contracts.write_text(json.dumps({DEVICE: {"action::sweep": digest}}))
+    await pinned_without_claims(home, DEVICE, {"action::sweep": digest_of(definition_of(SWEEP))})
     other = SWEEP.model_copy(update={"tool_name": name, "tool_key": "action::other"})
     async with open_rig(home, [other]) as rig:
         tool = await says(rig, SWEEP.model_copy(update={"description": "Now it deletes."}))

@@ -14,6 +14,7 @@ from core.home import Home
 from core.policy.models import Answer
 from core.policy.operator_keys import statement_for
 from core.policy.policy_file import parse_policy
+from tests.fakes.known_devices import pinned_without_claims
 from tests.fakes.policy_calls import a_tool, judged
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 
@@ -187,7 +188,7 @@ class TestChangedDefinitions:
 
     async def test_a_home_whose_definitions_were_not_kept_still_opens_and_blocks(self, tmp_path: Path):
         home = Home(tmp_path / "old").create()
-        home.contracts.write_text('{"bench": {"action::frobnicate": "' + "0" * 64 + '"}}')
+        await pinned_without_claims(home, DEVICE, {"action::frobnicate": "0" * 64})
         async with open_rig(home, [STRANGE]) as rig:
             assert rig.fleet.tools(DEVICE)[0].changed
             change = await rig.fleet.change(DEVICE, "action::frobnicate")

@@ -27,6 +27,7 @@ from core.fleet.models import Contract, Effect, Risk, Source
 from core.home import Home
 from core.policy.policy_file import Override
 from core.schema_forms.aside import Aside
+from tests.fakes.known_devices import pinned_without_claims
 from tests.fakes.rig import DEVICE, Rig, open_rig
 
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
@@ -254,7 +255,7 @@ async def test_a_contract_is_not_guessed_where_an_earlier_version_did_not_keep_w
 ):
     home = Home(tmp_path / "home").create()
     trusted = definition_of(WAS)
-    home.contracts.write_text(json.dumps({DEVICE: {"action::sweep": digest_of(trusted)}}))
+    await pinned_without_claims(home, DEVICE, {"action::sweep": digest_of(trusted)})
     async with open_rig(home, [NOW]) as rig:
         await rig.journal.put_blob(canonical_bytes(trusted))
         change = await rig.fleet.change(DEVICE, "action::sweep")

@@ -20,6 +20,7 @@ from core.fleet.models import Check, CheckState, Device, Health, Listening
 from core.fleet.refusals import Refusals
 from core.fleet.registry import Known, Registry
 from tests.fakes.aip_house import hear, running_house, say, soon
+from tests.fakes.known_devices import pair, pair_listening
 
 ORDER = ["dns", "reach", "tls", "token", "protocol"]
 REGISTER: dict[str, Any] = {"type": "register", "client_type": "device", "client_id": "lab-1", "status": "ok"}
@@ -29,13 +30,13 @@ class Desk:
     """A doctor with one device."""
 
     def __init__(self, folder: Path, listening: Listening | None = None, within_s: float = 20) -> None:
-        self.registry = Registry(folder / "devices.json", folder / "dial").load()
+        self.registry = Registry(folder / "devices.json", folder / "dial")
         self.refusals = Refusals(lambda entry: None, lambda name: True, lambda name, count: None)
         heard_at = listening or Listening(address="127.0.0.1:5000", url="ws://127.0.0.1:5000/ws")
         self.doctor = Doctor(self.registry, self.refusals, lambda: heard_at, within_s)
 
     async def dialled(self, url: str, fingerprint: str = "") -> list[Check]:
-        self.registry.pair_listening(Known(name="lab-1"), url, "token", fingerprint)
+        pair_listening(self.registry, Known(name="lab-1"), url, "token", fingerprint)
         return await self.examined()
 
     async def examined(self, **known: Any) -> list[Check]:
@@ -225,7 +226,7 @@ async def test_a_device_that_hangs_up_first(desk):
 
 
 async def test_a_token_that_was_lost_on_this_side(desk, tmp_path):
-    desk.registry.pair_listening(Known(name="lab-1"), "ws://127.0.0.1:1/ws", "token", "")
+    pair_listening(desk.registry, Known(name="lab-1"), "ws://127.0.0.1:1/ws", "token", "")
     (tmp_path / "dial" / "lab-1.token").unlink()
     [check] = await desk.examined()
     assert (check.name, check.state) == ("token", CheckState.FAILED)
@@ -234,7 +235,7 @@ async def test_a_token_that_was_lost_on_this_side(desk, tmp_path):
 class TestThatDialIn:
     async def test_a_console_that_does_not_listen(self, tmp_path):
         desk = Desk(tmp_path, Listening(address="127.0.0.1:5000", problem="it is taken"))
-        desk.registry.pair(Known(name="lab-1"))
+        pair(desk.registry, Known(name="lab-1"))
         checks = await desk.examined()
         assert (checks[0].name, checks[0].state) == ("listening", CheckState.FAILED)
         assert "it is taken" in checks[0].found
@@ -250,7 +251,7 @@ class TestThatDialIn:
         ],
     )
     async def test_the_last_refusal_says_which_check_failed(self, desk, reason, name):
-        desk.registry.pair(Known(name="lab-1"))
+        pair(desk.registry, Known(name="lab-1"))
         desk.refusals.add("10.0.0.7:5", "lab-1", reason)
         desk.refusals.flush()
         failed = {check.name: check for check in await desk.examined() if check.state is CheckState.FAILED}
@@ -261,17 +262,17 @@ class TestThatDialIn:
     @pytest.mark.parametrize("heard", [None, "2999-01-01T00:00:00.000000Z"])
     async def test_what_was_refused_before_it_was_paired_anew_or_heard_is_over(self, desk, heard):
         if heard:
-            desk.registry.pair(Known(name="lab-1"))
+            pair(desk.registry, Known(name="lab-1"))
         desk.refusals.add("10.0.0.7:5", "lab-1", "the token was revoked")
         desk.refusals.add("10.0.0.8:5", "", "the token is not known")
         desk.refusals.flush()
         if not heard:
-            desk.registry.pair(Known(name="lab-1"))
+            pair(desk.registry, Known(name="lab-1"))
         checks = await desk.examined(last_heard=heard)
         assert [one.state for one in checks if one.name in ("refused", "token")] == [CheckState.PASSED]
 
     async def test_when_it_was_last_heard_and_how_its_clock_stands(self, desk):
-        desk.registry.pair(Known(name="lab-1"))
+        pair(desk.registry, Known(name="lab-1"))
         checks = {
             check.name: check
             for check in await desk.examined(
@@ -298,7 +299,7 @@ class TestThatDialIn:
 async def test_a_client_of_another_version_is_told_from_one_that_speaks_wrongly(
     desk: Desk, ours: dict[str, Any], state: CheckState, words: str
 ) -> None:
-    desk.registry.pair(Known(name="d1"))
+    pair(desk.registry, Known(name="d1"))
     async with running_house() as house:
         socket = await house.dial()
         await say(socket, type="register", status="ok", client_id="d1", metadata={"quarterdeck": ours})

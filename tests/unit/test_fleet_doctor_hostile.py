@@ -21,6 +21,7 @@ from core.fleet.doctor import Doctor
 from core.fleet.models import Check, CheckState, Device, Health, Listening
 from core.fleet.refusals import Refusals
 from core.fleet.registry import Known, Registry
+from tests.fakes.known_devices import pair_listening
 
 REGISTER: dict[str, Any] = {"type": "register", "client_type": "device", "client_id": "lab-1", "status": "ok"}
 PATIENCE = 30.0
@@ -30,7 +31,7 @@ class Desk:
     """A doctor with one device that is dialled."""
 
     def __init__(self, folder: Path) -> None:
-        self.registry = Registry(folder / "devices.json", folder / "dial").load()
+        self.registry = Registry(folder / "devices.json", folder / "dial")
         self.refusals = Refusals(lambda entry: None, lambda name: True, lambda name, count: None)
 
     async def failed(self, url: str, fingerprint: str = "", within_s: float = 20.0) -> Check:
@@ -40,7 +41,7 @@ class Desk:
         return failed
 
     async def examined(self, url: str, fingerprint: str = "", within_s: float = 20.0) -> list[Check]:
-        self.registry.pair_listening(Known(name="lab-1"), url, "secret-token", fingerprint)
+        pair_listening(self.registry, Known(name="lab-1"), url, "secret-token", fingerprint)
         doctor = Doctor(self.registry, self.refusals, lambda: Listening(address=""), within_s)
         device = Device(name="lab-1", health=Health.OFFLINE, since="2026-01-01T00:00:00Z")
         async with asyncio.timeout(PATIENCE):

@@ -1,21 +1,27 @@
-"""Trust in tools is written before it counts, and not once for each of a thousand devices."""
+"""What is trusted of tools is kept as the journal has it, and copied; not once for each of a thousand."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
 import core.fleet.pins
-from core.errors import BadInput, JournalCorrupt
+from core.errors import BadInput
 from core.fleet.models import Risk
-from core.fleet.pins import FORMAT, Claims, Pin, Pins
-from core.home import write_private
+from core.fleet.pins import FORMAT, Claims, Pin, Pins, Rows, pin_of, read_rows
+
+D0, D1 = "0" * 64, "1" * 64
 
 
 def a_pin(digest: str, risk: Risk | None = Risk.HIGH, ours: bool = False) -> Pin:
     return Pin(digest, Claims(risk, ours))
+
+
+def copied(tmp_path: Path) -> Rows:
+    return read_rows((tmp_path / "contracts.json").read_text())
 
 
 async def test_a_thousand_devices_that_arrive_together_are_a_few_writes(tmp_path, monkeypatch):
@@ -27,72 +33,62 @@ async def test_a_thousand_devices_that_arrive_together_are_a_few_writes(tmp_path
         real(path, text)
 
     monkeypatch.setattr(core.fleet.pins, "write_private", counted)
-    pins = Pins(tmp_path / "contracts.json").load()
+    pins = Pins(tmp_path / "contracts.json")
     await asyncio.gather(*(pins.pin(f"sim-{n}", {"x": a_pin(f"{n:064x}")}) for n in range(1000)))
     assert len(writes) <= 3
-    again = Pins(tmp_path / "contracts.json").load()
-    assert all(again.get(f"sim-{n}", "x") == a_pin(f"{n:064x}") for n in range(1000))
+    rows = copied(tmp_path)
+    assert all(pin_of(rows[f"sim-{n}"]["x"]) == a_pin(f"{n:064x}") for n in range(1000))
+    assert all(pins.get(f"sim-{n}", "x") == a_pin(f"{n:064x}") for n in range(1000))
 
 
-async def test_what_could_not_be_written_is_not_trusted(tmp_path):
-    pins = Pins(tmp_path / "contracts.json").load()
+async def test_the_copy_has_the_last_word_of_many_that_wait_for_each_other(tmp_path):
+    pins = Pins(tmp_path / "contracts.json")
+    await asyncio.gather(*(pins.pin("a", {"x": a_pin(f"{n:064x}")}) for n in range(50)))
+    await asyncio.gather(pins.pin("b", {"x": a_pin(D1)}), pins.forget("a"))
+    assert copied(tmp_path) == {"b": {"x": a_pin(D1).row}}
+
+
+async def test_a_copy_that_cannot_be_written_takes_nothing_away(tmp_path):
+    pins = Pins(tmp_path / "contracts.json")
     (tmp_path / "contracts.new").mkdir()
-    ends = await asyncio.gather(
-        *(pins.pin(f"sim-{n}", {"x": a_pin("00")}) for n in range(5)), return_exceptions=True
-    )
-    assert all(isinstance(end, BadInput) for end in ends)
-    assert pins.get("sim-0", "x") is None
+    await asyncio.gather(*(pins.pin(f"sim-{n}", {"x": a_pin(D0)}) for n in range(5)))
+    assert pins.get("sim-0", "x") == a_pin(D0)
     (tmp_path / "contracts.new").rmdir()
-    await pins.pin("sim-9", {"x": a_pin("00")})
-    assert pins.get("sim-0", "x") is None
-    assert Pins(tmp_path / "contracts.json").load().get("sim-9", "x") == a_pin("00")
+    await pins.pin("sim-9", {"x": a_pin(D0)})
+    assert set(copied(tmp_path)) == {*(f"sim-{n}" for n in range(5)), "sim-9"}
 
 
 async def test_a_forgotten_device_is_a_stranger_again(tmp_path):
-    pins = Pins(tmp_path / "contracts.json").load()
-    await pins.pin("a", {"x": a_pin("00")})
-    await pins.pin("b", {"x": a_pin("11")})
+    pins = Pins(tmp_path / "contracts.json")
+    await pins.pin("a", {"x": a_pin(D0)})
+    await pins.pin("b", {"x": a_pin(D1)})
     await pins.forget("a")
-    for known in (pins, Pins(tmp_path / "contracts.json").load()):
-        assert known.get("a", "x") is None
-        assert known.get("b", "x") == a_pin("11")
+    assert (pins.get("a", "x"), pins.get("b", "x")) == (None, a_pin(D1))
+    assert copied(tmp_path) == {"b": {"x": a_pin(D1).row}}
 
 
 async def test_what_is_pinned_later_is_added_to_what_was(tmp_path):
-    pins = Pins(tmp_path / "contracts.json").load()
-    await pins.pin("a", {"x": a_pin("00")})
-    await pins.pin("a", {"y": a_pin("11")})
-    assert (pins.get("a", "x"), pins.get("a", "y")) == (a_pin("00"), a_pin("11"))
+    pins = Pins(tmp_path / "contracts.json")
+    await pins.pin("a", {"x": a_pin(D0)})
+    await pins.pin("a", {"y": a_pin(D1)})
+    assert (pins.get("a", "x"), pins.get("a", "y")) == (a_pin(D0), a_pin(D1))
+    assert pins.names("a") == {"x", "y"}
 
 
-async def test_what_was_claimed_is_read_back_as_it_was_pinned(tmp_path):
-    pins = {
-        f"action::{risk}-{ours}": a_pin("00", risk, ours) for risk in (None, *Risk) for ours in (True, False)
-    }
-    await Pins(tmp_path / "contracts.json").load().pin('a "device"', pins)
-    again = Pins(tmp_path / "contracts.json").load()
-    assert {name: again.get('a "device"', name) for name in pins} == pins
+@pytest.mark.parametrize(
+    "claims", [None, *(Claims(risk, ours) for risk in (None, *Risk) for ours in (True, False))]
+)
+async def test_a_pin_is_read_back_as_it_is_written(tmp_path, claims):
+    pin = Pin(D1, claims)
+    assert pin_of(pin.row) == pin
+    pins = Pins(tmp_path / "contracts.json")
+    await pins.pin('a "device"', {"a\u202e name": pin})
+    again = Pins(tmp_path / "contracts.json")
+    assert again.restore(copied(tmp_path)) == []
+    assert again.get('a "device"', "a\u202e name") == pin
 
 
-async def test_what_an_earlier_version_pinned_holds_until_the_tool_is_pinned_anew(tmp_path):
-    path = tmp_path / "contracts.json"
-    write_private(
-        path, '{"a": {"action::x": "00", "action::y": "11", "odd": "22"}, "b": {"action::x": "33"}}'
-    )
-    pins = Pins(path).load()
-    await pins.pin("a", {"x": a_pin("44")})
-    for known in (pins, Pins(path).load()):
-        assert known.get("a", "x") == a_pin("44")
-        assert known.earlier("a", "x", "action::x") is None
-        assert known.earlier("a", "y", "data_collection::y") == "11"
-        assert known.earlier("a", "of another name", "odd") == "22"
-        assert known.earlier("a", "z", "action::z") is None
-        assert known.earlier("b", "x", "action::x") == "33"
-    await pins.forget("b")
-    assert Pins(path).load().earlier("b", "x", "action::x") is None
-
-
-NO_PINS = f'{{"format": "{FORMAT}", "earlier": {{}}, "devices": '
+NO_PINS = f'{{"format": "{FORMAT}", "devices": '
 
 
 @pytest.mark.parametrize(
@@ -100,16 +96,79 @@ NO_PINS = f'{{"format": "{FORMAT}", "earlier": {{}}, "devices": '
     [
         "{",
         "[]",
+        "7",
         '{"a": 1}',
         f'{{"format": "{FORMAT}"}}',
-        NO_PINS + '{"a": {"x": "00"}}}',
-        NO_PINS + '{"a": {"x": "00 high"}}}',
-        NO_PINS + '{"a": {"x": "00 none ours"}}}',
-        NO_PINS + '{"a": {"x": 1}}}',
-        NO_PINS + '{"a": "00 high ours"}}',
+        f'{NO_PINS}{{"a": {{"x": "00"}}}}}}',
+        f'{NO_PINS}{{"a": {{"x": "{D0} high"}}}}}}',
+        f'{NO_PINS}{{"a": {{"x": "{D0} none ours"}}}}}}',
+        f'{NO_PINS}{{"a": {{"x": "{D0[1:]}G high ours"}}}}}}',
+        f'{NO_PINS}{{"a": {{"x": 1}}}}}}',
+        f'{NO_PINS}{{"a": "{D0} high ours"}}}}',
+        f'{NO_PINS}["a"]}}',
+        "[" * 100_000,
     ],
 )
-def test_a_damaged_file_is_an_error(tmp_path, text):
+def test_a_copy_that_is_none_is_said_written_anew_and_counts_for_nothing(tmp_path, text):
     (tmp_path / "contracts.json").write_text(text)
-    with pytest.raises(JournalCorrupt):
-        Pins(tmp_path / "contracts.json").load()
+    (tmp_path / "contracts.json").chmod(0o600)
+    with pytest.raises(BadInput, match=r"contracts\.json was not as it was written"):
+        read_rows(text)
+    pins = Pins(tmp_path / "contracts.json")
+    [note] = pins.restore({"a": {"x": a_pin(D1).row}})
+    assert "the journal" in note
+    assert len(note) < 400
+    assert note.isprintable()
+    assert pins.get("a", "x") == a_pin(D1)
+    assert copied(tmp_path) == {"a": {"x": a_pin(D1).row}}
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"a": {"x": a_pin(D0).row}},
+        {"a": {"x": a_pin(D1).row, "planted": a_pin(D0).row}},
+        {"planted": {"x": a_pin(D0).row}},
+        {"planted\ud800\n\u202e": {"x": a_pin(D0).row}},
+    ],
+)
+def test_a_copy_that_says_something_else_is_said_and_written_anew(tmp_path, found):
+    (tmp_path / "contracts.json").write_text(json.dumps({"devices": found}))
+    (tmp_path / "contracts.json").chmod(0o600)
+    pins = Pins(tmp_path / "contracts.json")
+    [note] = pins.restore({"a": {"x": a_pin(D1).row}})
+    assert ("planted" if "a" not in found else "of a ") in note
+    assert note.isprintable()
+    assert pins.get("a", "planted") is None
+    assert copied(tmp_path) == {"a": {"x": a_pin(D1).row}}
+
+
+@pytest.mark.parametrize("found", [{}, {"a": {}}, {"a": {"y": a_pin(D0).row}}])
+def test_a_copy_that_is_behind_is_written_anew_without_a_word(tmp_path, found):
+    (tmp_path / "contracts.json").write_text(json.dumps({"devices": found}))
+    (tmp_path / "contracts.json").chmod(0o600)
+    rows = {"a": {"x": a_pin(D1).row, "y": a_pin(D0).row}}
+    assert Pins(tmp_path / "contracts.json").restore(rows) == []
+    assert copied(tmp_path) == rows
+
+
+def test_where_nothing_is_pinned_no_copy_is_made(tmp_path):
+    assert Pins(tmp_path / "contracts.json").restore({}) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_a_file_that_is_far_longer_than_the_copy_no_more_than_its_size_is_read(tmp_path, monkeypatch):
+    asked: list[int] = []
+    real = core.fleet.pins.read_own_text
+
+    def counted(path: Path, most_bytes: int) -> str | None:
+        asked.append(most_bytes)
+        return real(path, most_bytes)
+
+    monkeypatch.setattr(core.fleet.pins, "read_own_text", counted)
+    with (tmp_path / "contracts.json").open("w") as file:
+        file.truncate(1 << 40)
+    [note] = Pins(tmp_path / "contracts.json").restore({"a": {"x": a_pin(D1).row}})
+    assert "larger than" in note
+    assert max(asked) < 2 << 20
+    assert copied(tmp_path) == {"a": {"x": a_pin(D1).row}}

@@ -1,4 +1,4 @@
-"""Which remote devices are known, and what of their tokens is kept."""
+"""Which remote devices are known, what of their tokens is kept, and what the copy of it can say."""
 
 from __future__ import annotations
 
@@ -8,18 +8,31 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import BadInput, ErrorCode, JournalCorrupt
+from core.errors import BadInput, ErrorCode
 from core.fleet.models import DeviceSettings
-from core.fleet.registry import Known, Registry, check_name, with_settings
+from core.fleet.registry import (
+    MOST_OFFERED,
+    Copy,
+    Known,
+    Registry,
+    check_name,
+    read_copy,
+    token_digest,
+    with_settings,
+)
+from tests.fakes.known_devices import dialled, pair, pair_listening
 
 
 @pytest.fixture
 def registry(tmp_path: Path) -> Registry:
-    return Registry(tmp_path / "devices.json", tmp_path / "keys" / "dial").load()
+    return Registry(tmp_path / "devices.json", tmp_path / "keys" / "dial")
 
 
 def reopened(registry: Registry, tmp_path: Path) -> Registry:
-    return Registry(tmp_path / "devices.json", tmp_path / "keys" / "dial").load()
+    """The next service's, which has from the journal what this one knows."""
+    again = Registry(tmp_path / "devices.json", tmp_path / "keys" / "dial")
+    assert again.restore(registry.devices(), {}, read_copy(tmp_path / "devices.json")) == []
+    return again
 
 
 def mode_of(path: Path) -> int:
@@ -31,7 +44,7 @@ def everything_below(folder: Path) -> bytes:
 
 
 def test_a_token_is_known_again_after_a_restart_and_stands_nowhere(registry, tmp_path):
-    token = registry.pair(Known(name="lab-1", tags=["lab"], production=True))
+    token = pair(registry, Known(name="lab-1", tags=["lab"], production=True))
     again = reopened(registry, tmp_path)
     owner = again.owner_of(token)
     assert owner is not None
@@ -41,32 +54,32 @@ def test_a_token_is_known_again_after_a_restart_and_stands_nowhere(registry, tmp
 
 
 def test_a_token_has_256_random_bits(registry):
-    tokens = {registry.pair(Known(name="lab-1")) for _ in range(20)}
+    tokens = {pair(registry, Known(name="lab-1")) for _ in range(20)}
     assert len(tokens) == 20
     assert all(len(token) >= 43 for token in tokens)
 
 
 @pytest.mark.parametrize("token", ["", None, "nobody's", "\udcff", "lab-1"])
 def test_a_token_that_was_never_given_is_nobodys(registry, token):
-    registry.pair(Known(name="lab-1"))
+    pair(registry, Known(name="lab-1"))
     assert registry.owner_of(token) is None
 
 
 def test_the_hash_in_the_file_is_not_itself_a_token(registry, tmp_path):
-    registry.pair(Known(name="lab-1"))
+    pair(registry, Known(name="lab-1"))
     kept = json.loads((tmp_path / "devices.json").read_text())["devices"][0]["token_sha256"]
     assert registry.owner_of(kept) is None
 
 
 def test_pairing_again_replaces_the_token(registry):
-    old = registry.pair(Known(name="lab-1"))
-    new = registry.pair(registry.get("lab-1"))
+    old = pair(registry, Known(name="lab-1"))
+    new = pair(registry, registry.get("lab-1"))
     assert registry.owner_of(old) is None
     assert registry.owner_of(new).name == "lab-1"
 
 
 def test_a_revoked_token_is_known_as_revoked(registry, tmp_path):
-    token = registry.pair(Known(name="lab-1"))
+    token = pair(registry, Known(name="lab-1"))
     registry.revoke("lab-1")
     owner = reopened(registry, tmp_path).owner_of(token)
     assert owner is not None
@@ -74,17 +87,19 @@ def test_a_revoked_token_is_known_as_revoked(registry, tmp_path):
 
 
 def test_what_is_forgotten_is_nobodys(registry, tmp_path):
-    token = registry.pair(Known(name="lab-1"))
+    token = pair(registry, Known(name="lab-1"))
     registry.forget("lab-1")
+    registry.left("lab-1")
     assert registry.owner_of(token) is None
     assert reopened(registry, tmp_path).devices() == []
-    with pytest.raises(BadInput) as caught:
-        registry.forget("lab-1")
-    assert caught.value.code is ErrorCode.UNKNOWN_DEVICE
+    for end in (registry.forget, registry.revoke):
+        with pytest.raises(BadInput) as caught:
+            end("lab-1")
+        assert caught.value.code is ErrorCode.UNKNOWN_DEVICE
 
 
 def test_what_is_shown_to_a_dialled_device_is_in_a_private_file_of_its_own(registry, tmp_path):
-    registry.pair_listening(Known(name="lab.2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
+    pair_listening(registry, Known(name="lab.2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
     again = reopened(registry, tmp_path)
     assert again.dial_token("lab.2") == "secret-token"
     assert b"secret-token" not in (tmp_path / "devices.json").read_bytes()
@@ -93,16 +108,14 @@ def test_what_is_shown_to_a_dialled_device_is_in_a_private_file_of_its_own(regis
     assert mode_of(file.parent) == 0o700
 
 
-@pytest.mark.parametrize("end", ["revoke", "forget", "pair"])
-def test_that_file_goes_with_the_trust(registry, tmp_path, end):
-    registry.pair_listening(Known(name="lab-2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
-    if end == "pair":
-        registry.pair(registry.get("lab-2"))
-    else:
-        getattr(registry, end)("lab-2")
+@pytest.mark.parametrize("left", ["lab.2.token", "lab.2.new", "lab.2.fresh"])
+def test_what_is_shown_to_a_device_can_be_deleted_also_what_a_crash_left_of_it(registry, tmp_path, left):
+    pair_listening(registry, Known(name="lab.2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
+    (tmp_path / "keys" / "dial" / left).write_text("secret-token")
+    registry.drop_dial_token("lab.2")
     assert b"secret-token" not in everything_below(tmp_path)
     with pytest.raises(BadInput, match="pair it again"):
-        registry.dial_token("lab-2")
+        registry.dial_token("lab.2")
 
 
 @pytest.mark.parametrize(
@@ -119,18 +132,33 @@ def test_that_file_goes_with_the_trust(registry, tmp_path, end):
         '{"devices": [{}]}',
         "\x00",
         "[" * 100_000,
+        '{"devices": [{"name": "a", "\\ud800\\u202e\\n": 1}]}',
+        json.dumps({"devices": [{"name": "lab-1", "revoked_at": "2026-01-01T00:00:00Z"}, {"name": "lab-1"}]}),
+        json.dumps({"devices": [{"name": name, "token_sha256": "ab" * 32} for name in ("lab-1", "lab-2")]}),
+        json.dumps({"devices": [{"name": "lab-1", "token_sha256": "AB" * 32}]}),
+        json.dumps({"devices": [{"name": "lab-1", "token_sha256": "the token itself"}]}),
     ],
 )
-def test_a_damaged_file_is_an_error_and_never_means_no_devices(tmp_path, text):
-    (tmp_path / "devices.json").write_text(text)
-    with pytest.raises(JournalCorrupt, match="damaged"):
-        Registry(tmp_path / "devices.json", tmp_path / "dial").load()
+def test_a_damaged_copy_is_said_written_anew_and_counts_for_nothing(tmp_path, text):
+    path = tmp_path / "devices.json"
+    path.write_text(text)
+    path.chmod(0o600)
+    copy = read_copy(path)
+    assert copy.problem
+    assert copy.devices == {}
+    known = Known(name="lab-1", token_sha256="ab" * 32)
+    again = Registry(path, tmp_path / "dial")
+    [note] = again.restore([known], {}, copy)
+    assert "devices.json" in note
+    assert note.isprintable()
+    assert len(note) < 400
+    assert again.devices() == [known]
+    assert read_copy(path).devices == {"lab-1": known}
 
 
-def test_a_file_that_is_not_text_is_damaged_too(tmp_path):
-    (tmp_path / "devices.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(JournalCorrupt, match="damaged"):
-        Registry(tmp_path / "devices.json", tmp_path / "dial").load()
+def test_where_no_device_is_known_no_copy_is_made(tmp_path):
+    assert Registry(tmp_path / "devices.json", tmp_path / "dial").restore([], {}, Copy()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["", "this-computer", "../x", "a/b", "-x", "a b", "a" * 65, "ä", ".x"])
@@ -162,73 +190,130 @@ def test_what_is_not_set_stays_as_it_is():
     assert with_settings(known, DeviceSettings(agent="")).agent == ""
 
 
-def test_a_file_that_cannot_be_written_lets_nobody_in(registry, tmp_path):
-    token = registry.pair(Known(name="lab-1"))
+def test_a_copy_that_cannot_be_written_is_behind_and_says_why(registry, tmp_path):
+    first, second = pair(registry, Known(name="lab-1")), pair(registry, Known(name="lab-2"))
+    assert registry.problem == ""
     (tmp_path / "devices.new").mkdir()
-    with pytest.raises(BadInput, match="cannot be written"):
-        registry.pair(Known(name="lab-1"))
-    with pytest.raises(BadInput, match="cannot be written"):
-        registry.put(Known(name="lab-1", tags=["prod"]))
-    assert registry.owner_of(token).tags == []
-    with pytest.raises(BadInput, match="cannot be written"):
-        registry.pair_listening(Known(name="lab-2"), "ws://127.0.0.1:1/ws", "token", "")
-    assert registry.find("lab-2") is None
-
-
-def test_a_file_that_cannot_be_written_keeps_nobody_in(registry, tmp_path):
-    first, second = registry.pair(Known(name="lab-1")), registry.pair(Known(name="lab-2"))
-    (tmp_path / "devices.new").mkdir()
-    with pytest.raises(BadInput, match="a restart would undo it"):
-        registry.revoke("lab-1")
-    with pytest.raises(BadInput, match="a restart would undo it"):
-        registry.forget("lab-2")
+    third = pair(registry, Known(name="lab-3"))
+    assert "cannot be written" in registry.problem
+    registry.revoke("lab-1")
+    registry.forget("lab-2")
     assert not registry.owner_of(first).paired
     assert registry.owner_of(second) is None
+    assert registry.owner_of(third).paired
     (tmp_path / "devices.new").rmdir()
-    registry.forget("lab-2")
+    registry.put(registry.get("lab-3"))
+    assert registry.problem == ""
     assert not reopened(registry, tmp_path).get("lab-1").paired
-    assert reopened(registry, tmp_path).find("lab-2") is None
+
+
+def test_the_copy_has_a_forgotten_device_as_revoked_until_the_journal_has_it(registry, tmp_path):
+    pair(registry, Known(name="lab-1"))
+    forgotten = registry.forget("lab-1")
+    assert registry.devices() == []
+    row = read_copy(tmp_path / "devices.json").devices["lab-1"]
+    assert not row.paired
+    assert row.paired_at == forgotten.paired_at
+    registry.left("lab-1")
+    assert read_copy(tmp_path / "devices.json").devices == {}
 
 
 def test_a_listening_device_that_cannot_be_paired_anew_is_dialled_as_before(registry, tmp_path):
-    registry.pair_listening(Known(name="lab-2"), "wss://lab:5001/ws", "first-token", "ab" * 32)
-    (tmp_path / "devices.new").mkdir()
+    pair_listening(registry, Known(name="lab-2"), "wss://lab:5001/ws", "first-token", "ab" * 32)
+    (tmp_path / "keys" / "dial" / "lab-2.new").mkdir()
     with pytest.raises(BadInput, match="cannot be written"):
-        registry.pair_listening(registry.get("lab-2"), "wss://lab:5002/ws", "second-token", "cd" * 32)
+        pair_listening(registry, registry.get("lab-2"), "wss://lab:5002/ws", "second-token", "cd" * 32)
     assert registry.dial_token("lab-2") == "first-token"
     assert registry.get("lab-2").url == "wss://lab:5001/ws"
     assert b"second-token" not in everything_below(tmp_path)
 
 
-def test_what_a_crash_left_of_a_token_goes_with_the_trust(registry, tmp_path):
-    registry.pair_listening(Known(name="lab.2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
-    for left in ("lab.2.new", "lab.2.fresh"):
-        (tmp_path / "keys" / "dial" / left).write_text("secret-token")
-    registry.revoke("lab.2")
-    assert b"secret-token" not in everything_below(tmp_path)
+def test_a_token_for_dialling_that_was_not_recorded_is_not_kept(registry, tmp_path):
+    pair_listening(registry, Known(name="lab-2"), "wss://lab:5001/ws", "first-token", "ab" * 32)
+    with pytest.raises(ValueError, match="full"), registry.staged_dial_token("lab-2", "second-token"):
+        raise ValueError("full")
+    assert registry.dial_token("lab-2") == "first-token"
+    assert b"second-token" not in everything_below(tmp_path)
+
+
+def test_another_token_than_the_one_that_was_paired_is_not_shown(registry, tmp_path):
+    pair_listening(registry, Known(name="lab-2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
+    (tmp_path / "keys" / "dial" / "lab-2.token").write_text("another-token")
+    with pytest.raises(BadInput, match="pair it again"):
+        registry.dial_token("lab-2")
+
+
+def test_the_token_for_dialling_a_device_lets_nobody_in(registry):
+    pair_listening(registry, Known(name="lab-2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
+    assert registry.owner_of("secret-token") is None
+
+
+class TestProofs:
+    """Whether an operator signed a pairing is asked when its device first comes."""
+
+    @pytest.fixture
+    def asked(self) -> list[str]:
+        return []
+
+    @pytest.fixture
+    def restored(self, tmp_path: Path, asked: list[str]) -> Registry:
+        registry = Registry(tmp_path / "devices.json", tmp_path / "keys" / "dial")
+        devices = [
+            Known(name="good", token_sha256=token_digest("good")),
+            Known(name="bad", token_sha256=token_digest("bad")),
+            dialled(Known(name="far"), "wss://lab:5001/ws", "far-token", "ab" * 32),
+        ]
+        proofs = {
+            name: lambda name=name: asked.append(name) or name == "good" for name in ("good", "bad", "far")
+        }
+        registry.restore(devices, proofs, Copy())
+        (tmp_path / "keys" / "dial").mkdir(parents=True)
+        (tmp_path / "keys" / "dial" / "far.token").write_text("far-token")
+        return registry
+
+    def test_each_is_asked_once_and_only_when_it_is_needed(self, restored, asked):
+        assert asked == []
+        for _ in range(3):
+            assert restored.owner_of("good").paired
+        assert asked == ["good"]
+
+    def test_a_device_without_one_is_neither_let_in_nor_dialled_however_often_it_comes(self, restored, asked):
+        for _ in range(3):
+            assert not restored.owner_of("bad").paired
+            with pytest.raises(BadInput, match="signature"):
+                restored.dial_token("far")
+        assert asked == ["bad", "far"]
+
+    def test_other_tags_do_not_stand_for_one(self, restored):
+        restored.put(with_settings(restored.get("bad"), DeviceSettings(tags=["x"])))
+        assert not restored.owner_of("bad").paired
+
+    def test_a_new_pairing_does(self, restored):
+        token = pair(restored, restored.get("bad"))
+        assert restored.owner_of(token).paired
+
+
+def test_a_token_is_offered_under_its_digest_and_taken_once(registry):
+    digest = registry.offer_token()
+    token = registry.take_offered(digest)
+    assert token_digest(token) == digest
+    assert token_digest(registry.take_offered(digest)) != digest
+    assert registry.owner_of(token) is None
+
+
+def test_of_tokens_that_are_offered_without_end_the_oldest_give_way(registry):
+    first = registry.offer_token()
+    later = [registry.offer_token() for _ in range(MOST_OFFERED)]
+    assert token_digest(registry.take_offered(first)) != first
+    assert token_digest(registry.take_offered(later[0])) == later[0]
 
 
 @pytest.mark.parametrize("held", ["abc\r\nX-Other: 1", "a b", "", "x" * 5000])
 def test_what_is_no_token_is_not_shown_to_a_device(registry, tmp_path, held):
-    registry.pair_listening(Known(name="lab-2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
+    pair_listening(registry, Known(name="lab-2"), "wss://lab:5001/ws", "secret-token", "ab" * 32)
     (tmp_path / "keys" / "dial" / "lab-2.token").write_text(held)
     with pytest.raises(BadInput, match="pair"):
         registry.dial_token("lab-2")
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [{"name": "lab-1", "revoked_at": "2026-01-01T00:00:00Z"}, {"name": "lab-1"}],
-        [{"name": "lab-1", "token_sha256": "ab" * 32}, {"name": "lab-2", "token_sha256": "ab" * 32}],
-        [{"name": "lab-1", "token_sha256": "AB" * 32}],
-        [{"name": "lab-1", "token_sha256": "the token itself"}],
-    ],
-)
-def test_an_edit_by_hand_that_leaves_open_whom_it_trusts_is_damage(tmp_path, rows):
-    (tmp_path / "devices.json").write_text(json.dumps({"devices": rows}))
-    with pytest.raises(JournalCorrupt, match="damaged"):
-        Registry(tmp_path / "devices.json", tmp_path / "dial").load()
 
 
 @pytest.mark.parametrize("name", ["lab-1\n", "This-Computer", "THIS-COMPUTER", "l\u0430b-1", ""])
@@ -244,10 +329,9 @@ def test_a_tag_or_an_agent_has_no_line_break(change):
 
 
 def test_two_devices_are_not_told_apart_by_the_size_of_letters_alone(registry):
-    registry.pair(Known(name="Lab-1"))
-    with pytest.raises(BadInput, match="Lab-1"):
-        registry.pair(Known(name="lab-1"))
-    with pytest.raises(BadInput, match="Lab-1"):
-        registry.pair_listening(Known(name="LAB-1"), "ws://127.0.0.1:1/ws", "token", "")
-    registry.pair(Known(name="Lab-1"))
-    assert [one.name for one in registry.devices()] == ["Lab-1"]
+    pair(registry, Known(name="Lab-1"))
+    for name in ("lab-1", "LAB-1"):
+        with pytest.raises(BadInput, match="Lab-1"):
+            registry.check_free(name)
+        assert registry.turn(name) is registry.turn("Lab-1")
+    registry.check_free("Lab-1")

@@ -147,7 +147,7 @@ class TestProbe:
 
 class TestPrivateFiles:
     def test_what_says_who_may_approve_and_what_is_trusted_is_the_owner_s_alone(self, home, open_umask):
-        asyncio.run(Pins(home.contracts).load().pin("bench", {"x": Pin("00", Claims(None, ours=True))}))
+        asyncio.run(Pins(home.contracts).pin("bench", {"x": Pin("00", Claims(None, ours=True))}))
         operator = anna(home)
         Operators(home.operators).add(operator.operator)
         with HomeLock(home):

@@ -1,0 +1,181 @@
+"""What an earlier version trusted of devices by its files, taken over into the journal: once in its life.
+
+Before, `devices.json` and `contracts.json` were believed as they stood. From the entries made here on only
+the journal is: one `trust_adopted` for each device, and one that names no device behind them, also where
+there was nothing to take over. What stands in the files and was never paired or pinned is not taken over.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.aip.dialler import DialAddress
+from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.journal import Journal
+from core.errors import BadInput, JournalCorrupt, JournalError
+from core.files import read_own_text
+from core.fleet.models import Risk
+from core.fleet.pins import Claims, Pin, Rows, read_rows
+from core.fleet.registry import Known, read_copy, read_dial_token, token_digest
+from core.home import Home
+
+PAGE = 1_000
+KINDS = (Kind.CONTRACT_PINNED, Kind.DEVICE_PAIRED, Kind.DEVICE_REVOKED, Kind.DEVICE_FORGOTTEN)
+_LARGEST_FILE = 64 << 20
+
+
+async def adopt_earlier(home: Home, journal: Journal) -> int:
+    """The number of the entry from which on trust rests on the journal; made now, where there is none.
+
+    Raises:
+        JournalCorrupt: devices were paired by an earlier version, and its `devices.json` is damaged.
+        JournalUnavailable: the journal cannot be written.
+    """
+    page = await journal.query(f"kind:{Kind.TRUST_ADOPTED}", after=0, limit=1)
+    if page.entries:
+        return page.entries[0].seq
+    earlier = _Earlier()
+    after: int | None = 0
+    while after is not None:
+        page = await journal.query(f"kind:{','.join(KINDS)}", after=after, limit=PAGE)
+        for entry in page.entries:
+            earlier.take(entry)
+        after = page.next_after
+    devices = _known(home, earlier)
+    pins = await _named(home, journal, earlier)
+    entries = [
+        NewEntry(kind=Kind.TRUST_ADOPTED, actor="service", device=name, body=_body(name, devices, pins))
+        for name in sorted({*devices, *pins})
+    ]
+    body = {"devices": len(devices), "tools": sum(map(len, pins.values()))}
+    # All or none of them, so that what was begun here is never taken for the whole.
+    written = await journal.append_many(
+        [*entries, NewEntry(kind=Kind.TRUST_ADOPTED, actor="service", body=body)]
+    )
+    return written[0].seq
+
+
+def _body(name: str, devices: dict[str, Known], pins: Rows) -> dict[str, Any]:
+    body: dict[str, Any] = {"pins": pins.get(name, {})}
+    if name in devices:
+        body["known"] = devices[name].model_dump(mode="json", exclude_defaults=True)
+    return body
+
+
+@dataclass(slots=True)
+class _Earlier:
+    """What the journal of an earlier version says: pairings, and what it pinned, by the tools' keys."""
+
+    paired: dict[str, dict[str, Any]] = field(default_factory=dict)
+    revoked: dict[str, str] = field(default_factory=dict)
+    pinned: dict[str, dict[str, Pin]] = field(default_factory=dict)
+    # The names of tools that were reviewed, by device and key: only these entries have one.
+    names: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def take(self, entry: Entry) -> None:
+        """Follow one entry."""
+        name = entry.device or ""
+        if entry.kind is Kind.DEVICE_PAIRED:
+            self.paired[name] = entry.body
+            self.revoked.pop(name, None)
+        elif entry.kind is Kind.DEVICE_REVOKED:
+            self.revoked[name] = entry.time
+        elif entry.kind is Kind.DEVICE_FORGOTTEN:
+            self.paired.pop(name, None)
+            self.pinned.pop(name, None)
+        else:
+            for key, digest in entry.body["tools"].items():
+                self.pinned.setdefault(name, {})[key] = Pin(str(digest), _claims(entry.body, key))
+                if entry.tool:
+                    self.names[name, key] = entry.tool
+
+
+def _claims(body: dict[str, Any], key: str) -> Claims | None:
+    if "ours" not in body:
+        return None
+    risk = body.get("claims", {}).get(key)
+    return Claims(Risk(risk) if risk else None, bool(body["ours"]))
+
+
+def _known(home: Home, earlier: _Earlier) -> dict[str, Known]:
+    """The devices of `devices.json` that were paired: it alone has the digests of their tokens.
+
+    Raises:
+        JournalCorrupt: it is damaged, and a device was paired.
+    """
+    copy = read_copy(home.devices)
+    if copy.problem and earlier.paired:
+        raise JournalCorrupt(
+            f"{home.devices} is damaged ({copy.problem}). "
+            "Put a copy back, or move it away and pair every device anew."
+        )
+    found: dict[str, Known] = {}
+    for name, row in copy.devices.items():
+        body = earlier.paired.get(name)
+        if body is None or row.direction != body.get("direction"):
+            continue
+        if row.direction == "out":
+            address = DialAddress(name, row.url, "", row.fingerprint)
+            if (address.shown, row.fingerprint) != (body.get("url"), body.get("fingerprint")):
+                continue
+        revoked_at = row.revoked_at or earlier.revoked.get(name)
+        dialled = _dial_digest(home, name) if row.direction == "out" else ""
+        found[name] = row.model_copy(update={"revoked_at": revoked_at, "dial_token_sha256": dialled})
+    return found
+
+
+def _dial_digest(home: Home, name: str) -> str:
+    try:
+        return token_digest(read_dial_token(home.dial_tokens, name))
+    except BadInput:
+        # It could not have been dialled by the earlier version either; it says to pair it again.
+        return ""
+
+
+async def _named(home: Home, journal: Journal, earlier: _Earlier) -> Rows:
+    """What was pinned, by the tools' names, which the entries do not have.
+
+    A name is taken from the tool's key where `contracts.json` says the same of that definition; else it is
+    looked up in the definition itself, and only where that was not kept the key has to do.
+    """
+    copied = _copied_names(home)
+    kept: dict[str, str] = {}
+    rows: Rows = {}
+    for device, pins in earlier.pinned.items():
+        named = rows.setdefault(device, {})
+        for key, pin in pins.items():
+            name = earlier.names.get((device, key)) or _name_in(key)
+            if (device, name, pin.definition) not in copied:
+                if pin.definition not in kept:
+                    kept[pin.definition] = await _kept_name(journal, pin.definition)
+                name = kept[pin.definition] or name
+            named[name] = pin.row
+    return rows
+
+
+def _copied_names(home: Home) -> set[tuple[str, str, str]]:
+    """Device, name and digest of each definition in `contracts.json`; it spares reading these one by one."""
+    try:
+        text = read_own_text(home.contracts, _LARGEST_FILE)
+        rows = read_rows(text) if text is not None else {}
+    except BadInput:
+        return set()
+    return {
+        (device, name, row.partition(" ")[0]) for device, tools in rows.items() for name, row in tools.items()
+    }
+
+
+async def _kept_name(journal: Journal, digest: str) -> str:
+    try:
+        found = json.loads(await journal.get_blob(digest))
+    except (JournalError, BadInput, ValueError):
+        return ""
+    name = found.get("tool_name") if isinstance(found, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _name_in(key: str) -> str:
+    """The tool's name in a key as clients make it, such as `action::click`."""
+    return key.partition("::")[2] or key

@@ -1,0 +1,191 @@
+"""What a home's journal says is trusted of devices: which are paired, how they are set, and their tools.
+
+Read once, when a service starts, from the entry on by which trust rests on the journal alone (`adoption.py`).
+`devices.json` and `contracts.json` are copies: they can be removed or edited, and are written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.journal import Journal
+from core.changes import Change, ChangeKind
+from core.errors import BadInput, JournalCorrupt
+from core.fleet.models import DeviceSettings
+from core.fleet.pins import Pin, Pins, Rows, pin_of
+from core.fleet.registry import Copy, Known, Registry, paired_by, read_copy, with_settings
+from core.home import Home
+from core.service.adoption import adopt_earlier
+from core.text import escape_hidden
+
+PAGE = 1_000
+KINDS = (
+    Kind.TRUST_ADOPTED,
+    Kind.DEVICE_PAIRED,
+    Kind.DEVICE_SET,
+    Kind.DEVICE_REVOKED,
+    Kind.DEVICE_FORGOTTEN,
+    Kind.CONTRACT_PINNED,
+)
+
+# The change of that kind that an operator signed in an entry; None where none did.
+SignedIn = Callable[[Entry, ChangeKind], Change | None]
+
+
+async def read_trusted_devices(
+    home: Home, journal: Journal, signed_in: SignedIn, notes: list[str]
+) -> tuple[Registry, Pins]:
+    """Read it from the journal, and record what `devices.json` alone says was revoked.
+
+    `notes` takes up what stands in the copies, or in the journal without a signature, and does not count.
+    A pairing is looked at when its device first comes, so that a note may be added later.
+
+    Raises:
+        JournalError: the journal cannot be read or written, or holds what no service wrote.
+    """
+    reading = _Reading(signed_in, notes)
+    after: int | None = await adopt_earlier(home, journal) - 1
+    while after is not None:
+        page = await journal.query(f"kind:{','.join(KINDS)}", after=after, limit=PAGE)
+        for entry in page.entries:
+            reading.take(entry)
+        after = page.next_after
+    copy = read_copy(home.devices)
+    for entry in await journal.append_many(_revoked_in(copy, reading.devices)):
+        reading.take(entry)
+    registry, pins = Registry(home.devices, home.dial_tokens), Pins(home.contracts)
+    notes += registry.restore(reading.devices.values(), reading.proofs, copy)
+    notes += pins.restore(reading.pins)
+    return registry, pins
+
+
+def _revoked_in(copy: Copy, devices: dict[str, Known]) -> list[NewEntry]:
+    """What is to be recorded of devices that the copy has as revoked and the journal has not: the journal
+    could not be written then. Less trust counts wherever it is said, of the same pairing."""
+    return [
+        NewEntry(
+            kind=Kind.DEVICE_REVOKED,
+            actor="service",
+            device=row.name,
+            body={"paired_at": row.paired_at, "revoked_at": row.revoked_at, "in": "devices.json"},
+        )
+        for row in copy.devices.values()
+        if not row.paired
+        and (known := devices.get(row.name)) is not None
+        and known.paired
+        and known.paired_at == row.paired_at
+    ]
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What is trusted at one point of the journal. `proofs` say whether a device's pairing is signed."""
+
+    signed_in: SignedIn
+    notes: list[str]
+    began: bool = False
+    devices: dict[str, Known] = field(default_factory=dict)
+    proofs: dict[str, Callable[[], bool]] = field(default_factory=dict)
+    pins: Rows = field(default_factory=dict)
+
+    def take(self, entry: Entry) -> None:
+        """Follow one entry.
+
+        Raises:
+            JournalCorrupt: it is none that a service wrote.
+        """
+        try:
+            if entry.kind is Kind.TRUST_ADOPTED:
+                self._adopted(entry)
+            elif entry.kind is Kind.CONTRACT_PINNED:
+                self._pinned(entry)
+            else:
+                self._of_device(entry)
+        except (BadInput, ValidationError, KeyError, TypeError, AttributeError) as error:
+            raise JournalCorrupt(
+                f"Entry {entry.seq} of the journal, about what is trusted of devices, cannot be read: {error}"
+            ) from error
+
+    def _adopted(self, entry: Entry) -> None:
+        """What an earlier version trusted: once, up to the entry that names no device."""
+        if self.began:
+            return
+        if entry.device is None:
+            self.began = True
+            return
+        if "known" in entry.body:
+            self.devices[entry.device] = Known.model_validate(entry.body["known"])
+        self.pins[entry.device] = {tool: pin_of(row).row for tool, row in entry.body["pins"].items()}
+
+    def _of_device(self, entry: Entry) -> None:
+        name = entry.device or ""
+        if entry.kind is Kind.DEVICE_PAIRED:
+            self.devices[name] = paired_by(entry)
+            self.proofs[name] = lambda: self._is_paired(entry)
+            return
+        known = self.devices.get(name)
+        if entry.kind is Kind.DEVICE_FORGOTTEN and (known is None or _ends(entry, known)):
+            for kept in (self.devices, self.proofs, self.pins):
+                kept.pop(name, None)
+        elif known is None:
+            return
+        elif entry.kind is Kind.DEVICE_SET:
+            self.devices[name] = self._set(known, entry)
+        elif entry.kind is Kind.DEVICE_REVOKED and known.paired and _ends(entry, known):
+            at = str(entry.body.get("revoked_at") or entry.time)
+            self.devices[name] = known.model_copy(update={"revoked_at": at})
+
+    def _is_paired(self, entry: Entry) -> bool:
+        change = self.signed_in(entry, ChangeKind.DEVICE_PAIRED)
+        if change is not None and change.subject == entry.device:
+            return True
+        self._not_counted(entry, "was paired")
+        return False
+
+    def _set(self, known: Known, entry: Entry) -> Known:
+        """The device as it was set. What needs no signature is not signed; what is signed holds as signed."""
+        words = entry.body
+        if "signed" in words:
+            change = self.signed_in(entry, ChangeKind.DEVICE_SET)
+            if change is None or change.subject != entry.device:
+                self._not_counted(entry, "was set")
+                return known
+            words = change.after
+        fields = {name: words[name] for name in DeviceSettings.model_fields if name in words}
+        return with_settings(known, DeviceSettings.model_validate(fields))
+
+    def _pinned(self, entry: Entry) -> None:
+        """Pin what is new and what asks for more care; any other change as far as an operator signed it."""
+        device = entry.device or ""
+        trusted = self.pins.setdefault(device, {})
+        if entry.body.get("reviewed"):
+            change = self.signed_in(entry, ChangeKind.CONTRACT)
+            [(tool, row)] = entry.body["pins"].items()
+            [key] = entry.body["tools"]
+            if change is None or (change.subject, change.after.get("pin")) != (f"{device}/{key}", row):
+                self._not_counted(entry, f"had {tool} trusted anew")
+            else:
+                trusted[tool] = pin_of(row).row
+            return
+        for tool, row in entry.body["pins"].items():
+            pin = pin_of(row)
+            before = pin_of(trusted[tool]) if tool in trusted else None
+            if before is not None and before.definition != pin.definition:
+                self._not_counted(entry, f"had {tool} trusted anew")
+            elif before is None or before.claims is None or pin.claims is None:
+                trusted[tool] = row
+            else:
+                trusted[tool] = Pin(pin.definition, before.claims.with_care(pin.claims)).row
+
+    def _not_counted(self, entry: Entry, what: str) -> None:
+        words = f"{entry.device} {escape_hidden(what, keep_lines=False)}"
+        self.notes.append(f"{words} without a valid signature (entry {entry.seq}): that does not count.")
+
+
+def _ends(entry: Entry, known: Known) -> bool:
+    """Whether trust ended in this pairing of the device, not in an earlier one."""
+    return bool(entry.body.get("paired_at", known.paired_at) == known.paired_at)

@@ -1,0 +1,78 @@
+"""Devices that are known without a console that pairs them: in a registry alone, or in a home's journal."""
+
+from __future__ import annotations
+
+from core.audit.checkpoint import load_or_create_journal_key
+from core.audit.entries import Entry, Kind, NewEntry
+from core.audit.journal import Journal
+from core.changes import Change, ChangeKind
+from core.fleet.pins import Pins
+from core.fleet.registry import Known, Registry, new_token, token_digest
+from core.home import Home
+from core.ids import now_utc
+from core.policy.operators import Operators
+from core.service.trusted import signed_change
+from core.service.trusted_devices import read_trusted_devices
+
+
+def pair(registry: Registry, known: Known) -> str:
+    """Know a device that dials in, as it is once the journal has it; gives its token."""
+    token = new_token()
+    fresh = {"token_sha256": token_digest(token), "paired_at": now_utc(), "revoked_at": None}
+    registry.pair(known.model_copy(update={"direction": "in", "dial_token_sha256": "", **fresh}))
+    return token
+
+
+def dialled(known: Known, url: str, token: str, fingerprint: str) -> Known:
+    """The device as one that is dialled there."""
+    where = {"direction": "out", "url": url, "fingerprint": fingerprint, "token_sha256": ""}
+    proof = {"dial_token_sha256": token_digest(token), "paired_at": now_utc(), "revoked_at": None}
+    return known.model_copy(update={**where, **proof})
+
+
+def pair_listening(registry: Registry, known: Known, url: str, token: str, fingerprint: str) -> None:
+    """Know a device that is dialled, as it is once the journal has it."""
+    with registry.staged_dial_token(known.name, token) as put_in_place:
+        registry.pair(dialled(known, url, token, fingerprint))
+        put_in_place()
+
+
+async def pins_in(home: Home, journal: Journal, operators: Operators) -> Pins:
+    """What is trusted of tools, as a service reads it that starts with this journal and these operators."""
+    home_key = journal.public_key.public_bytes_raw().hex()
+
+    def signed_in(entry: Entry, kind: ChangeKind) -> Change | None:
+        return signed_change(entry, kind, operators, home_key)
+
+    _, pins = await read_trusted_devices(home, journal, signed_in, [])
+    return pins
+
+
+async def put_trusted(home: Home, *devices: Known) -> None:
+    """Let these be the devices that a new home took over from an earlier version; no service owns it."""
+    key = load_or_create_journal_key(home.keys / "journal.key")
+    journal = await Journal.open(home.path, key, "quarterdeck")
+    entries = [
+        NewEntry(
+            kind=Kind.TRUST_ADOPTED,
+            actor="service",
+            device=known.name,
+            body={"known": known.model_dump(mode="json"), "pins": {}},
+        )
+        for known in devices
+    ]
+    try:
+        await journal.append_many([*entries, NewEntry(kind=Kind.TRUST_ADOPTED, actor="service")])
+    finally:
+        await journal.close()
+
+
+async def pinned_without_claims(home: Home, device: str, digests: dict[str, str]) -> None:
+    """Pin tools, by their keys, as the journal of a version has it that did not record what devices claim."""
+    key = load_or_create_journal_key(home.keys / "journal.key")
+    journal = await Journal.open(home.path, key, "quarterdeck")
+    entry = NewEntry(kind=Kind.CONTRACT_PINNED, actor="service", device=device, body={"tools": digests})
+    try:
+        await journal.append(entry)
+    finally:
+        await journal.close()

@@ -1,0 +1,469 @@
+"""Who may connect is what the journal says: attacks on `devices.json`, a token's file and the journal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.audit.entries import Entry, Kind, NewEntry
+from core.canonical import sha256_hex
+from core.changes import Change, ChangeKind, change_statement
+from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable, Refused
+from core.fleet.models import DeviceSettings
+from core.home import Home
+from core.service.service import Service
+from tests.fakes.trust_desk import edit_journal, edit_json, trust_desk, write_journal
+
+PLANTED = "a-token-that-another-program-made"
+PLANTED_SHA = sha256_hex(PLANTED.encode())
+
+
+@pytest.fixture
+def home(memory_path: Path) -> Home:
+    return Home(memory_path / "home").create()
+
+
+def _pairing(name: str) -> Change:
+    return Change(kind=ChangeKind.DEVICE_PAIRED, subject=name, after={"direction": "in"})
+
+
+def copy_of(home: Home) -> str:
+    return home.devices.read_text()
+
+
+class TestACopyThatSaysMore:
+    async def test_a_device_that_another_program_adds_is_not_let_in(self, home: Home) -> None:
+        async with trust_desk(home) as desk:
+            token = await desk.pair("lab-1")
+        edit_json(home.devices, lab_9={"token_sha256": PLANTED_SHA, "tags": ["prod"]})
+        async with trust_desk(home) as desk:
+            assert not await desk.lets_in(PLANTED)
+            assert await desk.lets_in(token)
+            assert "lab-9" not in [one.name for one in await desk.console.match_devices("*")]
+            assert "lab-9" in desk.notes()
+            [started] = (await desk.entries("kind:service_started"))[-1:]
+            assert "lab-9" in str(started.body["ignored"])
+        assert "lab-9" not in copy_of(home)
+
+    async def test_a_device_in_the_file_of_a_home_that_was_never_used_is_not_let_in(self, home: Home) -> None:
+        home.devices.write_text('{"devices": []}')
+        home.devices.chmod(0o600)
+        edit_json(home.devices, lab_9={"token_sha256": PLANTED_SHA})
+        for _ in range(2):
+            async with trust_desk(home) as desk:
+                assert not await desk.lets_in(PLANTED)
+                assert desk.service.registry.devices() == []
+            edit_json(home.devices, lab_9={"token_sha256": PLANTED_SHA})
+
+    async def test_a_token_that_is_exchanged_lets_in_only_the_one_that_was_paired(self, home: Home) -> None:
+        async with trust_desk(home) as desk:
+            token = await desk.pair("lab-1")
+        edit_json(home.devices, lab_1={"token_sha256": PLANTED_SHA})
+        async with trust_desk(home) as desk:
+            assert not await desk.lets_in(PLANTED)
+            assert await desk.lets_in(token)
+            assert "lab-1" in desk.notes()
+        assert PLANTED_SHA not in copy_of(home)
+
+    @pytest.mark.parametrize(
+        "edit", [{"tags": ["free"]}, {"tags": ["lab", "free"]}, {"production": None}, {"agent": "Other"}]
+    )
+    async def test_tags_production_and_agent_are_as_the_journal_has_them(
+        self, home: Home, edit: dict[str, Any]
+    ) -> None:
+        async with trust_desk(home) as desk:
+            await desk.pair("lab-1", tags=["prod"])
+            await desk.set_device("lab-1", tags=["lab"], production=True, agent="LabAgent")
+            before = desk.service.registry.get("lab-1")
+        edit_json(home.devices, lab_1=edit)
+        async with trust_desk(home) as desk:
+            assert desk.service.registry.get("lab-1") == before
+            shown = desk.service.fleet.get("lab-1")
+            assert (shown.tags, shown.production) == (["lab"], True)
+            assert "lab-1" in desk.notes()
+
+    async def test_a_revocation_that_is_taken_out_stands(self, home: Home) -> None:
+        async with trust_desk(home) as desk:
+            token = await desk.pair("lab-1")
+            await desk.console.revoke("lab-1")
+        edit_json(home.devices, lab_1={"revoked_at": None})
+        async with trust_desk(home) as desk:
+            assert not await desk.lets_in(token)
+            assert not desk.service.registry.get("lab-1").paired
+            assert "lab-1" in desk.notes()
+        assert "revoked_at" in copy_of(home)
+
+    async def test_a_device_that_was_forgotten_does_not_come_back_with_an_old_copy(self, home: Home) -> None:
+        async with trust_desk(home) as desk:
+            token = await desk.pair("lab-1")
+            old = copy_of(home)
+            await desk.console.forget("lab-1")
+        home.devices.write_text(old)
+        async with trust_desk(home) as desk:
+            assert not await desk.lets_in(token)
+            assert desk.service.registry.devices() == []
+
+    async def test_another_address_for_a_device_that_is_dialled_is_not_dialled(self, home: Home) -> None:
+        async with trust_desk(home) as desk:
+            await desk.pair_listening("lab-2", "ws://127.0.0.1:9/ws", "a-token")
+        edit_json(home.devices, lab_2={"url": "ws://127.0.0.1:10/ws", "fingerprint": "ab" * 32})
+        async with trust_desk(home) as desk:
+            known = desk.service.registry.get("lab-2")
+            assert (known.url, known.fingerprint) == ("ws://127.0.0.1:9/ws", "")
+
+    async def test_a_token_for_dialling_that_is_exchanged_is_not_shown(self, home: Home) -> None:
+        async with trust_desk(home) as desk:
+            await desk.pair_listening("lab-2", "ws://127.0.0.1:9/ws", "a-token")
+            assert desk.service.registry.dial_token("lab-2") == "a-token"
+        (home.dial_tokens / "lab-2.token").write_text(PLANTED)
+        async with trust_desk(home) as desk:
+            with pytest.raises(BadInput, match="pair it again"):
+                desk.service.registry.dial_token("lab-2")
+            assert "pair it again" in desk.service.fleet.get("lab-2").reason
+
+
+def removed(path: Path) -> None:
+    path.unlink()
+
+
+def cut(path: Path) -> None:
+    path.write_text(path.read_text()[:40])
+
+
+def no_devices(path: Path) -> None:
+    path.write_text('{"devices": []}')
+
+
+def another_shape(path: Path) -> None:
+    path.write_text('{"devices": [{"name": "lab-1", "\\ud800\\u202e": 1}]}')
+
+
+def twice(path: Path) -> None:
+    path.write_text('{"devices": [{"name": "lab-1"}, {"name": "lab-1"}]}')
+
+
+def no_text(path: Path) -> None:
+    path.write_bytes(b"\xff\xfe")
+
+
+def endless_brackets(path: Path) -> None:
+    path.write_text("[" * 100_000)
+
+
+def a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+def a_link_to_nowhere(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.with_name("nowhere"))
+
+
+def writable_by_all(path: Path) -> None:
+    edit_json(path, lab_9={"token_sha256": PLANTED_SHA})
+    path.chmod(0o666)
+
+
+DAMAGES: list[Callable[[Path], None]] = [
+    removed,
+    cut,
+    no_devices,
+    another_shape,
+    twice,
+    no_text,
+    endless_brackets,
+    a_pipe,
+    a_link_to_nowhere,
+    writable_by_all,
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+async def test_whatever_becomes_of_the_copy_the_devices_of_the_journal_hold(
+    home: Home, damage: Callable[[Path], None]
+) -> None:
+    async with trust_desk(home) as desk:
+        token = await desk.pair("lab-1", tags=["lab"])
+        revoked = await desk.pair("lab-3")
+        await desk.console.revoke("lab-3")
+        known = desk.service.registry.devices()
+    whole = copy_of(home)
+    damage(home.devices)
+    async with trust_desk(home) as desk:
+        assert desk.service.registry.devices() == known
+        assert await desk.lets_in(token)
+        assert not await desk.lets_in(revoked)
+        assert not await desk.lets_in(PLANTED)
+        assert "devices.json" in desk.notes() or damage is no_devices
+    assert copy_of(home) == whole
+    assert home.devices.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_copy_that_is_a_folder_is_left_and_nothing_else_is_harmed(home: Home) -> None:
+    async with trust_desk(home) as desk:
+        token = await desk.pair("lab-1")
+    home.devices.unlink()
+    home.devices.mkdir()
+    async with trust_desk(home) as desk:
+        assert await desk.lets_in(token)
+        assert "devices.json" in desk.notes()
+
+
+async def test_an_older_copy_undoes_nothing_that_came_after_it(home: Home) -> None:
+    async with trust_desk(home) as desk:
+        first = await desk.pair("lab-1", tags=["free"])
+        await desk.console.revoke("lab-1")
+        old = copy_of(home)
+        token = await desk.pair("lab-1")
+        other = await desk.pair("lab-2")
+        await desk.set_device("lab-1", tags=["held"])
+    home.devices.write_text(old)
+    async with trust_desk(home) as desk:
+        # The revocation in it is of the pairing before.
+        assert await desk.lets_in(token)
+        assert await desk.lets_in(other)
+        assert not await desk.lets_in(first)
+        assert desk.service.registry.get("lab-1").tags == ["held"]
+
+
+class _FullDisk:
+    """The journal's disk: full for entries of one kind, until there is room."""
+
+    def __init__(self, service: Service, monkeypatch: pytest.MonkeyPatch, *kinds: Kind) -> None:
+        self.full = True
+        self._kinds = kinds
+        self._append, self._append_many = service.journal.append, service.journal.append_many
+        monkeypatch.setattr(service.journal, "append", self.append)
+        monkeypatch.setattr(service.journal, "append_many", self.append_many)
+
+    async def append(self, entry: NewEntry) -> Entry:
+        self._check(entry)
+        return await self._append(entry)
+
+    async def append_many(self, entries: list[NewEntry]) -> list[Entry]:
+        for entry in entries:
+            self._check(entry)
+        return await self._append_many(entries)
+
+    def _check(self, entry: NewEntry) -> None:
+        if self.full and entry.kind in self._kinds:
+            raise JournalUnavailable("The disk is full.")
+
+
+class TestLessTrust:
+    @pytest.mark.parametrize("end", ["revoke", "forget"])
+    async def test_what_the_journal_could_not_take_counts_after_a_restart(
+        self, home: Home, monkeypatch: pytest.MonkeyPatch, end: str
+    ) -> None:
+        async with trust_desk(home) as desk:
+            token = await desk.pair("lab-1")
+            _FullDisk(desk.service, monkeypatch, Kind.DEVICE_REVOKED, Kind.DEVICE_FORGOTTEN)
+            await getattr(desk.console, end)("lab-1")
+            assert not await desk.lets_in(token)
+        async with trust_desk(home) as desk:
+            assert not await desk.lets_in(token)
+            [entry] = await desk.entries("kind:device_revoked device:lab-1")
+            assert (entry.actor, entry.body["in"]) == ("service", "devices.json")
+        # It is in the journal from then on, whatever becomes of the file.
+        edit_json(home.devices, lab_1={"revoked_at": None})
+        async with trust_desk(home) as desk:
+            assert not await desk.lets_in(token)
+            assert len(await desk.entries("kind:device_revoked device:lab-1")) == 1
+
+    @pytest.mark.parametrize("end", ["revoke", "forget"])
+    async def test_what_the_copy_could_not_take_counts_after_a_restart(self, home: Home, end: str) -> None:
+        async with trust_desk(home) as desk:
+            token = await desk.pair("lab-1")
+            in_the_way = home.path / "devices.new"
+            in_the_way.mkdir()
+            await getattr(desk.console, end)("lab-1")
+            in_the_way.rmdir()
+            assert "revoked_at" not in copy_of(home)
+        async with trust_desk(home) as desk:
+            assert not await desk.lets_in(token)
+
+    @pytest.mark.parametrize("end", ["revoke", "forget"])
+    async def test_what_neither_can_take_counts_at_once_and_is_said(
+        self, home: Home, monkeypatch: pytest.MonkeyPatch, end: str
+    ) -> None:
+        async with trust_desk(home) as desk:
+            token = await desk.pair("lab-1")
+            disk = _FullDisk(desk.service, monkeypatch, Kind.DEVICE_REVOKED, Kind.DEVICE_FORGOTTEN)
+            (home.path / "devices.new").mkdir()
+            with pytest.raises(BadInput, match=r"cannot be written.*a restart"):
+                await getattr(desk.console, end)("lab-1")
+            assert not await desk.lets_in(token)
+            disk.full = False
+            assert await desk.service.dispatcher.record_late()
+        (home.path / "devices.new").rmdir()
+        async with trust_desk(home) as desk:
+            assert not await desk.lets_in(token)
+
+    async def test_a_device_is_not_paired_anew_before_the_journal_has_that_it_was_forgotten(
+        self, home: Home, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with trust_desk(home) as desk:
+            await desk.pair("lab-1")
+            disk = _FullDisk(desk.service, monkeypatch, Kind.DEVICE_FORGOTTEN)
+            await desk.console.forget("lab-1")
+            with pytest.raises(JournalUnavailable):
+                await desk.pair("lab-1")
+            disk.full = False
+            token = await desk.pair("lab-1")
+            kinds = [entry.kind for entry in await desk.entries("kind:device_* device:lab-1")]
+            assert kinds == [Kind.DEVICE_PAIRED, Kind.DEVICE_FORGOTTEN, Kind.DEVICE_PAIRED]
+        async with trust_desk(home) as desk:
+            assert await desk.lets_in(token)
+
+    async def test_more_trust_holds_where_only_the_copy_could_not_be_written(self, home: Home) -> None:
+        async with trust_desk(home) as desk:
+            (home.path / "devices.new").mkdir()
+            token = await desk.pair("lab-1", tags=["lab"])
+            assert await desk.lets_in(token)
+        async with trust_desk(home) as desk:
+            assert await desk.lets_in(token)
+        (home.path / "devices.new").rmdir()
+
+
+class TestWhatIsSigned:
+    async def test_no_device_is_paired_without_a_signature(self, home: Home) -> None:
+        async with trust_desk(home) as desk:
+            with pytest.raises(Refused) as caught:
+                await desk.console.pair("lab-1", DeviceSettings())
+            assert caught.value.code is ErrorCode.SIGNATURE_REQUIRED
+            assert desk.service.registry.devices() == []
+            assert not await desk.entries("kind:device_paired")
+
+    async def test_a_signature_pairs_one_device_with_one_token_once(self, home: Home) -> None:
+        async with trust_desk(home) as desk:
+            wish = _pairing("lab-1")
+            signed = await desk.sign(wish)
+            assert signed is not None
+            await desk.console.pair("lab-1", DeviceSettings(), signed)
+            for name in ("lab-1", "lab-2"):
+                with pytest.raises(Refused):
+                    await desk.console.pair(name, DeviceSettings(), signed)
+            [entry] = await desk.entries("kind:device_paired")
+            after = signed.statement.change.after
+            assert entry.body["token_sha256"] == after["token_sha256"]
+            assert desk.service.registry.get("lab-1").token_sha256 == after["token_sha256"]
+
+    async def test_a_signature_under_a_digest_that_the_service_did_not_offer_is_worth_nothing(
+        self, home: Home
+    ) -> None:
+        async with trust_desk(home) as desk:
+            proposal = await desk.console.propose(_pairing("lab-1"))
+            change = proposal.change
+            forged = change.model_copy(update={"after": {**change.after, "token_sha256": PLANTED_SHA}})
+            signed = desk.key.sign_change(
+                change_statement(proposal.model_copy(update={"change": forged}), "anna")
+            )
+            with pytest.raises(Refused) as caught:
+                await desk.console.pair("lab-1", DeviceSettings(), signed)
+            assert caught.value.code is ErrorCode.APPROVAL_INVALID
+            assert not await desk.lets_in(PLANTED)
+
+    async def test_tokens_that_are_offered_and_not_paired_are_bounded_and_let_nobody_in(
+        self, home: Home
+    ) -> None:
+        async with trust_desk(home) as desk:
+            first = await desk.sign(_pairing("lab-1"))
+            for _ in range(150):
+                await desk.console.propose(_pairing("lab-1"))
+            offered = desk.service.registry._offered
+            assert len(offered) == 100
+            assert not await desk.lets_in(next(iter(offered.values())))
+            with pytest.raises(Refused):
+                await desk.console.pair("lab-1", DeviceSettings(), first)
+
+
+class TestAJournalThatWasEdited:
+    """Verification says so; until somebody verifies, what is in it lets nobody in without a signature."""
+
+    async def test_an_exchanged_digest_of_a_token_lets_nobody_in(self, home: Home) -> None:
+        async with trust_desk(home) as desk:
+            await desk.pair("lab-1")
+            sha = desk.service.registry.get("lab-1").token_sha256
+        edit_journal(home, "device_paired", sha, PLANTED_SHA)
+        async with trust_desk(home) as desk:
+            assert desk.service.registry.get("lab-1").token_sha256 == PLANTED_SHA
+            assert not await desk.lets_in(PLANTED)
+            assert not desk.service.registry.get("lab-1").paired
+            assert "lab-1" in desk.notes()
+
+    async def test_a_pairing_that_was_added_is_not_signed_and_lets_nobody_in(self, home: Home) -> None:
+        async with trust_desk(home) as desk:
+            await desk.pair("lab-1")
+            [entry] = await desk.entries("kind:device_paired")
+        after = {"direction": "in", "token_sha256": PLANTED_SHA, "tags": [], "production": None, "agent": ""}
+        signed = entry.body["signed"]
+        signed["statement"]["change"] |= {"subject": "lab-9", "after": after}
+        body = {**entry.body, "token_sha256": PLANTED_SHA, "signed": signed}
+        planted = NewEntry(kind=Kind.DEVICE_PAIRED, actor="operator:anna", device="lab-9", body=body)
+        await write_journal(home, planted)
+        async with trust_desk(home) as desk:
+            assert not await desk.lets_in(PLANTED)
+            assert "lab-9" in desk.notes()
+
+    async def test_the_signature_for_one_device_pairs_no_other(self, home: Home) -> None:
+        async with trust_desk(home) as desk:
+            token = await desk.pair("lab-1")
+            [entry] = await desk.entries("kind:device_paired")
+            await desk.console.forget("lab-1")
+        moved = NewEntry(kind=Kind.DEVICE_PAIRED, actor=entry.actor, device="lab-2", body=entry.body)
+        await write_journal(home, moved)
+        async with trust_desk(home) as desk:
+            assert not await desk.lets_in(token)
+
+    async def test_a_pairing_without_any_signature_is_none_that_a_service_wrote(self, home: Home) -> None:
+        async with trust_desk(home) as desk:
+            await desk.pair("lab-1")
+        body = {"direction": "in", "token_sha256": PLANTED_SHA}
+        await write_journal(
+            home, NewEntry(kind=Kind.DEVICE_PAIRED, actor="operator:anna", device="lab-9", body=body)
+        )
+        with pytest.raises(JournalCorrupt, match="Entry"):
+            await Service.open(home)
+
+    async def test_what_is_adopted_from_an_earlier_version_is_adopted_once(self, home: Home) -> None:
+        async with trust_desk(home):
+            pass
+        known = {"name": "lab-9", "token_sha256": PLANTED_SHA}
+        await write_journal(
+            home,
+            NewEntry(
+                kind=Kind.TRUST_ADOPTED, actor="service", device="lab-9", body={"known": known, "pins": {}}
+            ),
+            NewEntry(kind=Kind.TRUST_ADOPTED, actor="service"),
+        )
+        async with trust_desk(home) as desk:
+            assert not await desk.lets_in(PLANTED)
+            assert desk.service.registry.devices() == []
+
+    async def test_a_setting_whose_signature_is_for_another_one_does_not_count(self, home: Home) -> None:
+        async with trust_desk(home) as desk:
+            await desk.pair("lab-1", tags=["held"])
+            [entry] = await desk.entries("kind:device_paired")
+        body = {"tags": ["free"], "signed": entry.body["signed"]}
+        await write_journal(
+            home, NewEntry(kind=Kind.DEVICE_SET, actor="operator:anna", device="lab-1", body=body)
+        )
+        async with trust_desk(home) as desk:
+            assert desk.service.registry.get("lab-1").tags == ["held"]
+            assert "lab-1" in desk.notes()
+
+
+async def test_a_home_that_was_copied_with_its_journal_goes_on(home: Home, memory_path: Path) -> None:
+    async with trust_desk(home) as desk:
+        token = await desk.pair("lab-1")
+    other = Home(memory_path / "other")
+    shutil.copytree(home.path, other.path, ignore=shutil.ignore_patterns("*.sock", "devices.json"))
+    async with trust_desk(other) as desk:
+        assert await desk.lets_in(token)
+        assert Home(other.path).devices.exists()
