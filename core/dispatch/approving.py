@@ -82,7 +82,7 @@ class Approving:
         try:
             return await self._approvals.ask(
                 approval_id,
-                prepared.shown,
+                prepared.request,
                 decision,
                 actor=order.actor,
                 run=order.run,
@@ -90,7 +90,7 @@ class Approving:
                 production=prepared.target.device.production,
                 said=order.said,
                 edited_from=order.edited_from,
-                sent=prepared.request.parameters,
+                sent=prepared.arguments.sent,
             )
         except QuarterdeckError as error:
             ended = {"approval": approval_id, "state": "refused", "reason": error.message}
