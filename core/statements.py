@@ -15,11 +15,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.aip.messages import ToolType
-from core.canonical import canonical_bytes, plain_bytes, sha256_hex
+from core.canonical import canonical_bytes, sha256_hex
+from core.commitments import MOST_SECRETS, Opening, is_stand_in, marked_objects
 from core.errors import BadInput, ErrorCode, Refused
-from core.quick import made
 
 REQUEST_FORMAT = "quarterdeck.request/1"
+PAYLOAD_FORMAT = "quarterdeck.payload/1"
 MOST_STATEMENT_SECONDS = 600.0
 
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -31,9 +32,11 @@ class _Plain(BaseModel):
 
 
 class Request(_Plain):
-    """One command bound to one device and one contract. `digest` is SHA-256 over its canonical bytes.
+    """One command bound to one device and one contract, as it is shown, approved and journalled.
 
-    The canonical bytes are RFC 8785 JSON of every field but `digest`, plus `"format": REQUEST_FORMAT`.
+    In `parameters` each secret is replaced by its stand-in (`core.commitments`). `digest` is SHA-256 over the
+    canonical bytes: RFC 8785 JSON of every field but `digest`, plus `"format": REQUEST_FORMAT`. So everybody
+    to whom a request is shown can compute its digest.
     """
 
     device: str
@@ -77,6 +80,7 @@ class SignedLeave(_Plain):
 
     With these and what it knows of its own tool, the device makes the request again and compares digests.
     `facts` is what the console holds to be true of the tool: with its own definition they make `contract`.
+    `secrets` say which of the arguments that it received were shown as commitments, and open these.
     """
 
     statements: list[SignedStatement] = Field(max_length=16)
@@ -84,6 +88,7 @@ class SignedLeave(_Plain):
     tool_key: str
     namespace: str | None = None
     facts: dict[str, Any] = Field(default_factory=dict)
+    secrets: list[Opening] = Field(default_factory=list, max_length=MOST_SECRETS)
 
 
 def request_bytes(request: Request) -> bytes:
@@ -95,25 +100,21 @@ def request_bytes(request: Request) -> bytes:
     return _request_bytes(request.__dict__)
 
 
-def request_digest(request: Request, **instead: Any) -> str:
-    """SHA-256 of the canonical bytes, hexadecimal; with some fields as in `instead`.
+def request_digest(request: Request) -> str:
+    """SHA-256 of the canonical bytes, hexadecimal.
 
     Raises:
         BadInput: the parameters have no canonical form.
     """
-    return sha256_hex(_request_bytes({**request.__dict__, **instead}))
+    return sha256_hex(request_bytes(request))
 
 
 def _request_bytes(fields: dict[str, Any]) -> bytes:
-    return canonical_bytes(_covered(fields))
-
-
-def _covered(fields: dict[str, Any]) -> dict[str, Any]:
     # The values as they are, not pydantic's JSON of them: that would write NaN as null, and the digest would
     # cover what is not sent.
     covered = {**fields, "format": REQUEST_FORMAT}
     covered.pop("digest", None)
-    return covered
+    return canonical_bytes(covered)
 
 
 def make_request(
@@ -126,11 +127,13 @@ def make_request(
     namespace: str | None,
     parameters: dict[str, Any],
     call_id: str,
-    checked: bool = False,
 ) -> Request:
     """Bind one call to one device and one contract, and compute what an approval will cover.
 
-    `checked`: all of it is known to be of the types that a request has, and plain (`core.canonical`).
+    `parameters` are as they are shown: secrets replaced by their stand-ins.
+
+    Raises:
+        BadInput: the parameters have no canonical form.
     """
     fields: dict[str, Any] = {
         "device": device,
@@ -142,11 +145,41 @@ def make_request(
         "parameters": parameters,
         "call_id": call_id,
     }
-    if checked:
-        digest = sha256_hex(plain_bytes(_covered(fields)))
-        # The request's own, as in the other case: whoever ordered it may still hold the arguments.
-        return made(Request, {**fields, "parameters": dict(parameters), "digest": digest})
     return Request(**fields, digest=sha256_hex(_request_bytes(fields)))
+
+
+def check_shown(request: Request) -> None:
+    """That the digest of a request is the digest of what is shown of it. Nothing is signed before this.
+
+    Raises:
+        Refused: it is not, or a secret's stand-in is malformed (code `approval_invalid`).
+    """
+    if not all(map(is_stand_in, marked_objects(request.parameters))):
+        raise Refused(
+            "What stands for a secret in this request is malformed; nothing is signed.",
+            ErrorCode.APPROVAL_INVALID,
+        )
+    try:
+        digest = request_digest(request)
+    except BadInput as error:
+        raise Refused(
+            f"The digest of this request cannot be computed; nothing is signed. {error.message}",
+            ErrorCode.APPROVAL_INVALID,
+        ) from error
+    if digest != request.digest:
+        raise Refused(
+            "The digest of this request is not that of what is shown; nothing is signed. "
+            "The service is broken or another program stands in for it.",
+            ErrorCode.APPROVAL_INVALID,
+        )
+
+
+def payload_digest(
+    *, device: str, tool_name: str, tool_type: str, call_id: str | None, arguments: bytes
+) -> str:
+    """SHA-256 over what is sent to a device, secrets and all; `arguments` are the canonical bytes of them."""
+    head = canonical_bytes([PAYLOAD_FORMAT, device, tool_name, tool_type, call_id])
+    return sha256_hex(head + b"\n" + arguments)
 
 
 def short_code(digest: str) -> str:

@@ -137,7 +137,8 @@ class OperatorKeys(QObject):
         """Sign the answer to one request with the unlocked key; hand the result to `Console.decide`.
 
         Raises:
-            Refused: no key is unlocked (code `approval_invalid`).
+            Refused: no key is unlocked, or the request's digest is not that of what is shown of it (code
+                `approval_invalid`).
         """
         if self._key is None:
             raise Refused("No operator key is unlocked.", ErrorCode.APPROVAL_INVALID)
@@ -183,7 +184,8 @@ class OperatorKeys(QObject):
 
         Raises:
             BadInput: there is no such key, or the passphrase is wrong.
-            Refused: the key has no passphrase: whoever sits here could use it in its owner's name.
+            Refused: the key has no passphrase, so that any person at this window could use it, or a request's
+                digest is not that of what is shown of it.
         """
         from core.policy.operator_keys import load_operator_key, statement_for
 

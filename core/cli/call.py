@@ -27,7 +27,7 @@ from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, Refuse
 from core.policy.models import Approval, ApprovalState
 from core.service import exit_codes
 from core.service.console import ApprovalChanged, CellChanged, Event, Missed, RunChanged
-from core.statements import short_code
+from core.statements import check_shown, short_code
 from core.tasks import TaskGroupOwner
 
 LOOK_AGAIN = 5.0
@@ -195,11 +195,16 @@ def _print_end(run: Run, json_wanted: bool) -> int:
 
 
 async def _ask_here(session: Session, approval_id: str, unlocking: Unlocking) -> None:
-    """Show the card and ask; whatever else answers the request meanwhile ends the question."""
+    """Show the card and ask; whatever else answers the request meanwhile ends the question.
+
+    Raises:
+        Refused: the request's digest is not that of what the card shows.
+    """
     approval = await session.console.hold(approval_id, True)
     if approval.state is not ApprovalState.WAITING:
         return
     note(card(approval))
+    check_shown(approval.request)
     owner = TaskGroupOwner("terminal")
     asking = owner.spawn("ask", _ask(session, approval, unlocking))
     elsewhere = owner.spawn("watch", _until_answered(session, approval_id))

@@ -10,12 +10,13 @@ from core.cli.call import card, of_words
 from core.cli.output import as_json, facts, lines, moment, note, one_line, say, table, time_cell
 from core.cli.session import Session
 from core.cli.signing import Unlocking, sign_change, unlock
-from core.errors import BadInput, ErrorCode, QuarterdeckError
+from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.ids import new_id
 from core.policy.grants import GrantTerms, exact_arguments, scope_words
 from core.policy.models import Approval, ApprovalState
 from core.policy.operator_keys import create_operator_key, delete_operator_key, statement_for
 from core.policy.operators import adding, removing
+from core.statements import check_shown
 
 RUN_GRANT_HOURS = 24.0
 USUAL_GRANT_HOURS = 24.0
@@ -85,19 +86,31 @@ async def answer(
     unlocking: Unlocking,
     json_wanted: bool,
     *,
+    digest: str | None = None,
     grant: list[str] | None = None,
     for_run: bool = False,
 ) -> None:
-    """Answer one request; what is granted with it is shown in full before it is signed."""
+    """Answer one request. It is shown before it is signed, and what is granted with it as well, in full.
+
+    Raises:
+        Refused: its digest is not that of what is shown, or not `digest`, where that is given.
+    """
     console = session.console
     approval = await console.approval(wanted)
+    note(card(approval))
+    check_shown(approval.request)
+    if digest is not None and digest != approval.request.digest:
+        raise Refused(
+            f"The digest of this request is {approval.request.digest} now; nothing is signed.",
+            ErrorCode.APPROVAL_INVALID,
+        )
     key = await unlock(session, unlocking)
     terms = granted_terms(approval, key.name, grant, for_run)
+    statement = key.sign(statement_for(approval, verdict, key.name, reason))
     signed = None
     if terms is not None:
         note("To be granted with it:\n" + "\n".join(f"  {one_line(line)}" for line in scope_words(terms)))
         signed = key.sign_grant(terms)
-    statement = key.sign(statement_for(approval, verdict, key.name, reason))
     decided = await console.decide(statement, signed)
     if json_wanted:
         told = decided.model_dump(mode="json")

@@ -35,6 +35,10 @@ PassphraseFd = Annotated[
     typer.Option("--passphrase-fd", metavar="NUMBER", help="An open file descriptor, likewise.", min=0),
 ]
 ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the journal and the asker.")]
+DigestOption = Annotated[
+    str | None,
+    typer.Option("--digest", metavar="SHA256", help="Sign only if this is the request's digest."),
+]
 RequestArgument = Annotated[str, typer.Argument(metavar="ID")]
 
 
@@ -62,6 +66,7 @@ def approvals_approve(
     context: typer.Context,
     approval: RequestArgument,
     reason: ReasonOption = "",
+    digest: DigestOption = None,
     for_run: Annotated[
         bool, typer.Option("--for-run", help="And whatever is exactly like it in this run.")
     ] = False,
@@ -88,6 +93,7 @@ def approvals_approve(
             reason,
             unlocking,
             context.obj.json,
+            digest=digest,
             grant=grant or None,
             for_run=for_run,
         ),
@@ -99,6 +105,7 @@ def approvals_deny(
     context: typer.Context,
     approval: RequestArgument,
     reason: ReasonOption = "",
+    digest: DigestOption = None,
     operator: OperatorOption = None,
     passphrase_file: PassphraseFile = None,
     passphrase_fd: PassphraseFd = None,
@@ -107,7 +114,9 @@ def approvals_deny(
     unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
     in_session(
         context,
-        lambda session: work.answer(session, approval, "deny", reason, unlocking, context.obj.json),
+        lambda session: work.answer(
+            session, approval, "deny", reason, unlocking, context.obj.json, digest=digest
+        ),
     )
 
 

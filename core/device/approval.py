@@ -14,12 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import structlog
 from pydantic import ValidationError
 
 from core.aip.extras import Terms
 from core.aip.messages import Command
+from core.commitments import as_shown
 from core.contract_digest import contract_digest
 from core.device.config import DeviceConfig, PinnedOperator
 from core.device.tool import NAMESPACE, Tool
@@ -206,7 +208,7 @@ class ApprovalCheck:
     def _believed(self, tool: Tool, command: Command, terms: Terms) -> Leave:
         """What a console says that an operator approved, where this device knows no operator's key."""
         leave = _read_leave(terms)
-        request = self._request(tool, command, leave.contract)
+        request = self._request(tool, command, leave)
         names = {
             signed.statement.approver
             for signed in leave.statements
@@ -225,7 +227,7 @@ class ApprovalCheck:
                 "action (require_signed_approval in its device.toml)."
             )
         leave = _read_leave(terms)
-        request = self._request(tool, command, leave.contract)
+        request = self._request(tool, command, leave)
         now = self._used.now(self._clock)
         counted: dict[str, SignedStatement] = {}
         faults: list[str] = []
@@ -242,23 +244,48 @@ class ApprovalCheck:
         until = max(datetime.fromisoformat(one.statement.expires) for one in counted.values())
         return Leave(request.call_id, short_code(request.digest), tuple(sorted(counted)), until)
 
-    def _request(self, tool: Tool, command: Command, contract: str) -> Request:
-        """The request as it arrived. What the console says of the tool is not asked, only what we know."""
+    def _request(self, tool: Tool, command: Command, leave: SignedLeave) -> Request:
+        """The request as it arrived. What the console says of the tool is not asked, only what we know.
+
+        Its approvers saw commitments in place of secrets: these are made again from the values that arrived.
+        """
         if not command.call_id:
             raise _refused("The command has no call_id, so no approval can be about it.")
+        arguments = command.parameters or {}
+        self._check_are_secrets(tool, arguments, leave)
         try:
             return make_request(
                 device=self._device,
-                contract=contract,
+                contract=leave.contract,
                 tool_key=tool.key,
                 tool_name=tool.name,
                 tool_type=tool.tool_type,
                 namespace=tool.namespace,
-                parameters=command.parameters or {},
+                parameters=as_shown(arguments, leave.secrets),
                 call_id=command.call_id,
             )
         except BadInput as error:
-            raise _refused(f"The command has no canonical form: {error.message}") from error
+            raise _refused(
+                f"What was approved cannot be made again from the command: {error.message}"
+            ) from error
+
+    def _check_are_secrets(self, tool: Tool, arguments: dict[str, Any], leave: SignedLeave) -> None:
+        """That whatever the approvers did not see is a secret here as well, and not the command itself."""
+        if not leave.secrets:
+            return
+        # A device that is sent no secrets does not load what reads schemas for them.
+        from core.schema_forms.secret_names import SecretNames
+        from core.schema_forms.secrets import secret_paths
+
+        names = SecretNames(self._config.secret_names)
+        secret = set(secret_paths(arguments, [tool.input_schema], names))
+        for opening in leave.secrets:
+            if opening.path not in secret:
+                place = ".".join(map(str, opening.path))[:100]
+                raise _refused(
+                    f"{place} was hidden from who approved it, and is no secret of {tool.name} on this "
+                    "device (secret_names in its device.toml adds names)."
+                )
 
     def _signer(self, signed: SignedStatement) -> PinnedOperator:
         name = signed.statement.approver

@@ -96,6 +96,8 @@ class DeviceConfig(_Section):
     pinned_operators: tuple[PinnedOperator, ...] = ()
     # How many of them must have signed, each with a key of their own.
     approvers: int = Field(default=1, ge=1, le=16)
+    # Arguments that a console may hide from approvers, beside those that schema and name show as secret here.
+    secret_names: tuple[str, ...] = Field(default=(), max_length=200)
 
     @model_validator(mode="after")
     def _can_be_approved(self) -> DeviceConfig:

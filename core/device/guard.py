@@ -20,6 +20,7 @@ from jsonschema.validators import Draft202012Validator, validator_for
 from pydantic_core import PydanticSerializationError, to_json
 from referencing import Registry
 
+from core.commitments import SECRET_MARK
 from core.device.config import DeviceConfig
 from core.device.held_paths import HeldPath, shown
 from core.device.private_places import private_places, shown_place
@@ -289,7 +290,7 @@ def _short(value: Any) -> str:
 
 
 def _refuse_odd(value: Any, place: str) -> None:
-    """Refuse what schemas let pass: NUL, and NaN, which is neither more nor less than any limit."""
+    """Refuse what schemas let pass: NUL, NaN (neither more nor less than any limit), secrets' stand-ins."""
     if isinstance(value, str):
         if "\0" in value:
             raise BadInput(f"{place or 'an argument'} holds a NUL character")
@@ -297,6 +298,8 @@ def _refuse_odd(value: Any, place: str) -> None:
         if not math.isfinite(value):
             raise BadInput(f"{place or 'an argument'} must be a finite number, not {value}")
     elif isinstance(value, dict):
+        if SECRET_MARK in value:
+            raise BadInput(f'{place or "the call"} holds "{SECRET_MARK}", which only stands for a secret')
         for key, item in value.items():
             _refuse_odd(key, f"the name of {place or 'an argument'}")
             _refuse_odd(item, f"{place}.{key}" if place else key)

@@ -85,7 +85,7 @@ class Approving:
         try:
             return await self._approvals.ask(
                 approval_id,
-                prepared.shown,
+                prepared.request,
                 decision,
                 actor=order.actor,
                 run=order.run,
@@ -94,7 +94,7 @@ class Approving:
                 said=order.said,
                 askers=order.operators,
                 edited_from=order.edited_from,
-                sent=prepared.request.parameters,
+                sent=prepared.arguments.sent,
             )
         except QuarterdeckError as error:
             ended = {"approval": approval_id, "state": "refused", "reason": error.message}

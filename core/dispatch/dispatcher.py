@@ -16,6 +16,7 @@ from core.aip.extras import FEATURE_BINARY
 from core.aip.messages import Result
 from core.audit.entries import Kind, NewEntry
 from core.dispatch.approving import MOST_EDITS, Approving, Edited, as_ordered, check_still_allowed
+from core.dispatch.arguments import CheckedArguments, RedactedArguments
 from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.entries import (
     decided_entry,
@@ -27,16 +28,15 @@ from core.dispatch.entries import (
     unbound,
 )
 from core.dispatch.evidence import EvidenceTaker, Held
-from core.dispatch.harden import Roots, check_size, harden
-from core.dispatch.in_order import Orderly
+from core.dispatch.harden import Roots, check_roots, may_have_paths
 from core.dispatch.late import LateRecorder
 from core.dispatch.models import Basis, CommandResult
 from core.dispatch.observe import UnusableAnswer, take_evidence
-from core.dispatch.order import Devices, OnStage, Order, Prepared, Recorder, Stage, deadline_of
+from core.dispatch.order import Bound, Devices, OnStage, Order, Prepared, Recorder, Stage, deadline_of
 from core.dispatch.outcome import conclude, not_answered, not_sent, unusable
 from core.dispatch.own_screen import check_own_screen
 from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
-from core.dispatch.preparing import bind, check_bound, gone_offline
+from core.dispatch.preparing import bind, check_bound, gone_offline, prepare, tool_of
 from core.dispatch.secrets import Masker
 from core.dispatch.turn import Turn
 from core.dispatch.validating import Validating
@@ -71,8 +71,7 @@ class Dispatcher:
         self._journal = journal
         self._masker = masker
         self._mint = PermitMint()
-        self._orderly = Orderly()
-        self.validating = Validating(devices)
+        self.validating = Validating(devices, masker)
         self._links = Links()
         self._stopped = ""
         self._turn: Turn | None = None
@@ -165,24 +164,25 @@ class Dispatcher:
     def _explained(
         self, device: str, tool: str, parameters: dict[str, Any], actor: str, leads: Leads
     ) -> Asked:
-        prepared = self._prepare(Order(device, tool, parameters, actor))
-        if prepared.key is None and prepared.target.shares_disk:
+        order = Order(device, tool, parameters, actor)
+        target = self._devices.target(device)
+        offered = tool_of(order, target)
+        redacted = self.validating.redact(offered, parameters)
+        bound = bind(order, target, offered, redacted)
+        prepared = prepare(bound, self.validating.check_at_once(offered, redacted))
+        if target.shares_disk and may_have_paths(offered, parameters):
             prepared = prepared._replace(leads=leads)
-        self.validating.check_at_once(prepared)
         self._harden(prepared)
         return self._asked(prepared)
 
     def masked(self, devices: list[str], tool: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Arguments as they may be written and shown: secret by name, or by any of the devices' schemas."""
-        masked = self._masker.mask(parameters, {})
-        seen: set[str] = set()
+        schemas: dict[str, Any] = {}
         for device in devices:
-            known = self._devices.offered(device, tool)
             # A thousand devices have one definition between them.
-            if known is not None and known.contract.digest not in seen:
-                seen.add(known.contract.digest)
-                masked = self._masker.mask(masked, known.input_schema)
-        return masked
+            if (offered := self._devices.offered(device, tool)) is not None:
+                schemas.setdefault(offered.contract.digest, offered.input_schema)
+        return self._masker.redact(tool, parameters, list(schemas.values())).shown
 
     async def dispatch(self, order: Order, on_stage: OnStage = lambda stage, approval: None) -> CommandResult:
         """Carry one command the whole way. Every end is a result, journalled; errors are in it."""
@@ -202,17 +202,19 @@ class Dispatcher:
                 if self._turn is not None:
                     self._turn.looked = False
         error = Refused(f"It was edited {MOST_EDITS} times; ask again.", ErrorCode.CANCELLED)
-        return self._refuse(order, None, None, error, started)
+        return self._refuse(order, None, [], None, error, started)
 
     async def _once(self, order: Order, on_stage: OnStage, started: float) -> CommandResult:
+        bound: Bound | None = None
         prepared: Prepared | None = None
         decision: Decision | None = None
         try:
             self._check_wanted(order)
             turn = self._present_turn()
-            prepared = self._prepare(order, turn)
-            await self.validating.check(prepared)
-            prepared = await self._followed(prepared)
+            bound, arguments = self._bind(order, turn)
+            if isinstance(arguments, RedactedArguments):
+                arguments = await self.validating.check(bound.tool, arguments)
+            prepared = await self._followed(prepare(bound, arguments))
             self._harden(prepared)
             prepared.held.append(prepared_entry(prepared))
             decision = self._decide(prepared, turn)
@@ -223,7 +225,8 @@ class Dispatcher:
             await self._check_still_allowed(prepared, decision, approval)
             permit = await self._record_intent(prepared, decision, turn)
         except QuarterdeckError as error:
-            return self._refuse(order, prepared, decision, error, started)
+            held = prepared.held if prepared else []
+            return self._refuse(order, bound, held, decision, error, started)
         on_stage(Stage.RUNNING, "")
         result = self._evidence.with_before(prepared, await self._send(prepared, decision, permit, approval))
         result = self._record_outcome(prepared, decision, result)
@@ -241,27 +244,22 @@ class Dispatcher:
         return self._turn
 
     # Stage 1
-    def _prepare(self, order: Order, turn: Turn | None = None) -> Prepared:
+    def _bind(self, order: Order, turn: Turn) -> tuple[Bound, RedactedArguments | CheckedArguments]:
         # Commands that begin in one turn share one look at the policy's file: they are asked for at once.
-        target = self._devices.target(order.device, refreshed=turn is not None and turn.looked)
-        if turn is not None:
-            turn.looked = True
-        key = self._orderly.key(order, target)
-        if self._orderly.knows(key):
-            return bind(order, target, None, key)
-        check_size(order.parameters)
-        return bind(order, target, self._masker, key)
+        target = self._devices.target(order.device, refreshed=turn.looked)
+        turn.looked = True
+        tool = tool_of(order, target)
+        arguments = self.validating.known(tool, order.parameters) or self.validating.redact(
+            tool, order.parameters
+        )
+        return bind(order, target, tool, arguments), arguments
 
-    # Stage 3
+    # Stage 3, as far as it depends on more than the arguments
     def _harden(self, prepared: Prepared) -> None:
         check_own_screen(prepared, self._own_screen)
-        if prepared.in_order:
-            return
         folders, leads = prepared.target.roots, prepared.leads
-        roots = Roots(folders, leads) if folders is not None and leads is not None else None
-        harden(prepared.tool, prepared.request.parameters, roots)
-        if prepared.key is not None and prepared.shown is prepared.request:
-            self._orderly.remember(prepared.key)
+        if folders is not None and leads is not None:
+            check_roots(prepared.tool, prepared.arguments.sent, Roots(folders, leads))
 
     # Stage 4
     def _decide(self, prepared: Prepared, turn: Turn) -> Decision:
@@ -273,20 +271,22 @@ class Dispatcher:
         return Asked(
             device=prepared.target.device,
             tool=prepared.tool,
-            parameters=prepared.request.parameters,
-            shown=prepared.shown.parameters,
+            parameters=prepared.arguments.sent,
+            shown=prepared.arguments.shown,
             actor=prepared.order.actor,
             run=prepared.order.run,
             shares_disk=prepared.target.shares_disk,
             real=prepared.leads.real if prepared.leads is not None else None,
-            same=prepared.key if prepared.in_order else None,
+            # Where a path leads on a shared disk is not the same each time.
+            same=prepared.arguments.key if prepared.leads is None else None,
         )
 
     async def _followed(self, prepared: Prepared) -> Prepared:
         """The same command, with where its paths lead now."""
-        if prepared.key is not None or not prepared.target.shares_disk:
+        arguments = prepared.arguments.sent
+        if not prepared.target.shares_disk or not may_have_paths(prepared.tool, arguments):
             return prepared
-        return prepared._replace(leads=await self._follow(prepared.request.parameters))
+        return prepared._replace(leads=await self._follow(arguments))
 
     async def _follow(self, parameters: dict[str, Any]) -> Leads:
         paths = list(paths_in(parameters))
@@ -327,7 +327,7 @@ class Dispatcher:
                 prepared.held.pop()
                 raise
 
-        return self._mint.mint(prepared.request, leaves)
+        return self._mint.mint(prepared.request, prepared.arguments, leaves)
 
     # Stages 7 and 8
     async def _send(
@@ -336,7 +336,8 @@ class Dispatcher:
         request = prepared.request
         # A device that reconnected while somebody thought is reached by its new link.
         channel = self._devices.channel(request.device)
-        command = PermittedCommand.of(request, permit, leave_of(request, approval, prepared.tool.contract))
+        leave = leave_of(prepared, approval)
+        command = PermittedCommand.of(request, prepared.arguments, permit, leave)
         started = time.perf_counter()
         if channel is None:
             self._mint.revoke(permit)
@@ -413,18 +414,19 @@ class Dispatcher:
     def _refuse(
         self,
         order: Order,
-        prepared: Prepared | None,
+        bound: Bound | None,
+        held: list[NewEntry],
         decision: Decision | None,
         error: QuarterdeckError,
         started: float,
     ) -> CommandResult:
-        request = prepared.shown if prepared else unbound(order)
+        request = bound.request if bound else unbound(order)
         result = not_sent(request, decision, error, _ms(started))
         if isinstance(error, Held):
             result = result.model_copy(update={"evidence": error.evidence})
-        entry = refused_entry(order, prepared, result)
+        entry = refused_entry(order, bound, result)
         try:
-            self._journal.note_all([*(prepared.held if prepared else []), entry])
+            self._journal.note_all([*held, entry])
         except JournalUnavailable as unavailable:
             return not_sent(request, decision, unavailable, _ms(started))
         return result

@@ -7,9 +7,8 @@ from typing import Any
 from core.audit.entries import Kind, NewEntry, PlainEntry
 from core.canonical import float_prints_alike, is_plain
 from core.dispatch.models import Basis, CommandResult
-from core.dispatch.order import Order, Prepared
+from core.dispatch.order import Bound, Order, Prepared
 from core.errors import BadInput
-from core.fleet.models import Contract
 from core.policy.models import Approval, Decision
 from core.quick import made
 from core.statements import Request, SignedLeave
@@ -48,7 +47,7 @@ def entry_of(
 
 def prepared_entry(prepared: Prepared) -> NewEntry:
     """That a command was bound to a contract; its secrets are masked."""
-    request = prepared.shown
+    request = prepared.request
     body = {
         "digest": request.digest,
         "contract": request.contract,
@@ -60,8 +59,7 @@ def prepared_entry(prepared: Prepared) -> NewEntry:
     }
     if prepared.order.evidence_for:
         body["evidence_for"] = prepared.order.evidence_for
-    # What has a key was found plain when that was made, and is shown as it is sent.
-    plain = prepared.key is not None and request is prepared.request
+    plain = prepared.arguments.is_plain
     return entry_of(prepared.order, Kind.COMMAND_PREPARED, body, prepared.order.actor, plain=plain)
 
 
@@ -92,35 +90,38 @@ def _written(decision: Decision) -> dict[str, Any]:
     return fields
 
 
-def refused_entry(order: Order, prepared: Prepared | None, result: CommandResult) -> NewEntry:
-    """That a command ended before it left; `prepared` is None when it could not even be bound."""
+def refused_entry(order: Order, bound: Bound | None, result: CommandResult) -> NewEntry:
+    """That a command ended before it left; `bound` is None when it could not even be bound."""
     return entry_of(
         order,
         Kind.COMMAND_REFUSED,
         {
             "result": result.model_dump(mode="json", exclude={"decision"}),
-            "parameters": prepared.shown.parameters if prepared else _sketch(order.parameters),
+            "parameters": bound.request.parameters if bound else _sketch(order.parameters),
         },
-        order.actor if prepared is None else "policy",
+        order.actor if bound is None else "policy",
         status=result.status.value,
         verdict=result.verdict.value,
         blobs=[one.blob for one in result.evidence],
     )
 
 
-def leave_of(request: Request, approval: Approval | None, contract: Contract) -> dict[str, Any] | None:
+def leave_of(prepared: Prepared, approval: Approval | None) -> dict[str, Any] | None:
     """What operators have signed for a command, for a device to check again; None where nobody was asked."""
     if approval is None:
         return None
+    request, arguments = prepared.request, prepared.arguments
     signed = [one for one in approval.signed if one.statement.verdict == "approve"]
     leave = SignedLeave(
         statements=signed,
         contract=request.contract,
         tool_key=request.tool_key,
         namespace=request.namespace,
-        facts=contract.facts(),
+        facts=prepared.tool.contract.facts(),
+        secrets=list(arguments.openings),
     )
-    return leave.model_dump(mode="json")
+    # An earlier device knows no secrets here, and takes an approval without any.
+    return leave.model_dump(mode="json", exclude=None if arguments.openings else {"secrets"})
 
 
 def outcome_entry(prepared: Prepared, result: CommandResult) -> NewEntry:

@@ -1,8 +1,9 @@
 """Stage 3: what a schema cannot say about arguments. Recursive, also inside lists and objects.
 
 The device guards its own paths whatever the console says; this stage refuses early, with the argument's name,
-and for this computer follows symlinks as the device will. The roots are those of the device's own tools:
-what a hosted server calls a path may be one of a repository or of a web service.
+and for this computer follows symlinks as the device will. `check_form` and `harden` depend on the arguments
+alone; `check_roots` looks at where paths lead on the disk, each time. The roots are those of the device's own
+tools: what a hosted server calls a path may be one of a repository or of a web service.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.commitments import SECRET_MARK
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import BUILT_IN_NAMESPACE, Tool
 from core.policy.constraints import Unsure
-from core.policy.links import Leads
+from core.policy.links import Leads, paths_in
 
 MOST_TEXT = 1 << 20
 MOST_TOTAL = 2 << 20
@@ -31,12 +33,17 @@ _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 URL_SCHEMES = ("http:", "https:", "data:")
 
 
-def check_size(parameters: dict[str, Any]) -> None:
+def check_form(parameters: dict[str, Any]) -> None:
     """Refuse arguments that are too large or too deep before anything copies, hashes or stores them.
 
+    Refused too, in whatever nesting, is what only stands for a secret: such an object would be shown as a
+    hidden value. An operator's edit leaves one only where it was, and the secret is put back before this.
+
     Raises:
-        BadInput: code `too_large`, naming the argument and the limit.
+        BadInput: `too_large`, naming the argument and the limit, or `invalid_arguments`.
     """
+    if not isinstance(parameters, dict):
+        raise BadInput("The arguments must be an object.")
     total = 0
     for values, (place, value) in enumerate(_walk(parameters), 1):
         if values > MOST_VALUES:
@@ -58,39 +65,65 @@ class Roots:
     leads: Leads
 
 
-def harden(tool: Tool, parameters: dict[str, Any], roots: Roots | None) -> None:
-    """Refuse arguments that no honest call needs. `roots`: where we share the disk.
+def may_have_paths(tool: Tool, parameters: dict[str, Any]) -> bool:
+    """Whether arguments may hold a path: links are turned, so such paths are followed each time."""
+    named = not PATH_NAMES.isdisjoint(tool.input_schema.get("properties", ()))
+    return named or next(paths_in(parameters), None) is not None
+
+
+def harden(tool: Tool, parameters: dict[str, Any]) -> None:
+    """Refuse arguments that no honest call needs.
 
     Raises:
-        BadInput: `invalid_arguments` or `path_not_allowed`, naming the argument.
+        BadInput: `invalid_arguments` or `too_large`, naming the argument.
     """
-    properties = tool.input_schema.get("properties", {})
-    roots = roots if tool.namespace == BUILT_IN_NAMESPACE else None
-    for place, value in _walk(parameters):
-        if not isinstance(value, str):
-            continue
+    for place, value, is_path, form in _texts(tool, parameters):
         if "\x00" in value:
             raise BadInput(f"{place} holds a NUL byte.")
         if _SURROGATE.search(value):
             raise BadInput(f"{place} is not valid Unicode text.")
-        name = place.rsplit(".", 1)[-1].split("[")[0]
-        schema = properties.get(name, {})
-        form = schema.get("format") if isinstance(schema, dict) else None
-        if name in PATH_NAMES or form == "path":
-            _check_path(place, value, roots)
+        if is_path:
+            _check_path(place, value)
         elif form in ("uri", "url"):
             _check_url(place, value)
 
 
-def _check_path(place: str, value: str, roots: Roots | None) -> None:
+def check_roots(tool: Tool, parameters: dict[str, Any], roots: Roots) -> None:
+    """Refuse paths that lead out of the device's allowed folders, where its disk is also ours.
+
+    Raises:
+        BadInput: `path_not_allowed`, naming the argument.
+    """
+    if tool.namespace != BUILT_IN_NAMESPACE:
+        return
+    for place, value, is_path, _ in _texts(tool, parameters):
+        if is_path:
+            _check_inside(place, value, roots)
+
+
+def _texts(tool: Tool, parameters: dict[str, Any]) -> Iterator[tuple[str, str, bool, Any]]:
+    """Every text in the arguments with its place, whether it is a path, and its format by the schema."""
+    named = tool.input_schema.get("properties")
+    properties = named if isinstance(named, dict) else {}
+    for place, value in _walk(parameters):
+        if not isinstance(value, str):
+            continue
+        name = place.rsplit(".", 1)[-1].split("[")[0]
+        schema = properties.get(name, {})
+        form = schema.get("format") if isinstance(schema, dict) else None
+        yield place, value, name in PATH_NAMES or form == "path", form
+
+
+def _check_path(place: str, value: str) -> None:
     if _CONTROL.search(value):
         raise BadInput(f"{place} holds a control character.")
     if not value.strip():
         raise BadInput(f"{place} is empty.")
     if len(value) > 4096:
         raise BadInput(f"{place} is longer than a path can be.", ErrorCode.TOO_LARGE)
-    if roots is None:
-        return
+
+
+def _check_inside(place: str, value: str, roots: Roots) -> None:
     try:
         resolved = Path(roots.leads.real(value))
     except Unsure as error:
@@ -118,6 +151,12 @@ def _walk(value: Any, place: str = "", depth: int = 0) -> Iterator[tuple[str, An
         for key, one in value.items():
             if not isinstance(key, str):
                 raise BadInput(f"{place or 'The arguments'} has a name that is not text.")
+            if key == SECRET_MARK:
+                where = place or "The call"
+                raise BadInput(
+                    f'{where} has an argument named "{SECRET_MARK}": this only stands for a secret where '
+                    "arguments are shown, and cannot be sent."
+                )
             yield "a name", key
             yield from _walk(one, f"{place}.{key}" if place else key, depth + 1)
     elif isinstance(value, (list, tuple)):

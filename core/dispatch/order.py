@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from core.audit.entries import Entry, NewEntry
+from core.dispatch.arguments import CheckedArguments
 from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.models import CommandResult, Evidence
 from core.fleet.models import Device, Tool
@@ -118,32 +119,27 @@ class Recorder(Protocol):
     async def get_blob(self, sha: str) -> bytes: ...
 
 
-class InOrder(NamedTuple):
-    """One call's arguments under one definition: equal ones are equal calls (`core.dispatch.in_order`)."""
-
-    contract: str
-    tool_name: str
-    tool_type: str
-    arguments: bytes
-
-
-class Prepared(NamedTuple):
-    """An order that has been bound to one contract. `shown` is the request with its secrets masked.
-
-    `in_order`: the very same arguments, by `key`, passed the first three stages before. `leads`: where its
-    paths lead, on a disk that is shared; None where there are none to follow.
-    """
+class Bound(NamedTuple):
+    """An order bound to one contract. `request` is what is shown and written of it, whatever comes of it."""
 
     order: Order
     target: Target
     tool: Tool
     request: Request
-    shown: Request
+
+
+class Prepared(NamedTuple):
+    """An order whose arguments have passed the first three stages. `request` has its secrets masked."""
+
+    order: Order
+    target: Target
+    tool: Tool
+    request: Request
+    arguments: CheckedArguments
     # Entries of stages that have passed and may share one write with the next: at the latest they are
     # written when the command is asked about, refused, or leaves.
     held: list[NewEntry]
     # Pictures that rules wanted before it left.
     before: list[Evidence]
-    key: InOrder | None = None
-    in_order: bool = False
+    # Where its paths lead, on a disk that is shared; None where there are none to follow.
     leads: Leads | None = None

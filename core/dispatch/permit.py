@@ -2,7 +2,8 @@
 
 Only a `PermitMint` makes them, only the dispatcher holds one, and a channel is given nothing but `redeem`.
 A permit is a random word that the mint remembers together with device, contract and digest; an object that
-merely looks like a permit is worth nothing, and each one is worth one sending.
+merely looks like a permit is worth nothing, and each one is worth one sending. It covers the payload, secrets
+and all: the bytes under a request's digest are what was shown, and differ where a secret is in them.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from core.aip.messages import Command
+from core.canonical import canonical_bytes
+from core.dispatch.arguments import CheckedArguments
 from core.errors import ErrorCode, Refused
 from core.ids import random_word
 from core.quick import made
-from core.statements import Request, request_digest
+from core.statements import Request, payload_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +39,14 @@ class PermittedCommand(Command):
     approval: dict[str, Any] | None = None
 
     @classmethod
-    def of(cls, request: Request, permit: Permit, approval: dict[str, Any] | None) -> PermittedCommand:
+    def of(
+        cls, request: Request, arguments: CheckedArguments, permit: Permit, approval: dict[str, Any] | None
+    ) -> PermittedCommand:
         """The command that a request asks for; that it is this one is checked when the permit is redeemed."""
         fields = {
             "tool_name": request.tool_name,
-            "parameters": request.parameters,
+            # A copy: tools in this process get the object itself, and equal calls share their arguments.
+            "parameters": dict(arguments.sent),
             "tool_type": request.tool_type,
             "call_id": request.call_id,
             "quarterdeck": None,
@@ -71,7 +77,8 @@ class Gate(Protocol):
 
 
 class _Terms(NamedTuple):
-    request: Request
+    payload: str
+    digest: str
     on_leave: Callable[[], None]
 
 
@@ -82,10 +89,17 @@ class PermitMint:
         self._live: dict[str, _Terms] = {}
         self._closed = False
 
-    def mint(self, request: Request, on_leave: Callable[[], None]) -> Permit:
-        """A permit for exactly this request. `on_leave` runs when a channel redeems it."""
+    def mint(self, request: Request, arguments: CheckedArguments, on_leave: Callable[[], None]) -> Permit:
+        """A permit for exactly this command. `on_leave` runs when a channel redeems it."""
         permit = Permit(random_word(16))
-        self._live[permit.word] = _Terms(request, on_leave)
+        payload = payload_digest(
+            device=request.device,
+            tool_name=request.tool_name,
+            tool_type=request.tool_type,
+            call_id=request.call_id,
+            arguments=arguments.canonical,
+        )
+        self._live[permit.word] = _Terms(payload, request.digest, on_leave)
         return permit
 
     def revoke(self, permit: Permit) -> None:
@@ -106,16 +120,14 @@ class PermitMint:
             raise Refused("Everything is stopped; nothing leaves.", ErrorCode.STOPPED)
         if terms is None or not isinstance(command, PermittedCommand):
             raise Refused("No command leaves without a permit of the dispatcher.")
-        request = terms.request
-        digest = request_digest(
-            request,
+        payload = payload_digest(
             device=device,
             tool_name=command.tool_name,
             tool_type=command.tool_type,
-            parameters=command.parameters or {},
             call_id=command.call_id,
+            arguments=canonical_bytes(command.parameters or {}),
         )
-        if digest != request.digest or command.digest not in {"", digest}:
+        if payload != terms.payload or command.digest not in {"", terms.digest}:
             raise Refused("The command is not the one that was permitted.")
         terms.on_leave()
         return command.bare()

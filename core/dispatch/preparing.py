@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from core.dispatch.order import InOrder, Order, Prepared, Target
-from core.dispatch.secrets import Masker
+from core.dispatch.arguments import CheckedArguments, RedactedArguments
+from core.dispatch.order import Bound, Order, Prepared, Target
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
-from core.fleet.models import OTHERWISE
-from core.quick import changed
+from core.fleet.models import OTHERWISE, Tool
 from core.statements import make_request
 
 _LONGEST_NAME = 200
 
 
-def bind(order: Order, target: Target, masker: Masker | None, key: InOrder | None = None) -> Prepared:
-    """Bind an order to the tool that its device offers now.
-
-    Without a masker its arguments, `key`, were found in order before: none of them is secret.
+def tool_of(order: Order, target: Target) -> Tool:
+    """The tool that an order is for, as its device offers it now.
 
     Raises:
         DeviceError: the device is away and what it offers is not known.
@@ -35,6 +32,15 @@ def bind(order: Order, target: Target, masker: Masker | None, key: InOrder | Non
             f"{tool.tool_name} on {order.device} is not what was trusted: it {tool.change or OTHERWISE}.",
             ErrorCode.CONTRACT_CHANGED,
         )
+    return tool
+
+
+def bind(order: Order, target: Target, tool: Tool, arguments: RedactedArguments | CheckedArguments) -> Bound:
+    """Bind arguments to a tool: what is known of a command, and may be written of it, from here on.
+
+    Raises:
+        BadInput: the arguments have no canonical form.
+    """
     request = make_request(
         device=order.device,
         contract=tool.contract.digest,
@@ -42,16 +48,22 @@ def bind(order: Order, target: Target, masker: Masker | None, key: InOrder | Non
         tool_name=tool.tool_name,
         tool_type=tool.tool_type,
         namespace=tool.namespace,
-        parameters=order.parameters,
+        parameters=arguments.shown,
         call_id=order.call_id,
-        # What was found in order before was found to be of these types, too.
-        checked=masker is None,
     )
-    shown = request
-    if masker is not None:
-        masked = masker.mask(order.parameters, tool.input_schema)
-        shown = request if masked == order.parameters else changed(request, parameters=masked)
-    return Prepared(order, target, tool, request, shown, [], [], key, masker is None)
+    return Bound(order, target, tool, request)
+
+
+def prepare(bound: Bound, arguments: CheckedArguments) -> Prepared:
+    """The bound command with its arguments, which were checked against the very same contract.
+
+    Raises:
+        Refused: they were checked against another one, or are not those that the request shows.
+    """
+    request = bound.request
+    if arguments.contract != request.contract or arguments.shown != request.parameters:
+        raise Refused(f"What was checked of {request.tool_name} is not what is asked for.")
+    return Prepared(*bound, arguments, [], [])
 
 
 def check_bound(prepared: Prepared, now: Target) -> None:

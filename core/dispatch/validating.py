@@ -1,44 +1,71 @@
-"""Stage 2: the arguments against the tool's own schema, which is the device's word like any other."""
+"""Stages 2 and 3 for a call's arguments: the tool's own schema, then what no schema can say.
+
+`CheckedArguments` are the proof that both have passed, and that secrets were masked before; they are made
+here and nowhere else. Whatever comes after these stages takes such a value.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from core.dispatch.order import Devices, Prepared
-from core.dispatch.secrets import fault_words
+from core.canonical import canonical_bytes, flat_key, is_plain
+from core.dispatch.arguments import CallKey, CheckedArguments, RedactedArguments, seal
+from core.dispatch.harden import check_form, harden
+from core.dispatch.order import Devices
+from core.dispatch.secrets import Masker, fault_words
 from core.errors import BadInput
+from core.fleet.models import Tool
 from core.schema_forms.aside import Aside, errors_at_once
 from core.schema_forms.validate import FieldError
 
+# Arguments of one call are small where they are remembered at all (`flat_key`): 4 KiB each.
+_MOST_REMEMBERED = 512
+
 
 class Validating:
-    """Validates for one dispatcher; no schema keeps its loop from others."""
+    """Checks arguments for one dispatcher; no schema keeps its loop from others.
 
-    def __init__(self, devices: Devices) -> None:
+    A run sends the same arguments to a thousand devices. What has passed depends on nothing but the arguments
+    and the contract, so it is remembered; never what was refused, and never a secret.
+    """
+
+    def __init__(self, devices: Devices, masker: Masker) -> None:
         self._devices = devices
+        self._masker = masker
         self._aside = Aside()
+        self._passed: dict[CallKey, CheckedArguments] = {}
 
-    async def check(self, prepared: Prepared) -> None:
-        """Check a command; gives up the loop only where that takes long.
+    def known(self, tool: Tool, parameters: dict[str, Any]) -> CheckedArguments | None:
+        """The same arguments under the same contract, where these have passed before."""
+        key = _key_of(tool, parameters)
+        return self._passed.get(key) if key is not None else None
+
+    def redact(self, tool: Tool, parameters: dict[str, Any]) -> RedactedArguments:
+        """Find the secrets in arguments that are of a bearable size and hold no stand-in.
 
         Raises:
-            BadInput: the arguments do not fit.
+            BadInput: they are too large, or hold what only stands for a secret.
         """
-        if not prepared.in_order:
-            tool = prepared.tool
-            schema, digest = tool.input_schema, tool.contract.digest
-            _refuse(prepared, await self._aside.errors(schema, prepared.request.parameters, digest))
+        check_form(parameters)
+        return self._masker.redact(tool.tool_name, parameters, [tool.input_schema])
 
-    def check_at_once(self, prepared: Prepared) -> None:
+    async def check(self, tool: Tool, redacted: RedactedArguments) -> CheckedArguments:
+        """Check arguments; gives up the loop only where that takes long.
+
+        Raises:
+            BadInput: they do not fit the schema, or no honest call needs them.
+        """
+        errors = await self._aside.errors(tool.input_schema, redacted.sent, tool.contract.digest)
+        return self._checked(tool, redacted, errors)
+
+    def check_at_once(self, tool: Tool, redacted: RedactedArguments) -> CheckedArguments:
         """The same for a call that is only explained; `look_ahead` was awaited, if it can take long.
 
         Raises:
-            BadInput: the arguments do not fit, or that is not known yet.
+            BadInput: as for `check`, or whether they fit is not known yet.
         """
-        if not prepared.in_order:
-            tool = prepared.tool
-            schema, digest = tool.input_schema, tool.contract.digest
-            _refuse(prepared, errors_at_once(schema, prepared.request.parameters, digest))
+        errors = errors_at_once(tool.input_schema, redacted.sent, tool.contract.digest)
+        return self._checked(tool, redacted, errors)
 
     async def look_ahead(self, devices: list[str], tool: str, parameters: dict[str, Any]) -> None:
         """Find out what `check_at_once` will want to know of these calls.
@@ -53,7 +80,29 @@ class Validating:
                 seen.add(offered.contract.digest)
                 await self._aside.errors(offered.input_schema, parameters, offered.contract.digest)
 
+    def _checked(self, tool: Tool, redacted: RedactedArguments, errors: list[FieldError]) -> CheckedArguments:
+        """The one place where checked arguments come from. `errors` are what the schema says of them."""
+        if errors:
+            raise BadInput("; ".join(fault_words(error, redacted.shown) for error in errors[:5]))
+        harden(tool, redacted.sent)
+        key = _key_of(tool, redacted.sent) if not redacted.openings else None
+        checked = seal(
+            CheckedArguments,
+            contract=tool.contract.digest,
+            sent=redacted.sent,
+            canonical=canonical_bytes(redacted.sent) if key is None else key.arguments,
+            shown=redacted.shown,
+            openings=redacted.openings,
+            is_plain=is_plain(redacted.shown),
+            key=key,
+        )
+        if key is not None:
+            if len(self._passed) >= _MOST_REMEMBERED:
+                self._passed.clear()
+            self._passed[key] = checked
+        return checked
 
-def _refuse(prepared: Prepared, errors: list[FieldError]) -> None:
-    if errors:
-        raise BadInput("; ".join(fault_words(error, prepared.shown.parameters) for error in errors[:5]))
+
+def _key_of(tool: Tool, parameters: dict[str, Any]) -> CallKey | None:
+    data = flat_key(parameters) if type(parameters) is dict else None
+    return None if data is None else CallKey(tool.contract.digest, tool.tool_name, tool.tool_type, data)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from core.audit.entries import Kind, NewEntry
+from core.commitments import SECRET_MARK
 from core.errors import BadInput, ErrorCode, Refused
-from core.policy.grants import SECRET_MARK, SignedGrant, uncovered_request
+from core.policy.grants import SignedGrant, uncovered_request
 from core.policy.models import Answer, Approval, Fatigue, Operator, Profile
 from core.statements import SignedStatement, Statement, verify_signature
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from core.audit.entries import Entry, Kind
+from core.commitments import SECRET_MARK
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.models import Plain, Risk
 from core.policy.constraints import Constraint
@@ -24,8 +25,6 @@ from core.statements import Request
 MOST_GRANTS = 2_000
 LONGEST_DAYS = 90
 ANY: Literal["any"] = "any"
-SECRET_MARK = "$secret"
-"""The one key of the object that stands for a secret value wherever arguments are written or shown."""
 
 
 class GrantTerms(Plain):

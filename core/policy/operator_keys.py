@@ -30,7 +30,7 @@ from core.changes import ChangeStatement, Identity, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode
 from core.home import OPERATOR_NAME, Home
 from core.policy.models import Approval, Operator
-from core.statements import SignedStatement, Statement, signed_bytes, verify_signature
+from core.statements import SignedStatement, Statement, check_shown, signed_bytes, verify_signature
 
 if TYPE_CHECKING:
     from core.policy.grants import GrantTerms, SignedGrant
@@ -252,7 +252,11 @@ def statement_for(
     """What an operator would sign to answer this request; worth nothing after `valid_s` seconds.
 
     Unless said otherwise that is a minute, and longer where other operators must sign as well.
+
+    Raises:
+        Refused: the request's digest is not that of what is shown of it (code `approval_invalid`).
     """
+    check_shown(approval.request)
     if valid_s is None:
         valid_s = valid_seconds(approval)
     request = approval.request

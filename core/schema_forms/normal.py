@@ -81,6 +81,20 @@ class References:
     resolver: Any
     # Names and addresses in the schema: for one that is not the library goes through all of it, each time.
     are_known: bool
+    specification: Any
+
+    def within(self, schema: Any) -> References:
+        """How references go on inside of a part that has an address of its own.
+
+        Raises:
+            NotUnderstood: it has none that can be read.
+        """
+        resource = self.specification.create_resource(schema)
+        try:
+            resolver = self.resolver.in_subresource(resource)
+        except _LOOKUP_FAILS as error:
+            raise NotUnderstood("a part of it has an address that is none") from error
+        return References(resolver, self.are_known, self.specification)
 
     def lookup(self, ref: str) -> tuple[Any, References]:
         """What a reference leads to, and how references go on from there.
@@ -95,7 +109,7 @@ class References:
         except _LOOKUP_FAILS as error:
             where = "elsewhere and is never fetched" if "://" in ref else "to a part that does not exist"
             raise NotUnderstood(f"it refers {where}: {ref[:80]}") from error
-        return found.contents, References(found.resolver, True)
+        return found.contents, References(found.resolver, True, self.specification)
 
 
 def resolver_for(schema: Any) -> References:
@@ -106,14 +120,15 @@ def resolver_for(schema: Any) -> References:
     """
     known = written(schema)
     draft = dialect_of(schema, known.may_have_old_tuples)
-    resource = _SPECIFICATIONS[draft].create_resource(schema)
+    specification = _SPECIFICATIONS[draft]
+    resource = specification.create_resource(schema)
     uri = resource.id() or ""
     registry = META_SCHEMAS.with_resource(uri, resource)
     by_name = known.may_refer_by_name
     is_small = len(known.text) <= _MOST_LOOKED_THROUGH
     if by_name and is_small:
         registry = registry.crawl()
-    return References(registry.resolver(uri), is_small or not by_name)
+    return References(registry.resolver(uri), is_small or not by_name, specification)
 
 
 def normalise(schema: Any, resolver: Any, work: Work, hops: int = 0) -> Normal:

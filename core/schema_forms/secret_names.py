@@ -1,32 +1,122 @@
-"""Which arguments of a tool are secrets, whatever its schema makes of saying so."""
+"""Names of arguments whose values are secret whatever a schema says: `db_password`, `accessToken`.
+
+A name is taken apart into words. What counts is how it ends: `api_key` is a secret, `key_name` is none. Names
+of quantities (`max_tokens`), of handles (`session_id`, `key_id`) and of places (`token_url`, `password_file`)
+are none either.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import re
+import unicodedata
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from functools import lru_cache
 
-from core.schema_forms.fields import Field, form_for
-from core.schema_forms.normal import Work
-from core.schema_forms.written import written
+LONGEST_NAME = 256
+"""Characters of a name that are looked at: its last ones."""
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+[a-z]+|\d+")
+# Words that say in which form a secret comes, or that it is typed again; they may follow its name.
+_CARRIERS = frozenset(
+    "value text string str plain plaintext raw clear cleartext hash hashed digest pem der b64 base64 hex "
+    "encoded encrypted content contents data body header env var input field confirm confirmation confirmed "
+    "repeat repeated again new old current previous next primary secondary".split()
+)
+# One word at the end of a name, in the singular.
+_SECRETS = frozenset(
+    "password passwd passwort pass pwd pw passphrase passcode passkey secret token credential cred "
+    "authorization auth bearer cookie otp totp hotp pin puk jwt jws apikey apitoken accesskey secretkey "
+    "privatekey signingkey authtoken accesstoken refreshtoken clientsecret psk dsn cvv cvc ssn mnemonic "
+    "connectionstring connstr jsessionid phpsessid sessionid webhooksecret".split()
+)
+# Two words or more at the end of a name.
+_PAIRS = frozenset(
+    {
+        *((kind, "key") for kind in (
+            "api", "access", "private", "secret", "signing", "signature", "encryption", "decryption",
+            "master", "shared", "account", "auth", "authentication", "hmac", "wifi", "wpa", "recovery", "app",
+            "subscription", "license", "server", "client", "tls", "ssl", "session", "consumer", "deploy",
+        )),
+        *((kind, "code") for kind in (
+            "mfa", "tfa", "2fa", "otp", "totp", "sms", "pin", "verification", "recovery", "backup", "access",
+            "auth", "authorization", "unlock", "time", "factor",
+        )),
+        ("connection", "string"), ("conn", "string"), ("conn", "str"), ("seed", "phrase"), ("pass", "word"),
+        ("recovery", "phrase"), ("card", "number"), ("social", "number"), ("security", "number"),
+    }
+)  # fmt: skip
+# Compounds that are written as one word.
+_ENDINGS = (
+    "password", "passwd", "passphrase", "apikey", "secretkey", "accesskey", "privatekey", "accesstoken",
+    "authtoken", "refreshtoken", "clientsecret", "credential", "pwd",
+)  # fmt: skip
+# In the plural these count something: `max_tokens`, `prompt_tokens`.
+_QUANTITIES = frozenset(
+    "max min maximum minimum num number n total count limit prompt completion input output used new context "
+    "budget reserved cached reasoning remaining per top stop".split()
+)
+# A plural that is usually no list of secrets.
+_NO_PLURAL = frozenset({"pass", "pin", "pw"})
 
 
-def secret_names(schema: Any) -> frozenset[str]:
-    """The arguments whose values are masked; in some milliseconds, and in doubt one too many."""
-    known = written(schema)
-    if not known.text:
-        # No form, and no call either: nobody looks closer.
-        named = schema.get("properties") if isinstance(schema, dict) else None
-        return frozenset(named if isinstance(named, dict) else ())
-    if not known.may_have_secrets:
-        return frozenset()
-    form = form_for(schema)
-    work = Work()
-    return frozenset(name for one in (form, *form.alternatives) for name in _secrets_of(one, work))
+class SecretNames:
+    """The known names, and those that an operator adds (`secret_names` in settings.toml)."""
+
+    def __init__(self, more: Iterable[str] = ()) -> None:
+        """`more` are names, which count wherever a name ends with their words, and patterns with `*` or `?`
+        for a whole name; upper and lower case are one."""
+        self._patterns = tuple(name.casefold() for name in more if _is_pattern(name))
+        self._ends = tuple(_words(name) for name in more if not _is_pattern(name))
+
+    def match(self, name: str) -> bool:
+        """Whether an argument of this name is secret."""
+        return _is_known(name) or (bool(self._patterns or self._ends) and self._is_added(name))
+
+    def _is_added(self, name: str) -> bool:
+        low = name[-LONGEST_NAME:].casefold()
+        if any(fnmatchcase(low, pattern) for pattern in self._patterns):
+            return True
+        words = _words(name)
+        return any(end and words[-len(end) :] == end for end in self._ends)
 
 
-def _secrets_of(form: Field, work: Work) -> Iterator[str]:
-    named = form.keys.get("properties")
-    for name in named if isinstance(named, dict) else ():
-        # What is not understood, or is too much to be read, may be one.
-        if work.left < 0 or (field := form.property_of(name, work)).is_secret or field.reason:
-            yield name
+def _is_pattern(name: str) -> bool:
+    return "*" in name or "?" in name
+
+
+@lru_cache(maxsize=4096)
+def _is_known(name: str) -> bool:
+    words = _words(name)
+    while words:
+        if _ends_in_secret(words):
+            return True
+        if words[-1] not in _CARRIERS and not words[-1].isdigit():
+            return False
+        words = words[:-1]
+    return False
+
+
+def _ends_in_secret(words: list[str]) -> bool:
+    last = words[-1]
+    single = _singular(last)
+    before = words[-2] if len(words) > 1 else ""
+    if last != single and (before in _QUANTITIES or single in _NO_PLURAL):
+        return False
+    return single in _SECRETS or (before, single) in _PAIRS or single.endswith(_ENDINGS)
+
+
+def _singular(word: str) -> str:
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name, lower case, and its numbers: of `AWSSecretKey_2` aws, secret, key and 2."""
+    plain = name[-LONGEST_NAME:]
+    if not plain.isascii():
+        # Letters that only look different are the same name to whoever reads it.
+        plain = unicodedata.normalize("NFKC", plain)
+    return [word.casefold() for word in _WORDS.findall(plain)]
+
+
+KNOWN_NAMES = SecretNames()

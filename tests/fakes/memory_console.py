@@ -34,7 +34,7 @@ from core.service.console import (
     VerifyReport,
 )
 from core.service.events import EventHub
-from core.statements import Request, SignedStatement
+from core.statements import SignedStatement, make_request
 from tests.fakes.memory_devices import TIME, MemoryDevices
 
 BLOB = b"\x00\xff" * 1000
@@ -208,15 +208,15 @@ class MemoryConsole(MemoryDevices):
 
     def _ask(self, cell: Cell, parameters: dict[str, Any]) -> None:
         assert cell.call_id is not None
-        request = Request(
+        request = make_request(
             device=cell.device,
             contract="c" * 64,
             tool_key=f"ns::{cell.tool}",
             tool_name=cell.tool,
             tool_type="action",
+            namespace=None,
             parameters=parameters,
             call_id=cell.call_id,
-            digest=sha256_hex(cell.call_id.encode()),
         )
         approval = Approval(
             id=f"a-{cell.run}",

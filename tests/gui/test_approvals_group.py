@@ -78,6 +78,28 @@ def test_one_act_signs_one_statement_for_each_member(play: Play) -> None:
     play(story, requests=[alike(number) for number in range(1, 6)])
 
 
+@pytest.mark.parametrize("password", [{}, {"password": {"$secret": "5e" * 32}}], ids=["plain", "masked"])
+def test_one_member_whose_digest_is_that_of_another_command_keeps_all_from_being_signed(
+    play: Play, password: dict[str, Any]
+) -> None:
+    honest = [alike(number, parameters={"command": "uptime", **password}) for number in range(1, 5)]
+    other = alike(5, parameters={"command": "rm -rf /", **password}).request.digest
+    lying = alike(5, parameters={"command": "uptime", **password})
+    lying = lying.model_copy(update={"request": lying.request.model_copy(update={"digest": other})})
+
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        assert len(desk.screen.card.others) == 4
+        press(desk, KEYS.Key_Return, CTRL)
+        desk.screen.bar.approve_asked.emit()
+        desk.screen.bar.deny_asked.emit("no")
+        for approve in (True, False):
+            desk.screen.pane._answer(approve=approve, reason="")
+        assert "decide" not in desk.console.asked
+
+    play(story, requests=[*honest, lying])
+
+
 @pytest.mark.parametrize("risk", ["medium", "high"])
 def test_no_group_is_approved_before_its_last_device_was_seen(play: Play, risk: str) -> None:
     async def story(desk: ApprovalsDesk) -> None:

@@ -13,31 +13,25 @@ from core.device.desktop.use import Use
 from core.device.guard import Guard
 from core.device.observations import ObservationStore
 from core.device.tools.ui import _tools
-from core.dispatch.secrets import Masker
 from core.errors import BadInput
 from core.schema_forms.words import describe
+from tests.fakes.arguments import masked
 
 TOOLS = _tools(Use(NoDesktop("test"), ObservationStore()))
 SCHEMA: dict[str, Any] = next(tool.input_schema for tool, _ in TOOLS if tool.name == "type_text")
 
 
-@pytest.mark.parametrize("told", [True, "yes", 1, "{{ steps.a.secret }}", []])
+@pytest.mark.parametrize("told", [True, "yes", 1, 0, "{{ steps.a.secret }}", []])
 def test_a_text_is_masked_when_its_neighbour_calls_it_secret(told: object) -> None:
-    masked = Masker(b"salt").mask({"text": "hunter2", "secret": told, "control_id": "c"}, SCHEMA)
-    assert masked["text"].keys() == {"$secret"}
-    assert masked["control_id"] == "c"
-    assert "hunter2" not in repr(masked)
+    shown = masked({"text": "hunter2", "secret": told, "control_id": "c"}, SCHEMA)
+    assert shown["text"].keys() == {"$secret"}
+    assert shown["control_id"] == "c"
+    assert "hunter2" not in repr(shown)
 
 
 @pytest.mark.parametrize("more", [{}, {"secret": False}, {"secret": None}])
 def test_an_ordinary_text_stays_readable(more: dict[str, Any]) -> None:
-    assert Masker(b"salt").mask({"text": "hello", **more}, SCHEMA)["text"] == "hello"
-
-
-def test_a_masked_argument_stays_what_it_is() -> None:
-    masker = Masker(b"salt")
-    once = masker.mask({"text": "hunter2", "secret": True}, SCHEMA)
-    assert masker.mask(once, SCHEMA) == once
+    assert masked({"text": "hello", **more}, SCHEMA) == {"text": "hello", **more}
 
 
 def test_no_refusal_repeats_a_secret_that_came_in_the_wrong_shape() -> None:

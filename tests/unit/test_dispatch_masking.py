@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from core.dispatch.secrets import Masker
+from core.commitments import SECRET_MARK
 from core.errors import ErrorCode
 from core.home import Home
-from core.policy.grants import SECRET_MARK
+from tests.fakes.arguments import masked
 from tests.fakes.rig import open_rig, tool_info
 
 SECRET = {"type": "string", "writeOnly": True, "format": "password"}
@@ -34,20 +34,28 @@ DEFS = {"Pin": SECRET, "Login": {"type": "object", "properties": {"pin": {"$ref"
 @pytest.mark.parametrize(("properties", "parameters"), HIDDEN)
 def test_a_secret_is_found_wherever_the_schema_says_so(properties: Any, parameters: Any):
     schema = {"type": "object", "properties": properties, "$defs": DEFS}
-    masked = json.dumps(Masker(b"x" * 32).mask(parameters, schema))
-    assert SAID not in masked
-    assert SECRET_MARK in masked
+    shown = json.dumps(masked(parameters, schema))
+    assert SAID not in shown
+    assert SECRET_MARK in shown
 
 
 @pytest.mark.parametrize("name", ["compass", "bypass", "keyboard", "tokenizer", "passage"])
 def test_a_name_that_only_contains_such_a_word_is_no_secret(name: str):
-    assert Masker(b"x" * 32).mask({name: "x"}, {}) == {name: "x"}
+    assert masked({name: "x"}) == {name: "x"}
 
 
 def test_a_schema_that_refers_to_itself_or_is_none_ends():
     schema: dict[str, Any] = {"$ref": "#", "properties": {"a": {"$ref": "#/properties/a"}}, "items": 5}
-    assert Masker(b"x" * 32).mask({"a": {"a": ["x"]}}, schema) == {"a": {"a": ["x"]}}
-    assert Masker(b"x" * 32).mask({"a": 1}, {"properties": [], "anyOf": 7, "$ref": 3}) == {"a": 1}
+    assert masked({"a": {"a": ["x"]}}, schema) == {"a": {"a": ["x"]}}
+    assert masked({"a": 1}, {"properties": [], "anyOf": 7}) == {"a": 1}
+
+
+@pytest.mark.parametrize("reference", [3, None, "#/nowhere", "https://a.example/schema", "#name", "%", "#/%"])
+def test_what_lies_under_a_reference_that_leads_nowhere_counts_as_secret(reference: Any):
+    schema = {"properties": {"a": {"$ref": reference}, "b": {"type": "string"}}}
+    shown = masked({"a": SAID, "b": "x"}, schema)
+    assert SAID not in json.dumps(shown)
+    assert shown["b"] == "x"
 
 
 @pytest.mark.parametrize(

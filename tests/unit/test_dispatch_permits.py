@@ -9,13 +9,14 @@ from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispat
 from core.dispatch.permit import Permit, PermitMint, PermittedCommand
 from core.errors import ErrorCode, Refused
 from core.statements import Request, make_request
+from tests.fakes.arguments import CONTRACT, checked
 from tests.fakes.rig import ScriptedTools
 
 
 def a_request(**changes: object) -> Request:
     usual: dict[str, object] = {
         "device": "bench",
-        "contract": "c" * 64,
+        "contract": CONTRACT,
         "tool_key": "action::shell_execute",
         "tool_name": "shell_execute",
         "tool_type": "action",
@@ -71,7 +72,7 @@ async def test_a_permit_that_nobody_minted_is_worth_nothing():
     with pytest.raises(Refused, match="permit"):
         await channel.execute_commands([command_of(request, Permit("f" * 32))], 1.0)
     other_mint = PermitMint()
-    stolen = other_mint.mint(request, lambda: None)
+    stolen = other_mint.mint(request, checked(request.parameters), lambda: None)
     with pytest.raises(Refused, match="permit"):
         await channel.execute_commands([command_of(request, stolen)], 1.0)
     assert tools.seen == []
@@ -80,7 +81,7 @@ async def test_a_permit_that_nobody_minted_is_worth_nothing():
 async def test_a_permit_is_used_once():
     mint, tools, left = PermitMint(), ScriptedTools(), []
     request = a_request()
-    permit = mint.mint(request, lambda: left.append("left"))
+    permit = mint.mint(request, checked(request.parameters), lambda: left.append("left"))
     channel = LocalCommandDispatcher("bench", tools, mint)
     await channel.execute_commands([command_of(request, permit)], 1.0)
     with pytest.raises(Refused, match="permit"):
@@ -103,7 +104,7 @@ async def test_a_permit_is_used_once():
 async def test_a_permit_does_not_cover_a_command_that_differs_in_anything(changes: dict[str, object]):
     mint, tools = PermitMint(), ScriptedTools()
     request = a_request()
-    permit = mint.mint(request, lambda: None)
+    permit = mint.mint(request, checked(request.parameters), lambda: None)
     with pytest.raises(Refused, match="not the one"):
         await LocalCommandDispatcher("bench", tools, mint).execute_commands(
             [command_of(request, permit, **changes)], 1.0
@@ -114,7 +115,7 @@ async def test_a_permit_does_not_cover_a_command_that_differs_in_anything(change
 async def test_a_permit_does_not_open_another_device():
     mint, tools = PermitMint(), ScriptedTools()
     request = a_request()
-    permit = mint.mint(request, lambda: None)
+    permit = mint.mint(request, checked(request.parameters), lambda: None)
     with pytest.raises(Refused, match="not the one"):
         await LocalCommandDispatcher("db-primary", tools, mint).execute_commands(
             [command_of(request, permit)], 1.0
@@ -125,7 +126,7 @@ async def test_a_permit_does_not_open_another_device():
 async def test_nothing_is_redeemed_while_everything_is_stopped_and_what_was_minted_before_stays_worthless():
     mint, tools = PermitMint(), ScriptedTools()
     request = a_request()
-    permit = mint.mint(request, lambda: None)
+    permit = mint.mint(request, checked(request.parameters), lambda: None)
     channel = LocalCommandDispatcher("bench", tools, mint)
     mint.halt(True)
     with pytest.raises(Refused) as stopped:
@@ -140,6 +141,6 @@ async def test_nothing_is_redeemed_while_everything_is_stopped_and_what_was_mint
 async def test_the_permit_never_goes_on_the_wire():
     mint, link = PermitMint(), SilentLink()
     request = a_request()
-    permit = mint.mint(request, lambda: None)
+    permit = mint.mint(request, checked(request.parameters), lambda: None)
     await WebSocketCommandDispatcher("bench", link, mint).execute_commands([command_of(request, permit)], 1.0)
     assert permit.word not in link.sent[0].model_dump_json()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.canonical import canonical_bytes
-from core.errors import BadInput, ErrorCode
+from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.models import Effect, Risk
 from core.home import Home
 from core.policy.models import Answer, Approval, Decision, Profile
@@ -22,7 +22,7 @@ from core.policy.operator_keys import (
     statement_for,
     verify_statement,
 )
-from core.statements import Request, SignedStatement, Statement
+from core.statements import SignedStatement, Statement, make_request
 
 PASSPHRASE = "correct horse battery"
 
@@ -38,15 +38,15 @@ def key(home: Home) -> OperatorKey:
 
 
 def approval() -> Approval:
-    request = Request(
+    request = make_request(
         device="d1",
         contract="c" * 64,
         tool_key="ns::t",
         tool_name="t",
         tool_type="action",
+        namespace=None,
         parameters={"command": "ls"},
         call_id="call-1",
-        digest="d" * 64,
     )
     decision = Decision(
         answer=Answer.ASK,
@@ -190,13 +190,48 @@ class TestSignature:
         assert not verify_statement(signed, odd)
         assert not verify_statement(signed, key.public_key.upper())
 
+    @pytest.mark.parametrize("verdict", ["approve", "deny"])
+    @pytest.mark.parametrize(
+        ("parameters", "digest"),
+        [
+            ({"command": "ls "}, None),
+            ({"command": "ls"}, "d" * 64),
+            ({"command": "ls"}, ""),
+            ({"command": {"$secret": "ab" * 32}}, None),
+            ({"command": float("nan")}, None),
+        ],
+    )
+    def test_nothing_is_signed_under_a_digest_that_is_not_of_what_is_shown(self, parameters, digest, verdict):
+        asked = approval()
+        changes = {"parameters": parameters, "digest": asked.request.digest if digest is None else digest}
+        other = asked.model_copy(update={"request": asked.request.model_copy(update=changes)})
+        with pytest.raises(Refused, match="nothing is signed"):
+            statement_for(other, verdict, "anna")
+
+    @pytest.mark.parametrize(
+        "stand_in",
+        [
+            {"$secret": "ab"},
+            {"$secret": "AB" * 32},
+            {"$secret": 1},
+            {"$secret": "ab" * 32, "more": 1},
+            {"$secret": {}},
+        ],
+    )
+    def test_nothing_is_signed_in_which_a_commitment_is_none(self, stand_in):
+        request = approval().request.model_dump(exclude={"digest", "parameters"})
+        forged = make_request(**request, parameters={"logins": [{"word": stand_in}]})
+        with pytest.raises(Refused, match="malformed"):
+            statement_for(approval().model_copy(update={"request": forged}), "approve", "anna")
+
     def test_nobody_signs_in_anothers_name(self, key):
         with pytest.raises(BadInput, match="cannot sign for bert"):
             key.sign(statement_for(approval(), "approve", "bert"))
 
     def test_it_names_the_request_in_full_and_expires_soon(self, signed):
         statement = signed.statement
-        assert (statement.request_digest, statement.contract) == ("d" * 64, "c" * 64)
+        assert statement.request_digest == approval().request.digest
+        assert statement.contract == "c" * 64
         assert (statement.device, statement.call_id, statement.approval) == ("d1", "call-1", "a1")
         left = datetime.fromisoformat(statement.expires) - datetime.now(UTC)
         assert timedelta(seconds=50) < left <= timedelta(seconds=60)

@@ -10,7 +10,7 @@ from core.schema_forms.alternatives import best_alternative
 from core.schema_forms.fields import Field, field_for, form_for
 from core.schema_forms.kinds import MOST_CHOICES, FieldKind
 from core.schema_forms.normal import MOST_BRANCHES
-from core.schema_forms.secret_names import secret_names
+from core.schema_forms.secrets import secret_arguments
 from core.schema_forms.validate import errors_for
 from tests.fakes.pace import within
 
@@ -164,7 +164,7 @@ def test_a_schema_beyond_all_bounds_is_one_field_at_once() -> None:
         huge = {"properties": named(100_000, {})}
         with one:
             form = form_for(huge)
-            assert secret_names(huge)
+            assert secret_arguments(huge)
         assert form.kind is FieldKind.JSON
         assert "262,144 characters" in form.reason
 
@@ -267,7 +267,7 @@ class TestSecrets:
             {"anyOf": [{"type": "integer"}, {"type": "string", "writeOnly": True}]},
             {"type": "string", "anyOf": [{"format": "password"}, {"minLength": 3}]},
             {"anyOf": [{"$ref": "#/$defs/secret"}, {"type": "null"}]},
-            {"allOf": [{"$ref": "#/$defs/large"}] * 1_000},
+            {"allOf": [{"$ref": "#/$defs/large"} for _ in range(1_000)]},
         ],
     )
     def test_however_it_is_said(self, schema: dict[str, Any]) -> None:
@@ -276,17 +276,21 @@ class TestSecrets:
             "properties": {"first": {"type": "string"}, "hidden": schema},
             "$defs": {**DEFINITIONS, "secret": secret},
         }
-        assert secret_names(whole) == {"hidden"}
+        assert secret_arguments(whole) == {"hidden"}
 
     def test_where_it_cannot_be_told(self) -> None:
         hidden = {"$ref": "#/$defs/secret"}
         definitions = {**DEFINITIONS, **HOMED, "secret": {"type": "string", "writeOnly": True}}
         whole = {"properties": {"first": {"type": "string"}, "hidden": hidden}, "$defs": definitions}
-        assert secret_names(whole) == {"hidden"}
+        assert secret_arguments(whole) == {"hidden"}
 
     def test_in_any_of_the_alternatives_of_the_whole(self) -> None:
         branch = {"type": "object", "properties": {"token": {"type": "string", "writeOnly": True}}}
-        assert secret_names({"anyOf": [{"type": "object"}, branch]}) == {"token"}
+        assert secret_arguments({"anyOf": [{"type": "object"}, branch]}) == {"token"}
 
     def test_where_nothing_is_one_there_is_none(self) -> None:
-        assert secret_names({"properties": {"password": {"type": "string"}, "default": {}}}) == frozenset()
+        properties: dict[str, Any] = {"format": {"type": "string"}, "password_hint": {}, "default": {}}
+        assert secret_arguments({"properties": properties}) == frozenset()
+
+    def test_by_the_names_of_arguments_alone(self) -> None:
+        assert secret_arguments({"properties": {"password": {"type": "string"}, "x": {}}}) == {"password"}

@@ -19,7 +19,7 @@ from app.components.label import Label
 from app.components.timers import once
 from core.schema_forms.fields import form_for
 from core.schema_forms.json_values import UNSET, Path, is_expression, same_json, value_at
-from core.schema_forms.secret_names import secret_names
+from core.schema_forms.secrets import secret_arguments
 from core.schema_forms.validate import FieldError
 
 _CHECK_AFTER_MS = 200
@@ -81,7 +81,7 @@ class SchemaForm(QWidget):
         """Build the form for a schema and show a value in it; None stands for no arguments."""
         self._schema = schema
         self._check.set_schema(schema)
-        self._secrets = secret_names(schema)
+        self._secrets = secret_arguments(schema)
         self._builder.begin()
         self._changes()
         self._shown = ([], True)

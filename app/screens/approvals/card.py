@@ -29,7 +29,6 @@ RIGHT_NARROW = 272
 _DIGEST_NOTES = {
     DigestCheck.FITS: "digest fits the bytes",
     DigestCheck.DIFFERS: "digest does not fit the bytes",
-    DigestCheck.MASKED: "not possible, a secret is masked",
 }
 
 

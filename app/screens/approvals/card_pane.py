@@ -26,7 +26,7 @@ from app.screens.approvals.grant_sheet import GrantSheet
 from app.screens.approvals.looking import Looking
 from app.screens.approvals.second_sheet import SecondSheet
 from app.screens.approvals.time_left import TimeLeft
-from app.screens.approvals.what_is_sent import DigestCheck, check_digest, count_masks
+from app.screens.approvals.what_is_sent import DigestCheck, check_digest
 from app.screens.approvals.words import final_words, one_line, outcome_words
 from app.screens.base import Navigator
 from app.state import AppState, Link
@@ -220,6 +220,7 @@ class CardPane(QWidget):
             busy=self._busy,
             key=self._nav.keys.unlocked or "",
             digest=self.card.sent.digest if self.card.sent is not None else DigestCheck.DIFFERS,
+            masked=self.card.sent.masked if self.card.sent is not None else 0,
             end_seen=self.card.end_was_seen,
             typed=self.bar.name_field.text(),
             others=self.card.others,
@@ -260,7 +261,9 @@ class CardPane(QWidget):
         """The requests on the card, when every one of them may be signed."""
         shown = self.card.approval
         members = [shown, *self.card.others] if shown is not None else []
-        return members if all(map(_may_be_signed, members)) else []
+        # The last look before the key: recomputed once more from what the card shows.
+        fits = all(check_digest(member.request) is DigestCheck.FITS for member in members)
+        return members if fits else []
 
     def _send(self, verb: str, signed: list[SignedStatement], grant: SignedGrant | None = None) -> None:
         self._busy = "The answer is on its way."
@@ -376,9 +379,3 @@ class CardPane(QWidget):
     def _edit_taken(self, sheet: EditSheet, ended: Approval) -> None:
         sheet.finish("edited")
         self.edited.emit(ended)
-
-
-def _may_be_signed(approval: Approval) -> bool:
-    """The last look before the key: the digest is recomputed once more from what the card shows."""
-    masked = count_masks(approval.request.parameters)
-    return check_digest(approval.request, masked) is not DigestCheck.DIFFERS

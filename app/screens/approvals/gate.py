@@ -24,7 +24,8 @@ STATE_WORDS = {
 class Situation:
     """Everything that decides whether the open card may be answered. `busy` names what is under way.
 
-    `others` are requests like `approval` on other devices that one act answers together with it.
+    `others` are requests like `approval` on other devices that one act answers together with it. `masked`
+    counts the secrets that the card does not show.
     """
 
     approval: Approval | None = None
@@ -33,6 +34,7 @@ class Situation:
     busy: str = ""
     key: str = ""
     digest: DigestCheck = DigestCheck.FITS
+    masked: int = 0
     end_seen: bool = False
     typed: str = ""
     others: tuple[Approval, ...] = ()
@@ -118,7 +120,7 @@ def why_not_grant(now: Situation) -> str:
         return "Critical risk is never remembered: it is approved each time."
     if now.others:
         return "Remember one request at a time: answer these first."
-    if now.digest is DigestCheck.MASKED:
+    if now.masked:
         return "A secret argument cannot be part of a grant; approve each request by itself."
     return why_not_deny(now)
 
@@ -127,7 +129,7 @@ def why_not_edit(now: Situation) -> str:
     """Why the arguments cannot be changed here; empty when they can."""
     if now.others:
         return "Edit one request at a time."
-    if now.digest is DigestCheck.MASKED:
+    if now.masked:
         return "It holds a secret that is not shown here, so it cannot be edited."
     return _why_not_signed(now)
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from app.screens.approvals.likeness import Group
-from app.screens.approvals.what_is_sent import MASK, MASK_SHOWN
+from app.screens.approvals.what_is_sent import MASK_SHOWN
 from app.screens.filter_field import Words
+from core.commitments import SECRET_MARK
 from core.filter_language import Filter, Language
 from core.fleet.models import Risk
 from core.policy.models import Approval
@@ -104,7 +105,7 @@ def _texts(one: Approval) -> Iterator[str]:
 def _leaves(value: Any) -> Iterator[str]:
     """Names and values of arguments, however deep; a secret is one, whatever stands for it."""
     if isinstance(value, dict):
-        if value.keys() == {MASK}:
+        if value.keys() == {SECRET_MARK}:
             yield f"{MASK_SHOWN} secret"
             return
         for name, inner in value.items():

@@ -13,12 +13,12 @@ from enum import StrEnum
 from typing import Any
 
 from core.canonical import canonical_bytes
-from core.errors import BadInput
+from core.commitments import SECRET_MARK
+from core.errors import BadInput, Refused
 from core.policy.models import Finding
 from core.policy.words import SHELL_ARGUMENTS
-from core.statements import Request, request_digest
+from core.statements import Request, check_shown
 
-MASK = "$secret"
 MASK_SHOWN = "•••"
 _MASK_JSON = re.compile(rb'\{"\$secret":"[0-9a-f]*"\}')
 _READ_AS_SUCH = {**SHELL_ARGUMENTS, "write_file": "content"}
@@ -27,11 +27,10 @@ _WIDEST_KEY = 28
 
 
 class DigestCheck(StrEnum):
-    """What recomputing a request's digest in this window said."""
+    """What recomputing a request's digest in this window said, from what the card shows."""
 
     FITS = "fits"
     DIFFERS = "differs"
-    MASKED = "masked"  # a secret is not here, so the bytes under the digest are not either
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def what_is_sent(request: Request, findings: list[Finding]) -> WhatIsSent:
     # An empty text has no bytes to look at; the JSON around it has.
     if not isinstance(main_value, str) or not main_value:
         whole = _canonical_part(request.parameters, findings)
-        return WhatIsSent(whole, None, masked, check_digest(request, masked))
+        return WhatIsSent(whole, None, masked, check_digest(request))
     main = Part(
         f"parameters.{main_name}",
         _bytes(main_value),
@@ -82,26 +81,25 @@ def what_is_sent(request: Request, findings: list[Finding]) -> WhatIsSent:
     )
     rest = {key: value for key, value in request.parameters.items() if key != main_name}
     others = _listed_part(rest, findings) if rest else None
-    return WhatIsSent(main, others, masked, check_digest(request, masked))
+    return WhatIsSent(main, others, masked, check_digest(request))
 
 
 def count_masks(value: Any) -> int:
     """How many secrets in the arguments are replaced by a commitment."""
     if isinstance(value, dict):
-        if value.keys() == {MASK}:
+        if value.keys() == {SECRET_MARK}:
             return 1
         return sum(count_masks(one) for one in value.values())
     return sum(count_masks(one) for one in value) if isinstance(value, list) else 0
 
 
-def check_digest(request: Request, masked: int) -> DigestCheck:
-    """Recompute the digest that an approval would be about."""
-    if masked:
-        return DigestCheck.MASKED
+def check_digest(request: Request) -> DigestCheck:
+    """Recompute the digest that an approval would be about; secrets are in it as their commitments."""
     try:
-        return DigestCheck.FITS if request_digest(request) == request.digest else DigestCheck.DIFFERS
-    except BadInput:
+        check_shown(request)
+    except Refused:
         return DigestCheck.DIFFERS
+    return DigestCheck.FITS
 
 
 def _bytes(text: str) -> bytes:

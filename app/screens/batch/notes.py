@@ -16,7 +16,7 @@ from app.screens.batch.tools import Offer, OfferedTool
 from app.screens.batch.words import count_outcomes, summary_of
 from core.batch.models import Plan, PlannedCell
 from core.fleet.models import Risk
-from core.schema_forms.secret_names import secret_names
+from core.schema_forms.secrets import secret_arguments
 
 _AT_ONCE_S = 0.015
 """How long steps are judged at one go; the others follow."""
@@ -45,7 +45,7 @@ class Notes(QObject):
             return frozenset()
         digest = offered.tool.contract.digest
         if digest not in self._secrets:
-            self._secrets[digest] = secret_names(offered.tool.input_schema)
+            self._secrets[digest] = secret_arguments(offered.tool.input_schema)
         return self._secrets[digest]
 
     def rows(

@@ -1,0 +1,140 @@
+"""Commitments: what stands for a secret wherever a call's arguments are shown, signed or written.
+
+A stand-in is the object `{"$secret": "<64 hexadecimal digits>"}`. Its digits are HMAC-SHA256 of the value's
+canonical bytes (RFC 8785) under a salt that belongs to exactly this value at this place. So one salt opens
+one commitment: a device that is given it can check the value that it received, and learns of no other.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+
+from core.canonical import canonical_bytes
+from core.errors import BadInput
+
+SECRET_MARK = "$secret"
+"""The one key of a stand-in. No other object that is sent, shown or signed has a key of this name."""
+MOST_SECRETS = 1_000
+"""Secrets that the arguments of one call may hold."""
+
+_COMMITMENT = re.compile(r"[0-9a-f]{64}")
+_SALT_BYTES = 32
+
+LONGEST_NAME = 10_000
+"""Characters of a name on the way to a secret."""
+
+Step = Annotated[StrictStr, Field(max_length=LONGEST_NAME)] | Annotated[StrictInt, Field(ge=0)]
+
+
+class Opening(BaseModel):
+    """Where one secret lies in the arguments, and the salt (64 hexadecimal digits) of its commitment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: tuple[Step, ...] = Field(min_length=1, max_length=100)
+    salt: str = Field(pattern="^[0-9a-f]{64}$")
+
+
+def salt_of(home_salt: bytes, tool_name: str, path: Sequence[str | int], value: Any) -> bytes:
+    """The salt of one value at one place in the arguments of a tool: 32 bytes that only this home can make.
+
+    The value is part of what the salt is derived from, so that the salt of one password is of no use against
+    another one at the same place.
+
+    Raises:
+        BadInput: the value has no canonical form.
+    """
+    derived = canonical_bytes(["quarterdeck.secret/1", tool_name, list(path), value])
+    return hmac.new(home_salt, derived, sha256).digest()
+
+
+def commitment(salt: bytes, value: Any) -> str:
+    """HMAC-SHA256 of the value's canonical bytes under a salt of 32 bytes, hexadecimal.
+
+    Raises:
+        BadInput: the value has no canonical form, or the salt is of another length.
+    """
+    if len(salt) != _SALT_BYTES:
+        # HMAC pads short keys: two salts that differ only in trailing zeros would be one.
+        raise BadInput(f"A commitment's salt has {_SALT_BYTES} bytes.")
+    return hmac.new(salt, canonical_bytes(value), sha256).hexdigest()
+
+
+def stand_in(salt: bytes, value: Any) -> dict[str, str]:
+    """The object that is shown in place of a secret value."""
+    return {SECRET_MARK: commitment(salt, value)}
+
+
+def is_stand_in(value: Any) -> bool:
+    """Whether a value is a well-formed stand-in: one key, 64 lower-case hexadecimal digits."""
+    if not isinstance(value, dict) or value.keys() != {SECRET_MARK}:
+        return False
+    digits = value[SECRET_MARK]
+    return isinstance(digits, str) and _COMMITMENT.fullmatch(digits) is not None
+
+
+def marked_objects(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object inside a JSON value that has the key `$secret`, well-formed or not; without recursion."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            if SECRET_MARK in item:
+                yield item
+            stack.extend(item.values())
+        elif isinstance(item, list | tuple):
+            stack.extend(item)
+
+
+def as_shown(arguments: dict[str, Any], openings: Sequence[Opening]) -> dict[str, Any]:
+    """Arguments as their approver saw them: each value that is opened replaced by its stand-in.
+
+    Raises:
+        BadInput: an argument holds a stand-in itself, or an opening leads nowhere, or inside of another one.
+    """
+    if next(marked_objects(arguments), None) is not None:
+        raise BadInput(f'The arguments hold the key "{SECRET_MARK}", which only stands for secrets.')
+    opened: dict[str | int, Any] = {}
+    for opening in openings:
+        _add(opened, opening)
+    shown = _replaced(arguments, opened)
+    assert isinstance(shown, dict)
+    return shown
+
+
+def _add(tree: dict[str | int, Any], opening: Opening) -> None:
+    """Put an opening into a tree of paths, whose leaves are salts."""
+    *way, last = opening.path
+    for step in way:
+        inner = tree.setdefault(step, {})
+        if not isinstance(inner, dict):
+            raise BadInput("An opening lies inside of another one.")
+        tree = inner
+    if last in tree:
+        raise BadInput("Two openings are for the same argument, or one lies inside of the other.")
+    tree[last] = bytes.fromhex(opening.salt)
+
+
+def _replaced(value: Any, opened: dict[str | int, Any] | bytes) -> Any:
+    if isinstance(opened, bytes):
+        return stand_in(opened, value)
+    if isinstance(value, dict):
+        _check_there(opened, value.keys(), str)
+        return {
+            name: _replaced(item, opened[name]) if name in opened else item for name, item in value.items()
+        }
+    if isinstance(value, list):
+        _check_there(opened, range(len(value)), int)
+        return [_replaced(item, opened[at]) if at in opened else item for at, item in enumerate(value)]
+    raise BadInput("An opening is for an argument that did not come.")
+
+
+def _check_there(opened: dict[str | int, Any], there: Any, kind: type) -> None:
+    if not all(type(step) is kind and step in there for step in opened):
+        raise BadInput("An opening is for an argument that did not come.")

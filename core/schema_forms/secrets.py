@@ -1,0 +1,323 @@
+"""Which arguments of a call are secret: by their tool's schema, or by their names.
+
+The console asks before it writes or shows anything, the window before it draws a value, and a device before
+it takes a hidden value for an approved one. A schema is a device's word: it is read with counted work, and
+where it cannot be read to its end, everything that it describes counts as secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from core.schema_forms import budget
+from core.schema_forms.ecma import PatternUnsupported, is_quick
+from core.schema_forms.normal import NotUnderstood, References, resolver_for
+from core.schema_forms.patterns import PatternTooCostly, safe_pattern
+from core.schema_forms.secret_names import KNOWN_NAMES, SecretNames
+from core.schema_forms.words import SECRET_IF, is_secret
+from core.schema_forms.written import written
+
+Path = tuple[str | int, ...]
+
+MOST_STEPS = 20_000
+"""Parts of schemas that are looked at for one call, about 1 µs each."""
+MOST_BRANCHES = 1_000
+"""Schemas that may hold together for one value: alternatives, conditions, references."""
+
+_LISTS_OF_SCHEMAS = ("anyOf", "oneOf", "allOf")
+_CONDITIONS = ("if", "then", "else")
+_BY_PRESENCE = ("dependentSchemas", "dependencies")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_OF_ELEMENTS = ("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains")
+# The library takes a reference apart, and may go through the schema for it.
+_STEPS_TO_FOLLOW = 20
+_LONGEST_MATCHED = 200
+# What a schema that cannot be read is taken for.
+_SECRET: dict[str, Any] = {"writeOnly": True}
+
+
+def secret_paths(
+    arguments: dict[str, Any], schemas: Sequence[Any], names: SecretNames = KNOWN_NAMES
+) -> list[Path]:
+    """Where in the arguments of a call the secrets are, as any of the schemas or a name says.
+
+    No path leads inside of another one. What may be secret counts as secret: every alternative, every branch
+    of a condition, and whatever lies under a reference that leads nowhere or under more alternatives than
+    are read. A true, false or null is secret only where a schema says so, never by its name.
+    """
+    reader = _Reader()
+    places = [place for schema in schemas for place in _root(schema)]
+    return list(_paths(arguments, (), places, reader, names))
+
+
+def secret_arguments(schema: Any, names: SecretNames = KNOWN_NAMES) -> frozenset[str]:
+    """The arguments that a schema names and whose values are secret, whatever the others are.
+
+    Those that are secret only beside certain values of others are known by `secret_paths` alone.
+    """
+    if not written(schema).text:
+        # Too large to be read: no form, and no call either.
+        return frozenset(_named(schema))
+    reader = _Reader()
+    branches = reader.branches(_root(schema))
+    if _any_secret(branches):
+        return frozenset(_named(schema))
+    return frozenset(
+        name
+        for place in branches
+        for name in _named(place.schema)
+        if names.match(name) or _any_secret(reader.branches(reader.of_member(branches, name)))
+    )
+
+
+def _named(schema: Any) -> Iterable[str]:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return properties if isinstance(properties, dict) else ()
+
+
+def _paths(
+    value: Any, path: Path, places: list[_Place], reader: _Reader, names: SecretNames
+) -> Iterator[Path]:
+    """The secrets at and under one value. `places` are the schemas that speak of it."""
+    branches = reader.branches(places)
+    # The whole of the arguments is never one secret: where the schema says so, each of them is.
+    all_members = _any_secret(branches)
+    if path and all_members:
+        yield path
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            inner = reader.of_member(branches, name)
+            named = names.match(name) and not (member is None or isinstance(member, bool))
+            if all_members or named or _secret_beside(reader.branches(inner), value):
+                yield (*path, name)
+            else:
+                yield from _paths(member, (*path, name), inner, reader, names)
+    elif isinstance(value, list | tuple):
+        for at, element in enumerate(value):
+            yield from _paths(element, (*path, at), reader.of_element(branches, at), reader, names)
+
+
+def _any_secret(branches: list[_Place]) -> bool:
+    return any(is_secret(place.schema) for place in branches)
+
+
+def _secret_beside(branches: list[_Place], neighbours: dict[str, Any]) -> bool:
+    """Whether another member of the object says that this one is secret; only a plain no says no."""
+    words = (place.schema.get(SECRET_IF) for place in branches)
+    values = (neighbours.get(word) for word in words if isinstance(word, str))
+    return any(value is not None and value is not False for value in values)
+
+
+class _Unreadable(Exception):
+    """A schema cannot be read to its end, and may say that a value is secret."""
+
+
+class _Place(NamedTuple):
+    """One schema inside a document, with what follows the references in it."""
+
+    schema: dict[str, Any]
+    document: _Document
+    references: References | None
+
+
+class _Document:
+    """A tool's whole schema. Its references are made ready when the first one is met."""
+
+    def __init__(self, schema: Any) -> None:
+        self.schema = schema
+        self._references: References | None = None
+
+    @property
+    def references(self) -> References:
+        if self._references is None:
+            try:
+                self._references = resolver_for(self.schema)
+            except Exception as error:
+                # The library stumbles over what a device may send: every reference then leads nowhere.
+                raise _Unreadable from error
+        return self._references
+
+
+def _root(schema: Any) -> list[_Place]:
+    return [_Place(schema, _Document(schema), None)] if isinstance(schema, dict) else []
+
+
+class _Reader:
+    """Reads schemas for one question, with so many steps for all of it.
+
+    What the same schemas say of a member of the same name is worked out once. Where they cannot be read,
+    what they say is that the value is secret.
+    """
+
+    def __init__(self) -> None:
+        self._left = MOST_STEPS
+        # By identity: the lists and schemas are held here, and by whoever asks.
+        self._branches: dict[tuple[int, ...], list[_Place]] = {}
+        self._members: dict[tuple[int, str | int], list[_Place]] = {}
+
+    def branches(self, places: list[_Place]) -> list[_Place]:
+        """These schemas and all that may have to hold together with them for the same value."""
+        key = tuple(id(place.schema) for place in places)
+        known = self._branches.get(key)
+        if known is None:
+            try:
+                known = self._expanded(places)
+            except _Unreadable:
+                known = _secret_at(places)
+            self._branches[key] = known
+        return known
+
+    def of_member(self, branches: list[_Place], name: str) -> list[_Place]:
+        """What schemas say of the member of this name."""
+        return self._part(branches, name, self._of_member)
+
+    def of_element(self, branches: list[_Place], at: int) -> list[_Place]:
+        """What schemas say of the element at this place of a list."""
+        # Only the elements that a schema speaks of by their number differ from each other.
+        return self._part(
+            branches,
+            min(at, max((_numbered(place.schema) for place in branches), default=0)),
+            self._of_element,
+        )
+
+    def _part(
+        self, branches: list[_Place], part: Any, look: Callable[[list[_Place], Any], Iterator[_Place]]
+    ) -> list[_Place]:
+        key = id(branches), part
+        known = self._members.get(key)
+        if known is None:
+            try:
+                known = list(look(branches, part))
+            except _Unreadable:
+                known = _secret_at(branches)
+            self._members[key] = known
+        return known
+
+    def _expanded(self, places: list[_Place]) -> list[_Place]:
+        found: list[_Place] = []
+        seen: set[int] = set()
+        waiting = list(places)
+        while waiting:
+            place = waiting.pop()
+            if id(place.schema) in seen:
+                continue
+            seen.add(id(place.schema))
+            found.append(place)
+            if len(found) > MOST_BRANCHES or not self._take(1 + len(place.schema)):
+                if any(written(one.document.schema).may_have_secrets for one in places):
+                    raise _Unreadable
+                # Nothing in it could say so: what was read is enough.
+                return found
+            waiting.extend(self._beside(place))
+        return found
+
+    def _beside(self, place: _Place) -> Iterator[_Place]:
+        """The schemas that may have to hold wherever this one does."""
+        schema = place.schema
+        for word in _LISTS_OF_SCHEMAS:
+            yield from _inside(place, schema.get(word))
+        for word in _CONDITIONS:
+            yield from _inside(place, [schema.get(word)])
+        for word in _BY_PRESENCE:
+            by_name = schema.get(word)
+            yield from _inside(place, list(by_name.values()) if isinstance(by_name, dict) else None)
+        for word in _REFERENCES:
+            if word in schema:
+                yield from self._referred(place, word, schema[word])
+
+    def _referred(self, place: _Place, word: str, target: Any) -> Iterator[_Place]:
+        """What a reference leads to.
+
+        Raises:
+            _Unreadable: nowhere, or elsewhere.
+        """
+        if not isinstance(target, str) or not self._take(_STEPS_TO_FOLLOW + len(target) // 20):
+            raise _Unreadable
+        references = place.references or place.document.references
+        try:
+            contents, inner = references.lookup(target)
+        except NotUnderstood as error:
+            raise _Unreadable from error
+        yield from _inside(place._replace(references=inner), [contents])
+        if word == "$dynamicRef":
+            # Which of the anchors of this name is meant depends on the way here: any of them may be.
+            anchor = target.partition("#")[2]
+            for one in budget.subschemas(place.document.schema):
+                if not self._take(1):
+                    raise _Unreadable
+                if anchor and one.get("$dynamicAnchor") == anchor:
+                    yield from _inside(place, [one])
+
+    def _of_member(self, branches: list[_Place], name: str) -> Iterator[_Place]:
+        for place in branches:
+            self._take(1)
+            schema = place.schema
+            named, patterns = schema.get("properties"), schema.get("patternProperties")
+            spoken_of = isinstance(named, dict) and name in named
+            if spoken_of and isinstance(named, dict):
+                yield from _inside(place, [named[name]])
+            if isinstance(patterns, dict):
+                fitting = [inner for pattern, inner in patterns.items() if self._may_match(pattern, name)]
+                spoken_of = spoken_of or bool(fitting)
+                yield from _inside(place, fitting)
+            if not spoken_of:
+                others = ("additionalProperties", "unevaluatedProperties")
+                yield from _inside(place, [schema.get(word) for word in others])
+
+    def _of_element(self, branches: list[_Place], at: int) -> Iterator[_Place]:
+        for place in branches:
+            self._take(1)
+            for word in _OF_ELEMENTS:
+                inner = place.schema.get(word)
+                if not isinstance(inner, list):
+                    yield from _inside(place, [inner])
+                elif at < len(inner):
+                    yield from _inside(place, [inner[at]])
+
+    def _may_match(self, pattern: Any, name: str) -> bool:
+        """Whether a pattern may be one of this name; one that is slow to read or to match may."""
+        if not isinstance(pattern, str) or not is_quick(pattern) or len(name) > _LONGEST_MATCHED:
+            return True
+        try:
+            known = safe_pattern(pattern)
+            return not self._take(1 + known.most_steps(len(name)) * 10) or known.search(name)
+        except (PatternUnsupported, PatternTooCostly):
+            return True
+
+    def _take(self, steps: int) -> bool:
+        """Take steps; whether there were that many left."""
+        self._left -= steps
+        return self._left >= 0
+
+
+def _secret_at(places: list[_Place]) -> list[_Place]:
+    return [places[0]._replace(schema=_SECRET)]
+
+
+def _inside(place: _Place, schemas: Any) -> Iterator[_Place]:
+    """Parts of a schema as places of their own; what is no schema says nothing.
+
+    Raises:
+        _Unreadable: a part has an address that is none.
+    """
+    if not isinstance(schemas, list):
+        return
+    for schema in schemas:
+        if not isinstance(schema, dict):
+            continue
+        references = place.references
+        if isinstance(schema.get("$id", schema.get("id")), str):
+            # It has an address of its own, from which its references go on.
+            try:
+                references = (references or place.document.references).within(schema)
+            except NotUnderstood as error:
+                raise _Unreadable from error
+        yield _Place(schema, place.document, references)
+
+
+def _numbered(schema: dict[str, Any]) -> int:
+    """How many elements of a list a schema speaks of by their number."""
+    return max(
+        (len(inner) for word in _OF_ELEMENTS if isinstance(inner := schema.get(word), list)), default=0
+    )

@@ -1,0 +1,49 @@
+"""Arguments as the dispatcher makes them: masked and checked by the real code, for a tool made up here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.dispatch.arguments import CheckedArguments
+from core.dispatch.secrets import Masker
+from core.dispatch.validating import Validating
+from core.fleet.models import Contract, Effect, Fact, Risk, Source, Tool
+
+CONTRACT = "c" * 64
+
+
+def _fact(value: Any) -> Fact[Any]:
+    return Fact(value=value, source=Source.BUILT_IN, why="")
+
+
+def tool_of(name: str = "shell_execute", schema: dict[str, Any] | None = None) -> Tool:
+    """An action of the device bench."""
+    contract = Contract(
+        effect=_fact(Effect.CHANGE),
+        risk=_fact(Risk.HIGH),
+        reversible=_fact(False),
+        idempotent=_fact(False),
+        open_world=_fact(False),
+        digest=CONTRACT,
+    )
+    return Tool(
+        device="bench",
+        tool_key=f"action::{name}",
+        tool_name=name,
+        tool_type="action",
+        namespace="builtin",
+        input_schema={"type": "object"} if schema is None else schema,
+        contract=contract,
+    )
+
+
+def checked(parameters: dict[str, Any], tool: Tool | None = None) -> CheckedArguments:
+    """Arguments that passed the first three stages."""
+    offered = tool or tool_of()
+    validating = Validating(None, Masker(b"x" * 32))  # type: ignore[arg-type]  # no device is asked for its tools
+    return validating.check_at_once(offered, validating.redact(offered, parameters))
+
+
+def masked(parameters: dict[str, Any], *schemas: Any, salt: bytes = b"x" * 32) -> dict[str, Any]:
+    """Arguments as they are shown."""
+    return Masker(salt).redact("a_tool", parameters, schemas).shown

@@ -1,0 +1,90 @@
+"""A program in the service's place shows one command and wants another signed: the window signs neither.
+
+The window is real, and so are the control socket between the two and the key, which is unlocked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.approvals.screen import ApprovalsScreen
+from core.errors import Refused
+from core.home import Home
+from core.policy.operator_keys import create_operator_key
+from core.service.remote import RemoteConsole
+from core.statements import Request
+from tests.fakes.stand_in import (
+    HARMLESS,
+    LIES,
+    StandIn,
+    lying_request,
+    malformed_request,
+    standing_in,
+)
+from tests.fakes.window import play, seen
+
+PASSPHRASE = "correct horse battery"
+FORGED: dict[str, Request] = {
+    **{lie: lying_request(lie) for lie in LIES},
+    "malformed": malformed_request(),
+}
+
+
+@pytest.mark.parametrize("lie", FORGED)
+def test_the_window_signs_nothing_for_another_command_than_the_one_shown(
+    theme: Theme, tmp_path: Path, lie: str
+) -> None:
+    home = Home(tmp_path).create()
+    key = create_operator_key(home, "anna", None)
+    create_operator_key(home, "bert", PASSPHRASE)
+    stages: list[Any] = []
+
+    async def opened() -> RemoteConsole:
+        stand_in = standing_in(home, key.operator, FORGED[lie])
+        stages.append((stand_in, await stand_in.__aenter__()))
+        return await RemoteConsole.connect(home, "window", "operator:anna")
+
+    async def attack(desk: Desk) -> None:
+        [(stage, host)] = stages
+        try:
+            await _every_way_to_sign(desk, host)
+        finally:
+            await stage.__aexit__(None, None, None)
+
+    play(theme, tmp_path, opened, attack, begins_on="approvals", has_faults=True)
+
+
+async def _every_way_to_sign(desk: Desk, host: StandIn) -> None:
+    await desk.keys.unlock("anna", None)
+    desk.window.open("approvals")
+    screen = desk.window.current
+    assert isinstance(screen, ApprovalsScreen)
+    await seen(lambda: screen.card.approval is not None)
+    screen.bar._guard.stop()
+    screen.bar._guard.timeout.emit()
+    await seen(lambda: not screen.bar.guarded)
+    assert HARMLESS.encode() in screen.card.bytes.box.exact_bytes
+    assert "digest does not fit" in screen.card.banner.words().lower()
+    assert not screen.bar.approve.isEnabled()
+    assert not screen.bar.deny.isEnabled()
+    QTest.keyClick(screen, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+    screen.bar.approve_asked.emit()
+    screen.bar.deny_asked.emit("no")
+    for approve in (True, False):
+        screen.pane._answer(approve=approve, reason="")
+    screen.pane.ask_second()
+    screen.pane.ask_grant()
+    for verdict in ("approve", "deny"):
+        with pytest.raises(Refused, match="nothing is signed"):
+            desk.keys.sign(host.waiting(), verdict)
+    with pytest.raises(Refused, match="nothing is signed"):
+        await desk.keys.sign_once("bert", PASSPHRASE, [host.waiting()])
+    assert host.harvest == []
+    assert host.asked["decide"] == 0
