@@ -1,0 +1,290 @@
+"""Whatever a program writes into a home, or asks for unsigned: nothing runs that was not signed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from core.audit.entries import Entry
+from core.changes import ChangeKind, SignedChange
+from core.dispatch.channel import LocalCommandDispatcher
+from core.errors import QuarterdeckError, Refused
+from core.fleet.fleet import Arrival
+from core.policy.grants import GrantBook
+from core.policy.judging import Judge
+from core.policy.links import NOT_FOLLOWED
+from core.policy.models import Answer, Operator, Profile
+from core.policy.operator_keys import OperatorKey
+from core.policy.policy import checked_policy, text_digest
+from core.service.console import Console
+from core.service.service import Service
+from core.statements import verify_signature
+from tests.fakes.remote_device import make_listening_home
+from tests.fakes.rig import USUAL_TOOLS, ScriptedTools
+from tests.fakes.signing import accepted, signing
+
+DEVICE = "desk"
+PROBES: list[tuple[str, dict[str, Any]]] = [
+    ("get_system_info", {"info_type": "memory"}),
+    ("read_file", {"file_path": "/srv/a"}),
+    ("read_file", {"file_path": "/etc/shadow"}),
+    ("write_file", {"file_path": "/srv/a", "content": "x"}),
+    ("write_file", {"file_path": "/etc/hosts", "content": "x"}),
+    ("shell_execute", {"command": "ls /srv"}),
+    ("shell_execute", {"command": "rm -rf /srv"}),
+]
+_PROFILES = [f'profile = "{profile.value}"\n' for profile in Profile]
+_BELOW = '[rule.parameters.file_path]\nbelow = "{}"\n'
+_RULES = [
+    '[[rule]]\nid = "no-etc"\ndecision = "deny"\ntool = "*_file"\n' + _BELOW.format("/etc"),
+    '[[rule]]\nid = "ask-reads"\ndecision = "ask"\ntool = "read_file"\n',
+    '[[rule]]\nid = "srv"\ndecision = "allow"\ntool = "write_file"\n' + _BELOW.format("/srv"),
+    '[[rule]]\nid = "shell"\ndecision = "allow"\ntool = "shell_execute"\nrisk = "<=critical"\n',
+    '[[contract]]\ntool = "shell_execute"\neffect = "observe"\nrisk = "low"\nwhy = "A toy."\n',
+    '[[contract]]\ntool = "read_file"\nrisk = "high"\nwhy = "Secrets lie here."\n',
+    '[[profiles]]\nprofile = "trusted"\ndevice = "desk"\n',
+]
+_EVE = '[{"name": "eve", "public_key": "' + "ab" * 32 + '", "has_passphrase": false}]'
+texts = st.builds(
+    lambda profile, rules: profile + "".join(rules),
+    st.sampled_from(["", *_PROFILES]),
+    st.lists(st.sampled_from(_RULES), max_size=3, unique=True),
+)
+
+
+class Loosening(RuleBasedStateMachine):
+    """A home with an operator, a program that may write its files, and what runs unasked after each step."""
+
+    folder: Path
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.home = make_listening_home(self.folder)
+        self.definition = 0
+        self.key: OperatorKey = self.played(accepted(self.home))
+
+    def played(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self.loop.run_until_complete(work)
+
+    @initialize()
+    def begin(self) -> None:
+        self.played(self._open())
+
+    async def _open(self) -> None:
+        self.service = await Service.open(self.home)
+        # What a program of the same user can call, and what the operator at a console can.
+        self.program: Console = self.service.console("window:root")
+        self.operator = signing(self.service.console("window:root"), self.home)
+        await self._connect()
+
+    async def _connect(self) -> None:
+        words = f"version {self.definition}"
+        tools = ScriptedTools([tool.model_copy(update={"description": words}) for tool in USUAL_TOOLS])
+        self.service.fleet.add(DEVICE, [])
+        channel = LocalCommandDispatcher(DEVICE, tools, self.service.dispatcher.gate)
+        await self.service.fleet.arrived(DEVICE, Arrival(channel, "in-process", "linux", "t", "t", [], None))
+
+    # What a program does to files
+
+    @rule(text=texts)
+    def edits_the_policy(self, text: str) -> None:
+        self._without_policy()
+        self.home.policy.write_text(text)
+
+    @rule(how=st.sampled_from(["gone", "dangling", "fifo", "broken", "writable", "folder"]))
+    def spoils_the_policy(self, how: str) -> None:
+        path = self.home.policy
+        text = path.read_text() if path.is_file() else ""
+        self._without_policy()
+        match how:
+            case "dangling":
+                path.symlink_to(self.home.path / "nowhere")
+            case "fifo":
+                os.mkfifo(path)
+            case "broken":
+                path.write_text("[[rule]\n")
+            case "writable":
+                path.write_text(text)
+                path.chmod(0o666)
+            case "folder":
+                path.mkdir()
+
+    def _without_policy(self) -> None:
+        path = self.home.policy
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink(missing_ok=True)
+
+    @rule(
+        name=st.sampled_from(["operators.json", "contracts.json", "devices.json"]),
+        text=st.sampled_from(
+            [
+                None,
+                "[]",
+                "{}",
+                "{",
+                '[{"name": "eve", "public_key": "' + "ab" * 32 + '", "has_passphrase": false}]',
+            ]
+        ),
+    )
+    def replaces_a_file(self, name: str, text: str | None) -> None:
+        path = self.home.path / name
+        path.unlink(missing_ok=True)
+        if text is not None:
+            path.write_text(text)
+
+    # What a program asks for at the socket, unsigned
+
+    @rule(text=texts)
+    def saves_unsigned(self, text: str) -> None:
+        self._asks(lambda: self._save(self.program, text))
+
+    @rule(profile=st.sampled_from(Profile))
+    def chooses_a_profile_unsigned(self, profile: Profile) -> None:
+        self._asks(lambda: self.program.set_profile(profile))
+
+    @rule()
+    def accepts_unsigned(self) -> None:
+        self._asks(lambda: self._accept(self.program))
+
+    @rule()
+    def registers_itself(self) -> None:
+        eve = Operator(name="eve", public_key="cd" * 32, has_passphrase=False)
+        self._asks(lambda: self.program.register_operator(eve))
+
+    @rule()
+    def reviews_unsigned(self) -> None:
+        self._asks(lambda: self._review(self.program))
+
+    # What the operator does, and what happens by itself
+
+    @rule(text=texts)
+    def operator_saves(self, text: str) -> None:
+        self._asks(lambda: self._save(self.operator, text))
+
+    @rule()
+    def operator_accepts(self) -> None:
+        self._asks(lambda: self._accept(self.operator))
+
+    @rule()
+    def operator_reviews(self) -> None:
+        self._asks(lambda: self._review(self.operator))
+
+    @rule()
+    def device_defines_its_tools_anew(self) -> None:
+        self.definition += 1
+        self.played(self._connect())
+
+    @rule()
+    def service_restarts(self) -> None:
+        self.played(self.service.close())
+        self.played(self._open())
+
+    def _asks(self, what: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        try:
+            self.played(what())
+        except QuarterdeckError:
+            return
+
+    async def _save(self, console: Console, text: str) -> None:
+        await console.save_policy(text, (await console.policy_text()).digest)
+
+    async def _accept(self, console: Console) -> None:
+        await console.accept_policy((await console.policy_text()).digest)
+
+    async def _review(self, console: Console) -> None:
+        for tool in await console.tools(DEVICE):
+            if tool.changed:
+                await console.review_contract(DEVICE, tool.tool_key, tool.contract.digest)
+
+    # What holds after each step
+
+    @invariant()
+    def nothing_runs_unasked_that_was_not_signed(self) -> None:
+        if hasattr(self, "service"):
+            self.played(self._check())
+
+    async def _check(self) -> None:
+        # A stricter text is taken over into the journal in the background; it holds before that.
+        runs = await self._unasked()
+        entries = (await self.program.entries("", limit=5_000)).entries
+        signed = await self._signed_text(entries)
+        reviewed = {digest for digest in map(self._reviewed, entries) if digest}
+        by_signed = Judge(checked_policy(signed))
+        for number in runs:
+            tool, parameters = PROBES[number]
+            offered = next(one for one in self.service.fleet.tools(DEVICE) if one.tool_name == tool)
+            held = self.service.policy
+            asked = self.service.dispatcher._explained(DEVICE, tool, parameters, "window:root", NOT_FOLLOWED)
+            assert by_signed.decide(asked, GrantBook()).answer is Answer.ALLOW, (
+                f"{tool} {parameters} runs unasked, which the signed policy does not let: "
+                f"{signed!r} is signed, {held.text!r} is in the file"
+            )
+            if self.definition:
+                first = offered.description == "version 0"
+                assert first or offered.contract.digest in reviewed, f"{tool} was not reviewed as it is"
+        assert [known.name for known in self.service.operators.list()] == ["anna"]
+
+    async def _unasked(self) -> list[int]:
+        found = []
+        for number, (tool, parameters) in enumerate(PROBES):
+            try:
+                decision = await self.program.explain(DEVICE, tool, parameters)
+            except Refused:
+                continue
+            if decision.answer is Answer.ALLOW:
+                found.append(number)
+        return found
+
+    async def _signed_text(self, entries: list[Entry]) -> str:
+        """The text under the newest signature of the operator's that is in the journal."""
+        for entry in entries:
+            signed = self._statement(entry, ChangeKind.POLICY)
+            if signed is not None:
+                sha = signed.statement.change.after["sha256"]
+                return "" if sha == text_digest("") else (await self.program.blob(sha)).decode()
+        return ""
+
+    def _reviewed(self, entry: Entry) -> str:
+        signed = self._statement(entry, ChangeKind.CONTRACT)
+        return str(signed.statement.change.after["contract"]) if signed else ""
+
+    def _statement(self, entry: Entry, kind: ChangeKind) -> SignedChange | None:
+        """The operator's signature in an entry, checked here with nothing but their public key."""
+        if entry.kind.value == "change_refused" or not isinstance(entry.body.get("signed"), dict):
+            return None
+        if "change" not in entry.body["signed"]["statement"]:
+            return None
+        signed = SignedChange.model_validate(entry.body["signed"])
+        good = verify_signature(signed.statement, signed.signature, self.key.public_key)
+        return signed if good and signed.statement.change.kind is kind else None
+
+    def teardown(self) -> None:
+        if hasattr(self, "service"):
+            self.played(self.service.close())
+        self.loop.close()
+
+
+def test_nothing_runs_unasked_that_no_operator_signed(memory_path: Path):
+    machine = type("Machine", (Loosening,), {"folder": memory_path / "home"})
+    # Each example is a service on a disk in memory; `make bench` has no part in this, so it is short here.
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=25,
+            stateful_step_count=12,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
