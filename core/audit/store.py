@@ -247,8 +247,7 @@ class Store:
         self._connection: sqlite3.Connection | None = None
         self._head_file: HeadFile | None = None
         self._attempted = ""
-        self.created = not path.exists()
-        if self.created:
+        if not path.exists():
             _create(path, Signer(key, origin_of(name)))
         self.reopen()
         try:
