@@ -163,7 +163,7 @@ def _missing(newest: Checkpoint, checkpoint: Checkpoint, path: Path, reason: str
     because = f"; {reason}" if reason else ""
     return (
         f"{what} in the journal {path}: {have}{because}. It is left as it is: keep a copy of the home,"
-        " then put the last good copy back."
+        f" then put the last good copy back, {HEAD_FILE} with it."
     )
 
 

@@ -18,7 +18,16 @@ from core.audit.entries import Kind, NewEntry
 from core.audit.head_file import HEAD_FILE, KnownHead, check_known, read_head_file
 from core.audit.header import check_header
 from core.audit.spool import Record, Spool, Spooled
-from core.audit.store import Head, Store, check_format, connect, journal_error, no_head_file, read_head
+from core.audit.store import (
+    Head,
+    Store,
+    check_format,
+    check_last,
+    connect,
+    journal_error,
+    no_head_file,
+    read_head,
+)
 from core.audit.wal import WriteAheadLog, read_log
 from core.audit.writer import GROUP_ENTRIES
 from core.errors import JournalCorrupt
@@ -43,13 +52,15 @@ def check_recoverable(database: Path, key: Ed25519PublicKey) -> None:
         with contextlib.closing(connect(database, "ro", immutable=not data)) as connection:
             check_format(connection, database)
             head = read_head(connection, key, database)
+            check_newest(known, head, log, database)
+            # Here too, though the store does it again: closing what that opens would change the files.
+            check_last(connection, head, database)
     except (sqlite3.Error, OSError, JournalCorrupt) as error:
         refused = error if isinstance(error, JournalCorrupt) else journal_error(error, database)
-        if damage and isinstance(refused, JournalCorrupt):
+        if damage and isinstance(refused, JournalCorrupt) and damage not in refused.message:
             # What SQLite makes of a part of its log need not fit together.
             refused = JournalCorrupt(f"{refused.message} ({damage})")
         raise refused from error
-    check_newest(known, head, log, database)
 
 
 def check_newest(known: KnownHead | None, head: Head, log: WriteAheadLog, database: Path) -> None:

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from core.audit.checkpoint import Checkpoint, Kept, Signer, origin_of, read_checkpoint
 from core.audit.encode import Parts
-from core.audit.head_file import HEAD_FILE, HeadFile, make_head_file, read_head_file
+from core.audit.head_file import HEAD_FILE, HeadFile, check_known, make_head_file, read_head_file
 from core.audit.header import APPLICATION_ID, FORMAT, OLD_FORMAT, check_header, not_a_journal
 from core.audit.merkle import SUBTREE_LEAVES, Frontier, leaf_hash
 from core.errors import JournalCorrupt, JournalError, JournalUnavailable
@@ -247,8 +247,7 @@ class Store:
         self._connection: sqlite3.Connection | None = None
         self._head_file: HeadFile | None = None
         self._attempted = ""
-        self.created = not path.exists()
-        if self.created:
+        if not path.exists():
             _create(path, Signer(key, origin_of(name)))
         self.reopen()
         try:
@@ -384,6 +383,7 @@ class Store:
     def _open_head_file(self) -> None:
         known = read_head_file(self._head_path, self._signer.public_key)
         if known is not None:
+            check_known(known, self.head.note, self.head.checkpoint, self.path)
             self._head_file = HeadFile(self._head_path, known.record)
             # A crash came between a commit and this write.
             if known.note != self.head.note:

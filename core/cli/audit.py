@@ -58,7 +58,10 @@ def _kept_note(home: Home, path: Path) -> str:
         raise BadInput(f"{path} cannot be read as a checkpoint: {error}.") from error
     if note is None:
         raise BadInput(f"There is no checkpoint in {path}; expected what `quarterdeck audit verify` printed.")
-    _check_there(home)
+    if not _is_there(home):
+        raise JournalCorrupt(
+            f"There is no journal in {home.path}; the checkpoint in {path} was taken of one."
+        )
     key = load_public_key(home.keys / "journal.pub")
     # A journal that was begun anew has another key: that is what a checkpoint kept elsewhere is to find.
     if not names_key(note, key):
@@ -73,18 +76,18 @@ def _kept_note(home: Home, path: Path) -> str:
     return note
 
 
-def _check_there(home: Home) -> None:
+def _is_there(home: Home) -> bool:
     # Where only its companions are, the journal was taken away: that is damage, and verification says so.
     companions = ("journal.db", "journal.db-wal", "journal.spool", "journal.head", "blobs")
-    if not any((home.path / name).exists() for name in companions):
-        raise BadInput(f"There is no journal in {home.path}.", ErrorCode.NOT_FOUND)
+    return any((home.path / name).exists() for name in companions)
 
 
 def _verify_files(home: Home, note: str | None) -> dict[str, object]:
     from core.audit.checkpoint import load_public_key, read_checkpoint
     from core.audit.verify import verify_folder
 
-    _check_there(home)
+    if not _is_there(home):
+        raise BadInput(f"There is no journal in {home.path}.", ErrorCode.NOT_FOUND)
     with contextlib.ExitStack() as stack:
         # A copy that cannot be written has no owner to keep out.
         with contextlib.suppress(OSError):

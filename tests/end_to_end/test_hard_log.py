@@ -206,6 +206,11 @@ def test_what_is_no_checkpoint_of_this_journal_is_told_from_what_is_no_checkpoin
     assert verify(text) == 0
     # Another journal's: this one may have been put in its place, so it does not pass.
     assert verify(run(other, "audit", "verify").out) == 8
+    # So does none at all where there was one.
+    file.write_text(text)
+    empty = Home(tmp_path / "empty").create()
+    assert run(empty, "audit", "verify", "--checkpoint", str(file)).code == 8
+    assert run(empty, "audit", "verify").code == 2
     # A file that says nothing of any journal is bad input.
     assert verify("nothing") == 2
     assert verify("") == 2

@@ -145,6 +145,28 @@ async def test_the_number_of_lost_entries_is_exact(killed):
     assert f"1 entry is missing after {total - 1}" in await refused(killed)
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"DELETE FROM entries WHERE seq = {CLOSED + IN_THE_LOG}",
+        "DELETE FROM checkpoints",
+        "UPDATE head SET edge = zeroblob(length(edge))",
+        f"UPDATE entries SET leaf = zeroblob(32) WHERE seq = {CLOSED + IN_THE_LOG}",
+    ],
+)
+async def test_a_row_changed_through_the_log_is_refused_with_the_log_left_as_it_is(killed, statement):
+    connection = sqlite3.connect(killed / "journal.db", isolation_level=None)
+    connection.execute(statement)
+    copied = killed.with_name("copied")
+    # Before the connection ends, and with it the log.
+    shutil.copytree(killed, copied)
+    connection.close()
+    (copied / "journal.db-shm").unlink()
+    assert (copied / "journal.db-wal").stat().st_size > 0
+    assert await refused(copied)
+    assert problem(copied)
+
+
 def remove_log(folder: Path, made: Path) -> None:
     (folder / "journal.db-wal").unlink()
 

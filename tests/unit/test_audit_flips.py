@@ -22,6 +22,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, _in_memory: Path) -> KilledHo
     shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 def test_no_changed_byte_of_a_killed_home_passes_unseen(home):
     flips = list(home.flips(POSITIONS, seed=20_261_122))
     assert [flip for flip in flips if flip.unnoticed] == []
