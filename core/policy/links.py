@@ -74,7 +74,7 @@ def _paths_in(value: Any) -> Iterator[str]:
 
 
 def real_path(path: str) -> str | None:
-    """A path of this computer with its links followed, as far as it exists, in its normal form; None for none.
+    """A path of this computer with its links followed as far as it exists, in normal form; None for none.
 
     Blocks on the disk.
     """
