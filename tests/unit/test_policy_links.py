@@ -146,6 +146,22 @@ def test_a_path_is_followed_as_far_as_it_exists_and_needs_a_beginning(tmp_path: 
         assert real_path(nowhere) is None
 
 
+def test_two_dots_after_a_link_lead_where_the_system_takes_them(tmp_path: Path):
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open" / "way").symlink_to(tmp_path / "closed")
+    closed, opened = Constraint(below=f"{tmp_path}/closed"), Constraint(below=f"{tmp_path}/open")
+
+    def real(path: str) -> str:
+        return real_path(path) or ""
+
+    # By its letters it stays in `open`; the system goes up from `closed`.
+    path = f"{tmp_path}/open/way/../closed/x"
+    assert closed.forbids({"any": [path]}, real)
+    assert not opened.permits(path, real)
+    assert not closed.forbids(f"{tmp_path}/open/way/../elsewhere", real)
+
+
 def test_paths_are_found_wherever_they_are_in_the_arguments_and_not_without_end():
     sent = {"a": ["/x", {"b": "~/y", "c": ["no", 1, None]}], "d": "C:\\z", "e": "/" * (LONGEST_PATH + 1)}
     assert set(paths_in(sent)) == {"/x", "~/y", "C:\\z"}
