@@ -85,7 +85,7 @@ def test_a_name_in_a_table_is_narrow_and_hides_nothing(name: str) -> None:
         assert shown == escape_hidden(name, keep_lines=False)
 
 
-async def test_what_a_device_claims_to_be_widens_nobody_elses_row(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_what_a_device_claims_to_be_widens_no_other_row(capsys: pytest.CaptureFixture[str]) -> None:
     claims = "W" * 200
     found = [
         Device(name="honest", health=Health.ONLINE, since="", system="Debian", reason=""),

@@ -168,7 +168,7 @@ def test_paths_are_found_wherever_they_are_in_the_arguments_and_not_without_end(
     assert len(list(paths_in([f"/{number}" for number in range(MOST_PATHS + 5)]))) == MOST_PATHS
 
 
-async def test_a_disk_that_does_not_answer_keeps_nobody_else_waiting_and_refuses_the_call():
+async def test_a_disk_that_does_not_answer_keeps_nothing_else_waiting_and_refuses_the_call():
     answers = threading.Event()
     asked: list[str] = []
 
