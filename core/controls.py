@@ -1,8 +1,8 @@
 """Which control on a screen a call means: one rule for the device, the freshness check and the card.
 
 A call names a control by its id, or by a program with a role, a name or both. The device reads the program's
-controls within `SEARCHED` and takes the only one that fits (`fitting`); whoever compares or shows the target
-of a call beforehand reads as far and asks the same function, so that what is compared is what is pressed.
+controls within `SEARCHED` and takes the only one that fits (`fitting`). The freshness check and the card read
+as far and ask the same function, so that what is compared and shown is what is pressed.
 """
 
 from __future__ import annotations

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from core.text import escape_hidden
+
 THIN_SPACE = "\N{THIN SPACE}"
+
+
+def one_line(text: str) -> str:
+    """Text of a device or of a program in one line: what cannot be seen in it is written out."""
+    return escape_hidden(text, keep_lines=False)
 
 
 def count_words(number: int) -> str:

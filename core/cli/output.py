@@ -16,6 +16,7 @@ from core.text import escape_hidden, shorten_middle
 GAP = "  "
 # As long as what most clients of language models take for a tool's name.
 _LONGEST_TOOL = 64
+_LONGEST_CLAIM = 40
 _SECONDS = len("2026-01-01T00:00:00")
 
 
@@ -135,6 +136,11 @@ def moment(stamp: str | None) -> str:
 def tool_cell(name: str | None) -> str:
     """A tool's name for a table, where an endless one would pad every other row; `--json` has it whole."""
     return shorten_middle(one_line(name or ""), _LONGEST_TOOL)
+
+
+def claim_cell(said: str, most: int = _LONGEST_CLAIM) -> str:
+    """What a device says of itself, for a table: no claim makes every row as wide; `--json` has it whole."""
+    return shorten_middle(one_line(said), most)
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> str:

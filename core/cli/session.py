@@ -13,6 +13,7 @@ from core.errors import DeviceError, ErrorCode, QuarterdeckError, ServiceError
 from core.fleet.models import Health
 from core.home import Home
 from core.service.console import Console, DeviceChanged
+from core.service.endpoint import own_folder
 from core.service.logfile import logging_to
 from core.service.remote import RemoteConsole
 from core.user import user_name
@@ -70,11 +71,13 @@ async def _begin(
                 raise
         try:
             console = await _host(ends, home)
-        except ServiceError as error:
+        except ServiceError as busy:
+            if busy.code is ErrorCode.HOME_UNSAFE:
+                raise
             # The home's owner may be starting, or may be a command that is ending.
             if asyncio.get_running_loop().time() >= deadline:
                 many = "If that is another command: with quarterdeck service start, many work at once."
-                raise ServiceError(f"{error.message} {many}", error.code) from error
+                raise ServiceError(f"{busy.message} {many}", busy.code) from busy
             await asyncio.sleep(LOOK_AGAIN)
             continue
         if wait_for_devices:
@@ -88,7 +91,8 @@ async def _host(ends: contextlib.AsyncExitStack, home: Home) -> Console:
     from core.service.service import Service
 
     with contextlib.ExitStack() as log:
-        log.enter_context(logging_to(home.create().log))
+        own_folder(home.create())
+        log.enter_context(logging_to(home.log))
         service = await Service.open(home)
         ends.callback(log.pop_all().close)
     ends.push_async_callback(service.close)

@@ -11,6 +11,7 @@ from core.batch.models import Run
 from core.cli.call import card
 from core.cli.output import (
     as_json,
+    claim_cell,
     facts,
     moment,
     note,
@@ -28,6 +29,8 @@ from core.errors import DeviceError
 from core.fleet.models import Tool
 
 LATE_SHOWN = 200
+# In the last column of a table, which pads no other.
+MOST_REASON = 160
 
 
 def _plain(models: list[Any]) -> list[dict[str, Any]]:
@@ -45,9 +48,9 @@ async def devices(session: Session, json_wanted: bool) -> None:
             one.name,
             one.health.value,
             one.tool_count,
-            one.system or one.platform,
+            claim_cell(one.system or one.platform),
             " ".join(one.tags),
-            one.reason,
+            claim_cell(one.reason, MOST_REASON),
         )
         for one in found
     ]

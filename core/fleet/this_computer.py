@@ -306,7 +306,7 @@ def _arrival_of(link: DeviceLink, channel: WebSocketCommandDispatcher) -> Arriva
     system = metadata.get("system_info") or {}
     ours = metadata.get("quarterdeck") or {}
     roots = ours.get("roots")
-    # The link is of the process that was started here: nobody else was given the token that it came with.
+    # The link is of the process that was started here: no other one was given the token that it came with.
     return Arrival(
         channel=channel,
         kind="process",

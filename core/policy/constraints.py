@@ -117,7 +117,7 @@ class Constraint(Plain):
     def forbids(self, value: Any, real: Callable[[str], str] | None = None) -> bool:
         """Whether a rule against calls applies to this value; what cannot be decided applies.
 
-        `real` says where a path leads on this computer's disk; it raises `Unsure` if it does not know.
+        `real` says where a path leads on this computer's disk, as a normal path, or raises `Unsure`.
         """
         inside = isinstance(value, (list, dict)) and (self._by_element or self._equals_one)
         if inside and len(value) > _MOST_ELEMENTS:
@@ -316,4 +316,4 @@ def _ways(here: str, top: str, *, loose: bool) -> Iterator[bool]:
 
 def _followed(real: Callable[[str], str], path: str, folder: str) -> Iterator[bool]:
     """Whether a path is below a folder once the links of both are followed."""
-    yield normal_path(real(folder)) in folders_of(normal_path(real(path)))
+    yield real(folder) in folders_of(real(path))

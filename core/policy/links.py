@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.errors import ErrorCode, Refused
-from core.policy.constraints import LONGEST_PATH, Unsure
+from core.policy.constraints import LONGEST_PATH, Unsure, normal_path
 
 WITHIN_S = 5.0
 # Of one call; what else is in it counts against it.
@@ -74,14 +74,14 @@ def _paths_in(value: Any) -> Iterator[str]:
 
 
 def real_path(path: str) -> str | None:
-    """A path of this computer with its symbolic links followed, as far as it exists; None if it has none.
+    """A path of this computer with its links followed as far as it exists, in normal form; None for none.
 
     Blocks on the disk.
     """
     try:
         whole = os.path.expanduser(path)
         # A user who is not known here has no home; a relative path starts from nowhere that is known.
-        return os.path.realpath(whole) if os.path.isabs(whole) else None
+        return normal_path(os.path.realpath(whole)) if os.path.isabs(whole) else None
     except (OSError, ValueError):
         return None
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from core.fleet.models import Plain
 from core.policy.constraints import (
     LONGEST_PATH,
+    Unsure,
     elements,
     folders_of,
     is_absolute,
@@ -53,6 +54,8 @@ class _Shelf:
     below: dict[str, dict[str, list[int]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
+    # Folders whose links are followed: as they are written, and all names that they are known by.
+    followed: dict[str, list[tuple[str, set[str], int]]] = field(default_factory=lambda: defaultdict(list))
     literal: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
     needs: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     rest: list[int] = field(default_factory=list)
@@ -67,11 +70,12 @@ class _Shelf:
                 return
         for name, condition in rule.parameters.items():
             if condition.below is not None and is_absolute(condition.below):
+                names = _names_of(condition.below)
                 if follows and rule.against:
-                    # The folder itself may lead elsewhere tomorrow: the rule looks for itself each time.
-                    self.needs[name].append(number)
+                    # The folder itself may lead elsewhere tomorrow, so that it is not looked up by its names.
+                    self.followed[name].append((condition.below, names, number))
                 else:
-                    for folder in _names_of(condition.below):
+                    for folder in names:
                         self.below[name][folder].append(number)
                 return
         for name, condition in rule.parameters.items():
@@ -94,6 +98,9 @@ class _Shelf:
         for name, by_folder in self.below.items():
             for value in _values(question, name):
                 found.update(_below(value, by_folder))
+        for name, rows in self.followed.items():
+            for value in _values(question, name):
+                found.update(_followed(value, rows, question))
         for name, wanted in self.literal.items():
             for value in _values(question, name):
                 if isinstance(value, str):
@@ -298,11 +305,41 @@ def _values(question: Question, name: str) -> Iterable[Any]:
 def _below(value: Any, by_folder: dict[str, list[int]]) -> Iterator[int]:
     if not isinstance(value, str):
         return
-    if len(value) > LONGEST_PATH or not is_absolute(value) or is_odd(value):
-        # Undecided: each rule has to say for itself what that means.
+    if _is_undecided(value):
+        # Each rule has to say for itself what that means.
         for numbers in by_folder.values():
             yield from numbers
         return
-    here = normal_path(value)
-    for folder in {*folders_of(here), *folders_of(here.lower()), *folders_of(main_name(here))}:
+    for folder in _folders_by_name(value):
         yield from by_folder.get(folder, ())
+
+
+def _followed(value: Any, rows: list[tuple[str, set[str], int]], question: Question) -> Iterator[int]:
+    if not isinstance(value, str):
+        return
+    real = question.real
+    try:
+        there = set() if real is None or _is_undecided(value) else set(folders_of(real(value)))
+    except Unsure:
+        there = set()
+    here = _folders_by_name(value) if there else set()
+    for folder, names, number in rows:
+        if not there or real is None or not names.isdisjoint(here) or _leads_into(folder, there, real):
+            yield number
+
+
+def _leads_into(folder: str, there: set[str], real: Callable[[str], str]) -> bool:
+    try:
+        return real(folder) in there
+    except Unsure:
+        return True
+
+
+def _is_undecided(path: str) -> bool:
+    return len(path) > LONGEST_PATH or not is_absolute(path) or is_odd(path)
+
+
+def _folders_by_name(path: str) -> set[str]:
+    """A path and the folders above it, by every name that a rule may know them by."""
+    here = normal_path(path)
+    return {*folders_of(here), *folders_of(here.lower()), *folders_of(main_name(here))}

@@ -163,7 +163,7 @@ def _elsewhere(path: str, home: str, real: Real | None) -> str | None:
     if real is None:
         return None
     try:
-        place = normal_path(real(path))
+        place = real(path)
     except Unsure:
         return None
     plain = f"{home}{path[1:]}" if path == "~" or path.startswith("~/") else path

@@ -1,8 +1,8 @@
 """Where the service listens, and who may come in: a Unix socket of the home's owner, or a loopback port.
 
 Both ends look before they trust. The service makes its socket in a folder that is its user's alone, and lets
-in nobody but that user. A client says nothing before it has seen that folder, socket and the process behind
-it belong to its own user: what a person signs for must not reach another one.
+in that user only. A client says nothing before it has seen that folder, socket and the process behind it
+belong to its own user: what a person signs for must not reach another one.
 
 The port is for platforms without Unix sockets: its number and a token stand in a file that only the home's
 owner can read, and a client shows the token in its request.

@@ -171,6 +171,9 @@ def test_a_home_of_another_user_is_neither_attached_to_nor_served(tmp_path: Path
     )
     assert done.returncode == 9, done
     assert f"belongs to user {STRANGER}" in done.stderr
+    # Nor does a command work in it by itself, as it does where no service runs.
+    hosted = run(Home(theirs), "devices", "--json")
+    assert hosted.code == 9, hosted
     assert not (theirs / "journal.db").exists()
     assert waiting.heard() == []
 

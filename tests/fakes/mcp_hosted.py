@@ -77,7 +77,7 @@ async def hosted(
     signed_by: tuple[PinnedOperator, ...] = (),
     **limits: Any,
 ) -> AsyncIterator[Hosted]:
-    """`signed_by`: whose signature each action needs; nobody's where it is empty."""
+    """`signed_by`: whose signature each action needs; where it is empty, none."""
     config = DeviceConfig(
         roots=(tmp_path,),
         limits=Limits(**limits),

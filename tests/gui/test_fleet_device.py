@@ -8,21 +8,25 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
+from app.components.rows import Cell, cell_text
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenApproval, OpenDevice, OpenRun, Target
 from app.screens.fleet.health_spans import band_start, device_series, health_spans
 from app.screens.fleet.link_tab import LinkTab
+from app.screens.fleet.long_words import whole
+from app.screens.fleet.overview import device_facts
 from app.screens.fleet.recent_tab import RecentTab
+from app.screens.fleet.rows import device_row, tool_title, unavailable_rows
 from app.screens.fleet.screen import FleetScreen
 from app.screens.fleet.tools_tab import ToolsTab
 from app.screens.fleet.try_tab import TryTab
 from core.errors import DeviceError
-from core.fleet.models import Check, CheckState, Health, HealthChange
+from core.fleet.models import Check, CheckState, Health, HealthChange, Unavailable
 from tests.fakes.console import FakeConsole
-from tests.fakes.fleet_data import make_devices
+from tests.fakes.fleet_data import make_devices, make_tools
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -91,6 +95,44 @@ def test_the_overview_says_who_dials_what_was_agreed_and_how_it_was(
         await seen(lambda: "speaks plain AIP" in overview.facts.value("Client").text())
 
     play(theme, tmp_path, story(), scenario)
+
+
+ODD = "GNP.exe\u202eexe.PNG\nClient  our own\tx"
+AS_SEEN = "GNP.exe[U+202E]exe.PNG[U+000A]Client  our own[U+0009]x"
+
+
+def test_no_word_of_a_device_hides_turns_around_or_makes_a_row_of_its_own(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+    known = console.devices["lab-lnx-01"]
+    odd = {"system": ODD, "client": ODD, "platform": ODD, "agent": ODD}
+    lost = {"health": Health.OFFLINE, "reason": ODD, "progress": "", "doing": ""}
+    console.devices["lab-lnx-01"] = known.model_copy(
+        update={**odd, **lost, "unavailable": [Unavailable(tool=ODD, reason=ODD, how_to_fix=ODD)]}
+    )
+
+    async def scenario(desk: Desk) -> None:
+        fleet = page_of(desk, "lab-lnx-01", "overview")
+        facts = fleet.panel.overview.facts
+        await seen(lambda: whole(facts.value("System").text()) == AS_SEEN)
+        assert whole(facts.value("Client").text()).startswith(AS_SEEN)
+        assert not {"\u202e", "\t"} & set(_shown(fleet))
+
+    play(theme, tmp_path, console, scenario)
+    device = console.devices["lab-lnx-01"]
+    texts = [fact.value for fact in device_facts(device)]
+    for row in (device_row(device), *unavailable_rows(device.unavailable)):
+        for cell in row.cells:
+            texts += [cell_text(cell), cell.tip if isinstance(cell, Cell) else ""]
+    texts.append(tool_title(make_tools(device)[0].model_copy(update={"tool_name": ODD})))
+    assert AS_SEEN in texts
+    assert not [text for text in texts if {"\u202e", "\n", "\t"} & set(text)]
+
+
+def _shown(widget: QWidget) -> str:
+    """Every text of the labels in a widget."""
+    return "\x00".join(label.text() for label in widget.findChildren(QLabel))
 
 
 def test_refused_attempts_stand_on_the_page_with_peer_reason_and_count(theme: Theme, tmp_path: Path) -> None:

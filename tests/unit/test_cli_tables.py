@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from core.cli import show
 from core.cli.output import tool_cell, width
 from core.cli.session import Session
+from core.fleet.models import Device, Health
 from core.fleet.offers import MOST_NAME
 from core.home import Home
 from core.service.console import Console
@@ -82,3 +83,26 @@ def test_a_name_in_a_table_is_narrow_and_hides_nothing(name: str) -> None:
     assert escape_hidden(shown, keep_lines=False) == shown
     if len(shown) < 64:
         assert shown == escape_hidden(name, keep_lines=False)
+
+
+async def test_what_a_device_claims_to_be_widens_no_other_row(capsys: pytest.CaptureFixture[str]) -> None:
+    claims = "W" * 200
+    found = [
+        Device(name="honest", health=Health.ONLINE, since="", system="Debian", reason=""),
+        Device(
+            name="boasts", health=Health.OFFLINE, since="", system=claims, reason=f"{claims}\u202e\n{claims}"
+        ),
+    ]
+
+    async def state() -> Any:
+        return SimpleNamespace(devices=found)
+
+    session = Session(Home(Path("/nowhere")), cast(Console, SimpleNamespace(state=state)), hosted=False)
+    await show.devices(session, False)
+    head, honest, boasts = capsys.readouterr().out.splitlines()
+    assert head.index("WHY") < 100
+    assert honest.index("Debian") == head.index("SYSTEM") == boasts.index("W")
+    assert len(boasts) < 300
+    assert "\u202e" not in boasts
+    await show.devices(session, True)
+    assert json.loads(capsys.readouterr().out)["devices"][1]["system"] == claims

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -101,6 +102,41 @@ async def test_the_roots_are_those_of_the_devices_own_tools(home: Home, tmp_path
             rig.start("get_contents", path=path)
             waiting = await asyncio.wait_for(rig.asked.get(), 20)
             assert waiting.request.parameters == {"path": path}
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("sources", {"sources": ["{open}/plain", "{open}/way/secret"]}),
+        ("sources", {"sources": [["{open}/way"]]}),
+        ("options.to", {"options": {"to": "{open}/way/new"}}),
+        ("options.to", {"options": [{"to": "{open}/plain"}, {"to": "{open}/way/"}]}),
+        ("sources", {"sources": ["{open}/./way//x/"]}),
+    ],
+)
+async def test_links_are_followed_in_lists_and_objects_and_for_tools_of_any_server(
+    home: Home, tmp_path: Path, name: str, sent: dict[str, object]
+):
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open" / "way").symlink_to(tmp_path / "closed")
+    rules = '[[rule]]\nid = "{id}"\ndecision = "{word}"\nrisk = ">=low"\n'
+    rules += '[rule.parameters."{name}"]\nbelow = "{at}"\n'
+    home.policy.write_text(
+        rules.format(id="no", word="deny", name=name, at=tmp_path / "closed")
+        + rules.format(id="yes", word="allow", name=name, at=tmp_path / "open")
+    )
+    schema: dict[str, object] = {"sources": {}, "options": {}, "target": {}}
+    copies = tool_info("copy", "action", schema, namespace="stranger")
+    written = json.loads(json.dumps(sent).replace("{open}", str(tmp_path / "open")))
+    async with open_rig(home, [*USUAL_TOOLS, copies]) as rig:
+        await rig.connect(shares_disk=True)
+        assert await refused(rig, "copy", written) is ErrorCode.DENIED_BY_POLICY
+        plain = json.loads(json.dumps(written).replace("/way", "/plain"))
+        assert (await rig.call("copy", **plain)).error is None
+        # On another device's disk nothing is known but names.
+        await rig.connect()
+        assert (await rig.call("copy", **written)).error is None
 
 
 async def test_the_disk_of_a_device_that_is_away_for_a_moment_is_still_this_computers(

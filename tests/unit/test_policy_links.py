@@ -7,11 +7,14 @@ import threading
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from core.errors import ErrorCode, Refused
 from core.policy.constraints import LONGEST_PATH, Constraint, Unsure
 from core.policy.links import MOST_PATHS, MOST_THREADS, Leads, Links, paths_in, real_path
 from core.policy.models import Answer
+from core.policy.policy_file import parse_policy
 from core.policy.rule_book import RuleBook
 from tests.fakes.policy_calls import a_question, judged, rule
 
@@ -90,10 +93,47 @@ def test_the_folders_above_a_very_long_path_are_never_listed(monkeypatch: pytest
         monkeypatch.setattr(f"{module}.folders_of", lambda path: listed.append(path) or [path])
     path = "/a" * LONGEST_PATH
     question = a_question({"file_path": path, "content": ""})
-    from core.policy.policy_file import parse_policy
-
     assert RuleBook(parse_policy(ETC.format("/etc")).rules).speaking(question)
     assert all(len(one) <= LONGEST_PATH for one in listed)
+
+
+PLACES = [
+    "/srv",
+    "/srv/a",
+    "/srv/a/b",
+    "/etc",
+    "/lib",
+    "/usr/lib",
+    "/var/run",
+    "/run",
+    "~/x",
+    "~root/x",
+    "C:/x",
+]
+LEADS_TO = some.dictionaries(some.sampled_from(PLACES), some.sampled_from(["/srv", "/srv/a", "/etc", "/run"]))
+
+
+@given(
+    some.lists(
+        some.tuples(some.sampled_from(["deny", "ask", "allow"]), some.sampled_from(PLACES)), max_size=6
+    ),
+    some.sampled_from([*PLACES, "relative", "/srv/../etc/x", "/lib/x", "/proc/1/root/etc", "c:\\x\\y", ""]),
+    some.none() | LEADS_TO,
+)
+def test_the_shelves_leave_out_no_rule_that_speaks(
+    rules: list[tuple[str, str]], path: str, leads: dict[str, str] | None
+):
+    """What is looked up by folder is what each rule says of the call by itself, links followed or not."""
+    text = "".join(
+        rule(decision, f'tool = "write_file"\n[rule.parameters.file_path]\nbelow = "{folder}"', f"r{number}")
+        for number, (decision, folder) in enumerate(rules)
+    )
+    book = RuleBook(parse_policy(text).rules)
+    question = a_question({"file_path": path}, real=None if leads is None else Leads(leads).real)
+    speaking = [one for one in book.rules if not one.faults(question)]
+    denying = [one for one in speaking if one.decision is Answer.DENY]
+    in_order = [one for answer in (Answer.ASK, Answer.ALLOW) for one in speaking if one.decision is answer]
+    assert book.speaking(question) == (denying[:1] or in_order)
 
 
 def test_a_path_is_followed_as_far_as_it_exists_and_needs_a_beginning(tmp_path: Path):
@@ -106,13 +146,29 @@ def test_a_path_is_followed_as_far_as_it_exists_and_needs_a_beginning(tmp_path: 
         assert real_path(nowhere) is None
 
 
+def test_two_dots_after_a_link_lead_where_the_system_takes_them(tmp_path: Path):
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open" / "way").symlink_to(tmp_path / "closed")
+    closed, opened = Constraint(below=f"{tmp_path}/closed"), Constraint(below=f"{tmp_path}/open")
+
+    def real(path: str) -> str:
+        return real_path(path) or ""
+
+    # By its letters it stays in `open`; the system goes up from `closed`.
+    path = f"{tmp_path}/open/way/../closed/x"
+    assert closed.forbids({"any": [path]}, real)
+    assert not opened.permits(path, real)
+    assert not closed.forbids(f"{tmp_path}/open/way/../elsewhere", real)
+
+
 def test_paths_are_found_wherever_they_are_in_the_arguments_and_not_without_end():
     sent = {"a": ["/x", {"b": "~/y", "c": ["no", 1, None]}], "d": "C:\\z", "e": "/" * (LONGEST_PATH + 1)}
     assert set(paths_in(sent)) == {"/x", "~/y", "C:\\z"}
     assert len(list(paths_in([f"/{number}" for number in range(MOST_PATHS + 5)]))) == MOST_PATHS
 
 
-async def test_a_disk_that_does_not_answer_keeps_nobody_else_waiting_and_refuses_the_call():
+async def test_a_disk_that_does_not_answer_keeps_nothing_else_waiting_and_refuses_the_call():
     answers = threading.Event()
     asked: list[str] = []
 

@@ -155,7 +155,7 @@ class TestWhoComesIn:
 
         real = endpoint.peer_uid
         monkeypatch.setattr(endpoint, "peer_uid", lambda _: real(Forged()))
-        # Both ends look: the client before it says anything, the service before it lets anybody in.
+        # Both ends look: the client before it says anything, the service before it lets a client in.
         with pytest.raises(ServiceError, match="belongs to user") as refused:
             await RemoteConsole.connect(home, "cli", "cli:x")
         assert refused.value.code is ErrorCode.HOME_UNSAFE

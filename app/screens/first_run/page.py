@@ -16,7 +16,7 @@ from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenBatch, OpenDevice
 from app.screens.first_run.steps import Step, StepList
 from app.screens.fleet.pictures import PictureStore, Thumbnail
-from app.shell.words import plural
+from app.shell.words import one_line, plural
 from app.state import AppState
 from app.state import Link as LinkState
 from core.batch.models import Run, RunState
@@ -258,15 +258,17 @@ class FirstRunPage(QScrollArea):
             self._why.hide()
             return
         missing = len(device.unavailable)
-        words = f"{device.system or device.platform}, {plural(device.tool_count, 'tool')}"
+        words = f"{one_line(device.system or device.platform)}, {plural(device.tool_count, 'tool')}"
         words += f", {missing} not available." if missing else "."
         if not online:
-            words = device.reason or "It is not connected yet."
+            words = one_line(device.reason) or "It is not connected yet."
         state = f"{device.name} is {device.health.value}"
         self.device_step.set_state("done" if online else "current", words, state)
         self._why.setVisible(online and missing > 0)
         self._reasons.setText(
-            "\n".join(f"{one.tool}: {one.reason} {one.how_to_fix}".strip() for one in device.unavailable)
+            "\n".join(
+                one_line(f"{one.tool}: {one.reason} {one.how_to_fix}".strip()) for one in device.unavailable
+            )
         )
 
     def _show_picture(self, device: Device | None, online: bool, has_key: bool) -> None:

@@ -9,7 +9,7 @@ from app.components.wall_layout import WallGroup
 from app.components.wall_tile import Tile
 from app.look.states import health_look
 from app.screens.fleet.rows import natural, platform_icon
-from app.shell.words import last_heard, parse_time
+from app.shell.words import last_heard, one_line, parse_time
 from core.fleet.models import Device, Health
 from core.service.console import LivePicture, LiveState
 
@@ -50,7 +50,7 @@ def _group(device: Device, by: str) -> tuple[int, str]:
             tag = next((tag for tag in device.tags if tag != "prod"), "")
             return (1, tag.capitalize()) if tag else (3, "No tag")
         case "platform":
-            return 1, _PLATFORMS.get(device.platform.casefold(), device.platform or "Not known")
+            return 1, _PLATFORMS.get(device.platform.casefold(), one_line(device.platform) or "Not known")
         case "health":
             return list(Health).index(device.health), health_look(device.health.value).word
         case _:
@@ -95,7 +95,7 @@ def device_tile(device: Device, live: LivePicture | None = None) -> Tile:
     needs_answer = "approval" in device.doing or "waits" in device.doing
     is_live = live is not None and live.state is LiveState.LIVE and not offline
     why_not = live.why if live is not None and live.state is LiveState.REFUSED else ""
-    line = device.progress or device.doing or why_not or _quiet_line(device)
+    line = one_line(device.progress or device.doing or why_not or _quiet_line(device))
     picture = "" if offline else newest_picture(device)[0]
     age = "" if offline or is_live else picture_age(device, old_s=OLD_BESIDE_LIVE_S if live else None)
     if why_not and picture:
@@ -144,7 +144,7 @@ def _spoken(device: Device, line: str, age: str, live: LivePicture | None) -> st
     if age and age != NOT_LIVE:
         parts.append(age)
     if live is not None and live.why:
-        parts.append(f"{NOT_LIVE}: {live.why}")
-    if device.reason and device.reason != line:
-        parts.append(device.reason)
+        parts.append(f"{NOT_LIVE}: {one_line(live.why)}")
+    if device.reason and one_line(device.reason) != line:
+        parts.append(one_line(device.reason))
     return ", ".join(parts)

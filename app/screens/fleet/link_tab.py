@@ -17,7 +17,7 @@ from app.screens.fleet.device_sheets import start_edit, start_forget, start_revo
 from app.screens.fleet.device_words import clock_words, direction_words, feature_words
 from app.screens.fleet.doctor import Doctor
 from app.screens.fleet.long_words import breakable, show_facts
-from app.shell.words import clock, count_words, plural
+from app.shell.words import clock, count_words, one_line, plural
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, DeviceDetails, Health, Refusal
 
@@ -155,7 +155,7 @@ class LinkTab(QScrollArea):
         else:
             facts.append(Fact("Extensions", feature_words(device)))
         if device.agent:
-            facts.append(Fact("Agent", device.agent, mono=True))
+            facts.append(Fact("Agent", one_line(device.agent), mono=True))
         facts.append(Fact("Clock", clock_words(device.clock_offset_ms)))
         show_facts(self.facts, facts)
         rows = refusal_rows(details.refusals if details is not None else [])

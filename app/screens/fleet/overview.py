@@ -19,7 +19,7 @@ from app.screens.fleet.health_spans import band_start, device_series, health_spa
 from app.screens.fleet.long_words import breakable, show_facts
 from app.screens.fleet.review import start_review
 from app.screens.fleet.rows import TOOL_COLUMNS, tool_rows, tool_title
-from app.shell.words import clock, milliseconds, plural
+from app.shell.words import clock, milliseconds, one_line, plural
 from core.fleet.models import OTHERWISE, Device, DeviceDetails, Health, HealthChange, Tool
 
 REDRAW_S = 10.0
@@ -131,7 +131,7 @@ class OverviewTab(QWidget):
 
     def say_no_tools(self, why: str) -> None:
         """The tools cannot be read."""
-        self.message.setText(breakable(why))
+        self.message.setText(breakable(one_line(why)))
         self.message.show()
 
     def chosen(self) -> Tool | None:
@@ -145,7 +145,7 @@ class OverviewTab(QWidget):
         if not changed:
             return
         tool = next((one for one in self._tools if one.tool_key == changed[0]), None)
-        name = breakable(tool_title(tool) if tool else changed[0].rpartition("::")[2] or changed[0])
+        name = breakable(tool_title(tool) if tool else one_line(changed[0].rpartition("::")[2] or changed[0]))
         fact = f"{name} {(tool.change if tool else '') or OTHERWISE}."
         if len(changed) > 1:
             fact = f"{name} and {len(changed) - 1} more are not what was trusted."
@@ -161,8 +161,8 @@ class OverviewTab(QWidget):
 
 def device_facts(device: Device, fingerprint: str = "") -> list[Fact]:
     """What is known about a device, in words."""
-    facts = [Fact("System", device.system or "not known")]
-    client = device.client or "not known"
+    facts = [Fact("System", one_line(device.system) or "not known")]
+    client = one_line(device.client) or "not known"
     # What was agreed is known as long as it is connected.
     if device.direction != "local" and device.health is not Health.OFFLINE:
         speaks = f"speaks {feature_words(device)}" if device.features else "speaks plain AIP"

@@ -25,7 +25,7 @@ from app.screens.fleet.recent_tab import RecentTab
 from app.screens.fleet.rows import platform_icon
 from app.screens.fleet.tools_tab import ToolsTab
 from app.screens.fleet.try_tab import TryTab
-from app.shell.words import clock
+from app.shell.words import clock, one_line
 from app.state import AppState
 from core.batch.models import Run
 from core.errors import QuarterdeckError
@@ -246,7 +246,7 @@ class DevicePanel(QWidget):
         self._name.set_name(device.name)
         self._health.set_health(device.health.value)
         since = f"since {clock(device.since, seconds=False)}"
-        self._since.set_text(f"{since}, {device.reason}" if device.reason else since)
+        self._since.set_text(f"{since}, {one_line(device.reason)}" if device.reason else since)
         offline = (
             "" if device.health in (Health.ONLINE, Health.BUSY) else f"{device.name} cannot be asked now."
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from app.components.rows import Cell, Column, Kind, Row, cell_text, spoken
 from app.components.spark import HOT_PERCENT, PERCENT
-from app.shell.words import last_heard, parse_time
+from app.shell.words import last_heard, one_line, parse_time
 from core.fleet.models import Device, Health, Tool, Unavailable
 
 _NUMBER = re.compile(r"[0-9]+")
@@ -121,14 +121,15 @@ def device_row(device: Device, marked: bool = False) -> Row:
     plain_tags = [tag for tag in device.tags if tag != "prod"]
     bold = "prod" if "prod" in device.tags else "production" if device.production else ""
     trip, trips = _trip_words(device.round_trip_ms), tuple(device.round_trips_ms[-24:])
+    reason = one_line(device.reason)
     needs_answer = "approval" in device.doing or "waits" in device.doing
     doing = (
-        Cell(device.doing, glyph="sand", tone="waiting")
+        Cell(one_line(device.doing), glyph="sand", tone="waiting")
         if device.doing and needs_answer
-        else Cell(device.progress or device.doing, tip=device.progress or device.reason)
+        else Cell(one_line(device.progress or device.doing), tip=one_line(device.progress) or reason)
     )
     if not device.progress and not device.doing and device.health is not Health.ONLINE:
-        doing = Cell(device.reason, tip=device.reason, tone="text3")
+        doing = Cell(reason, tip=reason, tone="text3")
     heard = parse_time(device.last_heard).timestamp() if device.last_heard else 0.0
     return Row(
         key=device.name,
@@ -136,7 +137,7 @@ def device_row(device: Device, marked: bool = False) -> Row:
             Cell(device.name, glyph="check_disc", tone="accent")
             if marked
             else Cell(device.name, icon=platform_icon(device.platform)),
-            Cell(device.health.value, tip=device.reason),
+            Cell(device.health.value, tip=reason),
             Cell(_tag_words(plain_tags, bold), bold=bold, tip=", ".join(device.tags)),
             str(device.tool_count),
             Cell(trip, spark=trips, scale=trip_scale(trips)),
@@ -163,10 +164,10 @@ def device_row(device: Device, marked: bool = False) -> Row:
 
 
 def tool_title(tool: Tool) -> str:
-    """A tool's name, with its namespace where it is not one of our own device client's."""
+    """A tool's name as it is shown, with its namespace where it is not one of our own device client's."""
     if tool.namespace in (None, "", "builtin"):
-        return tool.tool_name
-    return f"{tool.namespace}.{tool.tool_name}"
+        return one_line(tool.tool_name)
+    return one_line(f"{tool.namespace}.{tool.tool_name}")
 
 
 def tool_rows(tools: Iterable[Tool]) -> list[Row]:
@@ -197,6 +198,6 @@ def unavailable_rows(unavailable: Iterable[Unavailable]) -> list[Row]:
     """Tools that a device could offer but does not."""
     rows = []
     for one in unavailable:
-        words = f"{one.reason} {one.how_to_fix}".strip()
-        rows.append(Row(one.tool, (Cell(one.tool, tone="text2"), Cell(words, tip=words))))
+        words = one_line(f"{one.reason} {one.how_to_fix}".strip())
+        rows.append(Row(one.tool, (Cell(one_line(one.tool), tone="text2"), Cell(words, tip=words))))
     return rows

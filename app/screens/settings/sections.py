@@ -11,7 +11,7 @@ from app.components.label import Label, Link
 from app.look.theme import theme_of
 from app.screens.base import Navigator, OpenQuery
 from app.screens.settings.base import SettingsSection
-from app.shell.words import clock, milliseconds
+from app.shell.words import clock, milliseconds, one_line
 from app.state import AppState
 from app.state import Link as LinkState
 
@@ -87,7 +87,7 @@ class ThisComputer(SettingsSection):
             [
                 Fact("State", f"{device.health.value}, since {clock(device.since)}"),
                 Fact("Channel", device.channel or "not known"),
-                Fact("Client", device.client or "not known"),
+                Fact("Client", one_line(device.client) or "not known"),
                 Fact("Restarted", f"{device.restarts} times since the service started"),
                 Fact("Round trip", milliseconds(device.round_trip_ms)),
                 Fact("Tags", ", ".join(device.tags) or "none"),
