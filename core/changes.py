@@ -125,7 +125,10 @@ def check_proposal(wish: Change, proposal: Proposal) -> None:
     change = proposal.change
     kept = {name: value for name, value in change.after.items() if name not in wish.after}
     same = all(name in change.after and change.after[name] == value for name, value in wish.after.items())
-    unchanged = all(change.before.get(name, value) == value for name, value in kept.items())
+    # What nothing was known of before stays empty: a new device has no tags but those that were wished for.
+    unchanged = all(
+        change.before[name] == value if name in change.before else not value for name, value in kept.items()
+    )
     if (change.kind, change.subject) != (wish.kind, wish.subject) or not same or not unchanged:
         raise Refused(
             "The service would change something else than what was asked for; nothing was signed.",

@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.link import ConsoleLink
 from app.shell.operator import OperatorKeys
-from app.state import AppState
+from app.state import AppState, Link
 from core.policy.models import Operator
 from core.service.console import Console
 
@@ -37,6 +37,7 @@ class Identity(QObject):
         self._connection = 0
         self._asking = self._leaving = False
         link.attached.connect(self._attached)
+        state.service_changed.connect(self._forget_lost)
         keys.changed.connect(self._follow)
         state.control_changed.connect(self._follow)
 
@@ -50,6 +51,10 @@ class Identity(QObject):
         self._asking = self._leaving = False
         self._take("")
         self._follow()
+
+    def _forget_lost(self) -> None:
+        if self._state.service.link is Link.LOST:
+            self._take("")
 
     def _take(self, name: str) -> None:
         if name != self._proved:

@@ -9,6 +9,7 @@ from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 from shiboken6 import isValid
 
+from app.components.badges import ProductionStrip
 from app.components.diff_view import DiffView
 from app.components.facts import Fact, Facts
 from app.components.file_diff import FileDiff
@@ -22,7 +23,7 @@ from app.shell.operator import OperatorKeys
 from app.shell.sheet import Sheet
 from app.shell.unlock_part import UnlockPart
 from app.state import AppState
-from core.changes import Proposal, SignedChange
+from core.changes import Change, ChangeKind, Proposal, SignedChange
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 SIGNED = "sign"
 WIDTH, DIFF_WIDTH = 560, 820
 _FACT_LABELS = 112
+_ABOUT_DEVICES = (ChangeKind.DEVICE_PAIRED, ChangeKind.DEVICE_SET, ChangeKind.CONTRACT)
 
 
 class FirstKeyPart(QWidget):
@@ -96,6 +98,8 @@ class SignSheet(Sheet):
         self.proposal = proposal
         self.signed: SignedChange | None = None
         self._keys, self._state, self._link = keys, state, link
+        if name := _production(proposal.change, state):
+            self.add(ProductionStrip(name))
         head = change_head(proposal.change)
         self.sentences = Sentences(head)
         self.sentences.show_sentences(proposal.difference)
@@ -115,9 +119,9 @@ class SignSheet(Sheet):
         self.sign.set_words("Sign and apply", icon="key", key="Ctrl+Enter")
         # Every way to sign goes through this button: pointer, Enter in a field, chord.
         self.sign.clicked.connect(lambda *_: self._press())
+        self._none_here = False
         self.unlock: UnlockPart | None = None
         self.first_key: FirstKeyPart | None = None
-        self._add_signer()
         for chord_keys in ("Ctrl+Return", "Ctrl+Enter"):
             chord = QShortcut(QKeySequence(chord_keys), self)
             chord.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
@@ -141,6 +145,7 @@ class SignSheet(Sheet):
     # Who signs
 
     def _add_signer(self) -> None:
+        """Ask for the key, as soon as it is known which ones there are."""
         files = self._usable_keys()
         if files:
             self.unlock = UnlockPart(self._keys, files)
@@ -163,24 +168,27 @@ class SignSheet(Sheet):
         ]
 
     def _show_signer(self) -> None:
+        if self.unlock is None and self.first_key is None:
+            self._add_signer()
         facts = change_facts(self.proposal.change)
         if self.unlock is not None:
             file = self.unlock.file
             state = "unlocked here" if self.unlock.is_unlocked else "locked"
             facts.append(Fact("Signed by", f"{file.name}, key …{file.public_key[-4:]}, {state}"))
         self.facts.show_facts(facts)
-        self.sign.set_off(self._why_not())
+        self._show_none_here()
+        unread = not self.diff.isHidden() and not self.diff.end_was_seen
+        first = "Scroll to the end of the difference first." if unread else ""
+        self.sign.set_off("No operator's key lies here." if self._none_here else first)
         self._fit()
 
-    def _why_not(self) -> str:
-        if self.unlock is None and self.first_key is None:
+    def _show_none_here(self) -> None:
+        none_here = self.unlock is None and self.first_key is None
+        if none_here != self._none_here:
+            self._none_here = none_here
             names = ", ".join(operator.name for operator in self._state.operators)
             why = f"The key of none of this home's operators ({names}) lies here. Sign where one does."
-            self.say(why)
-            return why
-        if not self.diff.isHidden() and not self.diff.end_was_seen:
-            return "Scroll to the end of the difference first."
-        return ""
+            self.say(why if none_here else "")
 
     def _end_seen(self) -> None:
         self._first_read.hide()
@@ -223,6 +231,14 @@ class SignSheet(Sheet):
             raise Refused("No operator key is unlocked.", ErrorCode.APPROVAL_INVALID)
         if not self._state.operators:
             await self._link.perform(lambda console: console.register_operator(operator))
+
+
+def _production(change: Change, state: AppState) -> str:
+    """The production device that a change is about; empty where it is about none."""
+    name = change.subject.partition("/")[0]
+    device = state.devices.get(name) if change.kind in _ABOUT_DEVICES else None
+    marked = bool(change.after.get("production")) or (device is not None and device.production)
+    return name if marked else ""
 
 
 def _head(words: str) -> Label:

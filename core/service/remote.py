@@ -38,6 +38,7 @@ REQUEST_TIMEOUT = 30.0
 SLOW = {
     "verify": 600.0,
     "try_policy": 600.0,
+    "propose": 600.0,
     "doctor": 60.0,
     "reconnect": 60.0,
     "preview": 60.0,

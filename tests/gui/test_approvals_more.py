@@ -175,7 +175,7 @@ def test_the_asker_is_told_that_they_do_not_count(play: Play) -> None:
         sheet = await second_of(desk)
         assert [sheet.who.itemData(n) for n in range(sheet.who.count())] == ["anna"]
 
-    play(story, requests=[make_approval(1, approvers=2, actor="operator:harbour")], second=PHRASE)
+    play(story, requests=[make_approval(1, approvers=2, askers=["harbour"])], second=PHRASE)
 
 
 def test_a_key_without_a_passphrase_does_not_stand_for_a_second_person(play: Play) -> None:
@@ -184,7 +184,7 @@ def test_a_key_without_a_passphrase_does_not_stand_for_a_second_person(play: Pla
         assert sheet.who.count() == 0
         assert not sheet.answer("approve").isEnabled()
 
-    play(story, requests=[make_approval(1, approvers=2, actor="operator:anna")], second=PHRASE)
+    play(story, requests=[make_approval(1, approvers=2, askers=["anna"])], second=PHRASE)
 
 
 # Before you decide

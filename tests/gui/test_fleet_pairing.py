@@ -17,9 +17,13 @@ from app.screens.fleet.device_words import fingerprint_groups, name_problem, spl
 from app.screens.fleet.pairing import PairingSheet
 from app.screens.fleet.screen import FleetScreen
 from app.shell.sheet import Sheet
+from core.aip.pairing import Pairing as Line
+from core.aip.pairing import encode_pairing
 from core.errors import BadInput, DeviceError
 from core.fleet.models import Health, Listening
+from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
+from tests.fakes.sign_sheets import operator_of, sign
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -28,6 +32,11 @@ def fleet_of(desk: Desk) -> FleetScreen:
     desk.window.open("fleet")
     assert isinstance(desk.window.current, FleetScreen)
     return desk.window.current
+
+
+def story_of(folder: Path) -> FakeConsole:
+    """The story, with an operator whose key this window has."""
+    return story([operator_of(folder)])
 
 
 async def pairing_of(desk: Desk) -> PairingSheet:
@@ -51,7 +60,7 @@ def test_names_and_tags_are_checked_in_words() -> None:
 
 
 def test_the_string_is_shown_once_copied_whole_and_the_device_awaited(theme: Theme, tmp_path: Path) -> None:
-    console = story()
+    console = story_of(tmp_path)
 
     async def scenario(desk: Desk) -> None:
         sheet = await pairing_of(desk)
@@ -63,6 +72,7 @@ def test_the_string_is_shown_once_copied_whole_and_the_device_awaited(theme: The
         sheet.tags_field.setText("db, prod")
         sheet.production.setChecked(True)
         QTest.keyClick(sheet.name_field, Qt.Key.Key_Return)
+        await sign(desk)
         result = sheet.result
         await seen(result.isVisible)
         assert console.devices["db-4"].tags == ["db", "prod"]
@@ -92,6 +102,7 @@ def test_what_is_shown_once_is_not_lost_by_a_slip(theme: Theme, tmp_path: Path) 
         sheet = await pairing_of(desk)
         sheet.name_field.setText("db-4")
         sheet.answer("pair").click()
+        await sign(desk)
         await seen(sheet.result.isVisible)
         QTest.mouseClick(sheet, Qt.MouseButton.LeftButton, pos=QPoint(5, sheet.height() - 5))
         assert sheet.isVisible()
@@ -101,7 +112,7 @@ def test_what_is_shown_once_is_not_lost_by_a_slip(theme: Theme, tmp_path: Path) 
         QTest.keyClick(desk.window, Qt.Key.Key_Escape)
         await seen(lambda: not desk.window.findChildren(PairingSheet))
 
-    play(theme, tmp_path, story(), scenario)
+    play(theme, tmp_path, story_of(tmp_path), scenario)
 
 
 def test_a_console_that_does_not_listen_says_so_where_it_matters(theme: Theme, tmp_path: Path) -> None:
@@ -126,7 +137,7 @@ def test_a_console_that_does_not_listen_says_so_where_it_matters(theme: Theme, t
 def test_a_device_that_listens_is_paired_by_its_string_and_errors_stand_below_it(
     theme: Theme, tmp_path: Path
 ) -> None:
-    console = story()
+    console = story_of(tmp_path)
 
     async def scenario(desk: Desk) -> None:
         sheet = await pairing_of(desk)
@@ -135,9 +146,12 @@ def test_a_device_that_listens_is_paired_by_its_string_and_errors_stand_below_it
         assert not sheet.answer("pair").isEnabled()
         sheet.form.string_field.setPlainText("nonsense")
         sheet.answer("pair").click()
-        await seen(lambda: "not a pairing string" in sheet.form.string_row.error)
-        sheet.form.string_field.setPlainText("qd1.line-9.x.y")
+        await seen(lambda: "A pairing string begins with" in sheet.form.string_row.error)
+        assert "propose" not in console.asked
+        string = encode_pairing(Line("wss://line-9.lan:5100/ws", "line-9", "t" * 43, "ab" * 32))
+        sheet.form.string_field.setPlainText(string)
         sheet.answer("pair").click()
+        await sign(desk)
         await seen(sheet.result.isVisible)
         assert not sheet.result.string.isVisible()
         assert sheet.result.waiting.text().startswith("Dialling line-9 …")
@@ -150,7 +164,7 @@ def test_a_device_that_listens_is_paired_by_its_string_and_errors_stand_below_it
 
 
 def test_a_refused_pairing_keeps_what_was_typed(theme: Theme, tmp_path: Path) -> None:
-    console = story()
+    console = story_of(tmp_path)
     console.fail_next["pair"] = BadInput("The name is taken.")
 
     async def scenario(desk: Desk) -> None:
@@ -159,6 +173,7 @@ def test_a_refused_pairing_keeps_what_was_typed(theme: Theme, tmp_path: Path) ->
         sheet.name_field.setText("db-4")
         await seen(sheet.answer("pair").isEnabled)
         sheet.answer("pair").click()
+        await sign(desk)
         await seen(lambda: "The name is taken." in sheet._problem.text())
         assert sheet.name_field.text() == "db-4"
         assert sheet.answer("pair").isEnabled()
@@ -196,7 +211,7 @@ def test_the_end_of_a_device_is_asked_about_first(theme: Theme, tmp_path: Path, 
 
 
 def test_tags_and_production_are_set_from_the_device_page(theme: Theme, tmp_path: Path) -> None:
-    console = story()
+    console = story_of(tmp_path)
 
     async def scenario(desk: Desk) -> None:
         fleet = fleet_of(desk)
@@ -208,6 +223,8 @@ def test_tags_and_production_are_set_from_the_device_page(theme: Theme, tmp_path
         assert not sheet.answer("save").isEnabled()
         QTest.keyClick(sheet.focusWidget(), Qt.Key.Key_Backspace)
         sheet.answer("save").click()
+        shown = await sign(desk)
         await seen(lambda: console.devices["lab-lnx-05"].tags == ["lab", "spare"])
+        assert (shown.before["tags"], shown.after["tags"]) == (["lab"], ["lab", "spare"])
 
     play(theme, tmp_path, console, scenario)

@@ -28,6 +28,7 @@ from app.screens.replay.screen import ReplayScreen
 from app.screens.runs.screen import RunsScreen
 from app.shell.palette import Palette
 from app.shell.sheet import Sheet
+from tests.fakes.sign_sheets import operator_of, sign, sign_sheet
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -52,7 +53,7 @@ async def banded(widget: QWidget, theme: Theme) -> None:
 def test_every_view_of_a_production_device_shows_that_it_is_one(
     theme: Theme, tmp_path: Path, mode: str
 ) -> None:
-    console = story()
+    console = story([operator_of(tmp_path)])
     # The run with pictures is this one's.
     console.change_device("stock-pc-02", production=True)
     theme.set_mode("light" if mode == "light" else "dark")
@@ -101,6 +102,9 @@ async def _fleet(desk: Desk, theme: Theme) -> None:
     pairing.production.setChecked(True)
     await seen(lambda: pairing.answer("pair").isEnabled())
     pairing.answer("pair").click()
+    sheet = await sign_sheet(desk)
+    await seen(lambda: any(one.isVisible() for one in sheet.findChildren(ProductionStrip)))
+    await sign(desk)
     await banded(pairing.result.strip, theme)
     pairing.dismiss()
     fleet.show_as(False)

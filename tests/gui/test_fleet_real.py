@@ -15,9 +15,9 @@ from app.screens.fleet.screen import FleetScreen
 from app.shell.sheet import Sheet
 from core.fleet.models import Health
 from core.home import Home
-from core.policy.operator_keys import create_operator_key
 from core.service.console import Console
 from tests.fakes.desk import choose_channel, open_service
+from tests.fakes.sign_sheets import operator_of, sign
 from tests.fakes.stock_client import stock_client
 from tests.fakes.window import play, seen
 
@@ -25,14 +25,14 @@ from tests.fakes.window import play, seen
 def test_a_stock_client_is_paired_in_the_window_seen_tried_and_revoked(theme: Theme, tmp_path: Path) -> None:
     home = Home(tmp_path / "service").create()
     choose_channel(home, "in-process")
+    operator = operator_of(tmp_path / "window")
     stack = AsyncExitStack()
 
     async def opened() -> Console:
         service = await stack.enter_async_context(open_service(home))
-        console = service.console("operator:harbour")
+        console = service.console("window:test")
         await console.listen("127.0.0.1:0")
-        key = create_operator_key(Home(tmp_path / "keys").create(), "harbour", None)
-        await console.register_operator(key.operator)
+        await console.register_operator(operator)
         return console
 
     async def scenario(desk: Desk) -> None:
@@ -45,6 +45,7 @@ def test_a_stock_client_is_paired_in_the_window_seen_tried_and_revoked(theme: Th
         QTest.keyClicks(sheet.tags_field, "floor")
         await seen(sheet.answer("pair").isEnabled, 20)
         sheet.answer("pair").click()
+        await sign(desk)
         await seen(lambda: sheet.result.stock.text(), 20)
         async with stock_client(sheet.result.stock.text(), "line-7"):
             await seen(lambda: "line-7 is connected" in sheet.result.waiting.text(), 20)

@@ -22,6 +22,7 @@ from core.fleet.models import Risk, Source
 from core.policy.policy_file import Override
 from core.service.console import ContractChange
 from tests.fakes.fleet_data import CHANGED_KEY
+from tests.fakes.sign_sheets import operator_of, sign
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -187,7 +188,7 @@ def test_what_it_counted_as_before_is_not_guessed(theme: Theme, tmp_path: Path) 
 def test_a_claim_alone_that_was_taken_back_can_be_read_and_trusted(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    console = story()
+    console = story([operator_of(tmp_path)])
     console.judge_changed_tools()
     tool = next(one for one in console.tools_of["build-lnx-03"] if one.tool_key == CHANGED_KEY)
     critical = tool.contract.risk.model_copy(update={"value": Risk.CRITICAL})
@@ -214,7 +215,11 @@ def test_a_claim_alone_that_was_taken_back_can_be_read_and_trusted(
         assert sheet.turns.text() == "risk: critical → high"
         await seen(sheet.trust.isEnabled)
         sheet.trust.click()
+        shown = await sign(desk)
         await seen(lambda: not desk.window.findChildren(ReviewSheet))
         assert "review_contract" in console.asked
+        [signed] = console.signed
+        assert signed.statement.change == shown
+        assert shown.after == {"contract": tool.contract.digest}
 
     play(theme, tmp_path, console, scenario)

@@ -16,6 +16,7 @@ from app.shell.sheet import Sheet
 from core.errors import DeviceError, ErrorCode, Refused
 from core.fleet.models import Health
 from tests.fakes.fleet_data import CHANGED_KEY
+from tests.fakes.sign_sheets import do_not_sign, operator_of, sign
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -260,7 +261,7 @@ def test_run_takes_the_filter_or_the_marked_devices(theme: Theme, tmp_path: Path
 def test_a_changed_definition_is_blocked_shown_whole_and_trusted_only_by_a_button(
     theme: Theme, tmp_path: Path
 ) -> None:
-    console = story()
+    console = story([operator_of(tmp_path)])
 
     async def scenario(desk: Desk) -> None:
         fleet = fleet_of(desk)
@@ -276,6 +277,11 @@ def test_a_changed_definition_is_blocked_shown_whole_and_trusted_only_by_a_butto
         assert "also deletes what the index does not name" in shown
         assert CHANGED_KEY in console.devices["build-lnx-03"].changed_tools
         sheet.answer("trust").click()
+        await do_not_sign(desk)
+        await seen(sheet.trust.isEnabled)
+        assert CHANGED_KEY in console.devices["build-lnx-03"].changed_tools
+        sheet.answer("trust").click()
+        await sign(desk)
         await seen(lambda: not overview.notice.isVisible())
         assert console.devices["build-lnx-03"].changed_tools == []
 
@@ -283,7 +289,7 @@ def test_a_changed_definition_is_blocked_shown_whole_and_trusted_only_by_a_butto
 
 
 def test_a_definition_that_changed_again_is_not_trusted(theme: Theme, tmp_path: Path) -> None:
-    console = story()
+    console = story([operator_of(tmp_path)])
 
     async def scenario(desk: Desk) -> None:
         fleet = fleet_of(desk)
@@ -298,6 +304,7 @@ def test_a_definition_that_changed_again_is_not_trusted(theme: Theme, tmp_path: 
         assert isinstance(sheet, ReviewSheet)
         await read_to_the_end(sheet)
         sheet.answer("trust").click()
+        await sign(desk)
         await seen(lambda: "It changed again." in sheet._problem.text())
         assert sheet.isVisible()
         sheet.finish("")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtWidgets import QLabel, QLineEdit
 
 from app.look.theme import Theme
 from app.main import Desk
@@ -17,8 +17,10 @@ from app.screens.settings.screen import SettingsScreen
 from app.shell.sheet import Sheet
 from core.home import Home
 from core.policy.operator_keys import create_operator_key, list_operator_keys
+from core.policy.operators import removing
 from tests.fakes.console import FakeConsole
 from tests.fakes.rules_door import make_grants
+from tests.fakes.sign_sheets import do_not_sign, sign, sign_sheet
 from tests.fakes.window import play_without_fleet, seen
 
 PHRASE = "correct horse battery"
@@ -61,7 +63,9 @@ def test_the_unlocked_operator_vouches_for_another_one(theme: Theme, tmp_path: P
         assert not section.make.isEnabled()
         fill(section, "quay", PHRASE, PHRASE)
         section.make.click()
+        shown = await sign(desk)
         await seen(lambda: len(console.operators) == 2)
+        assert shown.after["public_key"] == console.operators[1].public_key
         await seen(lambda: row_words(section, "quay")[3] != "not yet")
         # Whoever was unlocked still is: the new key did not take the window over.
         assert desk.window.keys.unlocked == "harbour"
@@ -85,6 +89,7 @@ def test_while_a_key_is_made_the_keyboard_waits_on_its_button_and_a_second_press
         section.make.setFocus(Qt.FocusReason.TabFocusReason)
         await seen(section.make.hasFocus)
         QTest.keyClick(section.make, Qt.Key.Key_Return)
+        await sign(desk)
         await seen(lambda: "register_operator" in console.asked)
         assert section.make.hasFocus()
         assert section.make.accessibleDescription() == "The key is being made."
@@ -101,17 +106,29 @@ def test_while_a_key_is_made_the_keyboard_waits_on_its_button_and_a_second_press
     play_without_fleet(theme, tmp_path, console, scenario)
 
 
-def test_without_an_unlocked_key_nobody_can_be_added(theme: Theme, tmp_path: Path) -> None:
+def test_a_key_that_no_operator_signs_for_is_deleted_and_what_was_typed_stays(
+    theme: Theme, tmp_path: Path
+) -> None:
     harbour = create_operator_key(Home(tmp_path).create(), "harbour", PHRASE)
     console = FakeConsole(operators=[harbour.operator])
 
     async def scenario(desk: Desk) -> None:
         section = await operators_of(desk)
         fill(section, "quay", PHRASE, PHRASE)
-        assert not section.make.isEnabled()
-        assert not section.without.isEnabled()
-        assert "unlock a registered key first" in section.endorsed.text()
-        assert len(list_operator_keys(Home(tmp_path))) == 1
+        section.make.click()
+        sheet = await sign_sheet(desk)
+        assert len(list_operator_keys(Home(tmp_path))) == 2
+        # The key is locked: without its passphrase nothing is signed.
+        sheet.sign.click()
+        await seen(lambda: sheet._problem.text())
+        assert console.signed == []
+        await do_not_sign(desk)
+        await seen(section.make.isEnabled)
+        assert [file.name for file in list_operator_keys(Home(tmp_path))] == ["harbour"]
+        assert (section.name_field.text(), section.secret_field.text()) == ("quay", PHRASE)
+        assert section.name_row.error == ""
+        assert "register_operator" not in console.asked
+        assert [known.name for known in console.operators] == ["harbour"]
 
     play_without_fleet(theme, tmp_path, console, scenario)
 
@@ -158,6 +175,7 @@ def test_a_key_that_nobody_registered_is_shown_and_registered_with_a_signature(
         assert row_words(section, "quay")[3] == "not yet"
         section.table.choose("quay")
         section.register.click()
+        await sign(desk)
         await seen(lambda: [one.name for one in console.operators] == ["harbour", "quay"])
 
     play_without_fleet(theme, tmp_path, console, scenario)
@@ -190,5 +208,39 @@ def test_the_first_operator_needs_nobody(theme: Theme, tmp_path: Path) -> None:
         section.make.click()
         await seen(lambda: [one.name for one in console.operators] == ["harbour"])
         assert desk.window.keys.unlocked == "harbour"
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_an_operator_is_removed_signed_with_the_consequence_said_and_their_grants_end(
+    theme: Theme, tmp_path: Path
+) -> None:
+    home = Home(tmp_path).create()
+    operators = [create_operator_key(home, name, None).operator for name in ("harbour", "quay")]
+    console = FakeConsole(operators=operators)
+    console.given = make_grants()
+
+    async def scenario(desk: Desk) -> None:
+        await desk.window.keys.unlock("quay", None)
+        section = await operators_of(desk)
+        section.table.choose("harbour")
+        assert section.remove.kind == "danger"
+        section.remove.click()
+        shown = await do_not_sign(desk)
+        assert shown == removing(operators[0])
+        await seen(section.remove.isEnabled)
+        assert "remove_operator" not in console.asked
+        section.remove.click()
+        sheet = await sign_sheet(desk)
+        words = " ".join(label.text() for label in sheet.findChildren(QLabel))
+        assert "3 grants of theirs end." in words
+        assert "decides nothing any more" in sheet.sentences.accessibleName()
+        assert await sign(desk) == shown
+        await seen(lambda: [known.name for known in console.operators] == ["quay"])
+        assert all(grant.over for grant in console.given)
+        assert console.signed[0].statement.approver == "quay"
+        await seen(lambda: section.table.current_key() == "quay" or section.table.choose("quay"))
+        await seen(lambda: not section.remove.isEnabled())
+        assert "only operator stays" in section.remove.toolTip()
 
     play_without_fleet(theme, tmp_path, console, scenario)

@@ -19,7 +19,6 @@ from app.screens.settings.screen import SettingsScreen
 from app.shell.sheet import Sheet
 from core.errors import BadInput, ErrorCode, ServiceError
 from core.policy.checking import PolicyProblem
-from core.policy.models import Profile
 from core.service.console import ControlChanged
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story
@@ -173,10 +172,10 @@ def test_a_file_changed_meanwhile_is_not_overwritten_but_compared(theme: Theme, 
     async def scenario(desk: Desk) -> None:
         page = await policy_of(desk)
         type_at_end(page, RULE)
-        console.policy_on_disk = theirs
+        console.accepted_policy, console.policy_on_disk = console.policy_on_disk, theirs
         page.work.save()
         await seen(page.banner.isVisible)
-        assert "changed by somebody else" in page.banner.words()
+        assert "changed by another program" in page.banner.words()
         assert console.policy_on_disk == theirs
         assert not page.save.isEnabled()
         page.banner.acted.emit("compare")
@@ -217,9 +216,7 @@ def test_another_text_on_the_disk_is_shown_when_nothing_was_typed(theme: Theme, 
 
     async def scenario(desk: Desk) -> None:
         page = await policy_of(desk)
-        await console.set_profile(Profile.OBSERVE)
-        console.policy_on_disk += "# by hand\n"
-        await console.set_profile(Profile.GUARDED)
+        console.changed_by_another_program(console.policy_on_disk + "# by hand\n")
         await seen(lambda: page.editor.text().endswith("# by hand\n"))
         assert not page.work.dirty
 
@@ -294,7 +291,7 @@ def test_a_broken_policy_says_everywhere_why_everything_asks_and_leads_to_the_li
         await seen(window.isActiveWindow)
         window.open("runs")
         assert any("everything asks" in words and "line 29" in words for words in window.notices.words())
-        window.control._show_policy()
+        window.control._open_policy()
         page = settings_of(desk).policy
         await seen(lambda: page.editor.current_line() == 29)
         assert page.editor.hasFocus()

@@ -8,12 +8,10 @@ import pytest
 from PySide6.QtCore import QObject
 
 from app.look.theme import Theme
-from app.main import Desk, operator_name
+from app.main import Desk
 from app.state import AppState, Link
 from core.errors import BadInput, QuarterdeckError, ServiceError
 from core.fleet.models import Health
-from core.home import Home
-from core.policy.operator_keys import login_name
 from core.service.console import Console, DeviceChanged, Missed
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
@@ -149,54 +147,6 @@ def test_a_wish_says_what_it_could_not_do(theme: Theme, tmp_path: Path) -> None:
         await seen(lambda: any("Could not verify the journal." in one for one in desk.window.notices.words()))
 
     play(theme, tmp_path, console, scenario)
-
-
-class DoorsOfOneHome:
-    """Opens one console after the other, each under the name that the window would use then."""
-
-    def __init__(self, folder: Path) -> None:
-        self.home = Home(folder)
-        self.opened: list[FakeConsole] = []
-        self.names: list[str] = []
-
-    async def __call__(self) -> Console:
-        self.names.append(operator_name(self.home))
-        self.opened.append(FakeConsole())
-        return self.opened[-1]
-
-
-def test_commands_carry_the_operators_name_once_there_is_a_key(theme: Theme, tmp_path: Path) -> None:
-    doors = DoorsOfOneHome(tmp_path)
-
-    async def scenario(desk: Desk) -> None:
-        links: list[Link] = []
-        desk.state.service_changed.connect(lambda: links.append(desk.state.service.link))
-        await seen(lambda: desk.window.keys.listed == [] and desk.link.connected)
-        # The wish that makes the key goes on in the old door after the key is there.
-        gate = doors.opened[0].hold_back("batches")
-        registered: list[object] = []
-
-        async def make(door: Console) -> None:
-            await desk.keys.create("harbour", None)
-            await door.batches()
-
-        desk.link.ask(make, registered.append)
-        await seen(lambda: len(doors.opened) == 2)
-        assert not doors.opened[0].closed
-        gate.set()
-        await seen(lambda: registered and doors.opened[0].closed)
-        await seen(lambda: "state" in doors.opened[1].asked)
-        doors.opened[1].change_device("lab-lnx-01", health=Health.STALE)
-        await seen(lambda: desk.state.devices["lab-lnx-01"].health is Health.STALE)
-        assert doors.names[1] == "harbour"
-        assert doors.names[0] == login_name()
-        assert set(links) <= {Link.CONNECTED}
-        desk.keys.lock()
-        await desk.keys.unlock("harbour", None)
-        assert len(doors.opened) == 2
-        assert not doors.opened[1].closed
-
-    play(theme, tmp_path, doors, scenario)
 
 
 def test_the_old_door_stays_when_the_new_one_does_not_open(

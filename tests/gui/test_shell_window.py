@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QMenu
+from PySide6.QtWidgets import QApplication, QLabel, QMenu
 
 from app.event_loop import ended
 from app.look.theme import Theme
@@ -22,6 +22,7 @@ from core.fleet.models import Health
 from core.home import Home
 from core.policy.models import Profile
 from tests.fakes.console import FakeConsole
+from tests.fakes.sign_sheets import do_not_sign, operator_of, sign, sign_sheet
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -110,47 +111,53 @@ def test_stop_all_that_does_not_reach_the_service_says_so(theme: Theme, tmp_path
     play(theme, tmp_path, console, scenario)
 
 
-def test_resume_asks_first(theme: Theme, tmp_path: Path) -> None:
-    console = FakeConsole()
-    console.stopped = True
+def test_resume_is_signed_first(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole(operators=[operator_of(tmp_path)])
+    console.stopped, console.stopped_note = True, "2 runs were stopped."
 
     async def scenario(desk: Desk) -> None:
         desk.window.control.start_resume()
-        await seen(lambda: has_sheet(desk))
+        assert (await do_not_sign(desk)).before == {"stopped": "2 runs were stopped."}
+        assert console.stopped
         assert "resume" not in console.asked
-        sheet_of(desk).answer("resume").click()
+        desk.window.control.start_resume()
+        await sign(desk)
         await seen(lambda: not console.stopped)
         await seen(lambda: not desk.window.notices.words())
 
     play(theme, tmp_path, console, scenario)
 
 
-@pytest.mark.parametrize(("answer", "expected"), [("stay", Profile.GUARDED), ("trusted", Profile.TRUSTED)])
-def test_trusted_is_asked_about_before_it_is_set(
-    theme: Theme, tmp_path: Path, answer: str, expected: Profile
-) -> None:
-    console = FakeConsole()
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_laxer_profile_is_signed_before_it_is_set(theme: Theme, tmp_path: Path, signed: bool) -> None:
+    console = FakeConsole(operators=[operator_of(tmp_path)])
 
     async def scenario(desk: Desk) -> None:
         desk.window.choose_profile(Profile.TRUSTED)
-        await seen(lambda: has_sheet(desk))
+        sheet = await sign_sheet(desk)
         assert console.policy.profile is Profile.GUARDED
-        sheet = sheet_of(desk)
-        sheet.answer(answer).click()
-        await seen(lambda: not has_sheet(desk))
-        if expected is Profile.TRUSTED:
+        assert "low and medium risk run" in " ".join(label.text() for label in sheet.findChildren(QLabel))
+        await (sign if signed else do_not_sign)(desk)
+        if signed:
             await seen(lambda: desk.window.top_bar.profile.text() == "trusted")
-        assert console.policy.profile is expected
+        assert console.policy.profile is (Profile.TRUSTED if signed else Profile.GUARDED)
+        assert ("set_profile" in console.asked) is signed
 
     play(theme, tmp_path, console, scenario)
 
 
-def test_a_stricter_profile_is_set_without_a_question(theme: Theme, tmp_path: Path) -> None:
+def test_a_stricter_profile_is_set_without_a_question_also_while_something_waits_to_be_accepted(
+    theme: Theme, tmp_path: Path
+) -> None:
     console = FakeConsole()
 
     async def scenario(desk: Desk) -> None:
+        console.changed_by_another_program(console.policy_on_disk.replace("<=medium", "<=high"))
+        await seen(lambda: desk.state.policy and desk.state.policy.pending)
         desk.window.choose_profile(Profile.LOCKDOWN)
         await seen(lambda: console.policy.profile is Profile.LOCKDOWN)
+        assert "propose" not in console.asked
+        assert console.policy.pending, "what was to be looked at still is"
 
     play(theme, tmp_path, console, scenario)
 

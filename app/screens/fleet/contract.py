@@ -10,10 +10,10 @@ from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPlainTextEdit, QWidget
 
 from app.components.badges import Chip
+from app.components.breaking import breakable
 from app.components.facts import short_digest
 from app.components.label import Label, plain_tip
 from app.look.theme import theme_of
-from app.screens.fleet.long_words import breakable
 from core.fleet.models import Contract, Fact, Source, Tool
 from core.text import escape_hidden
 

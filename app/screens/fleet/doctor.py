@@ -9,13 +9,14 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components.badges import StateBadge
+from app.components.breaking import breakable
 from app.components.buttons import Button
 from app.components.label import Label
 from app.components.progress import Progress
 from app.components.section import SectionHead
 from app.link import ConsoleLink
 from app.look.states import StateLook
-from app.screens.fleet.long_words import breakable, copies_whole
+from app.screens.fleet.long_words import copies_whole
 from app.shell.words import milliseconds
 from core.errors import QuarterdeckError
 from core.fleet.models import Check, CheckState

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.components.banner import Notice
+from app.components.breaking import breakable
 from app.components.buttons import Button
 from app.components.facts import Fact, Facts, short_digest
 from app.components.label import Label
@@ -16,7 +17,7 @@ from app.screens.base import Navigator
 from app.screens.fleet.device_sheets import start_edit, start_forget, start_revoke
 from app.screens.fleet.device_words import clock_words, direction_words, feature_words
 from app.screens.fleet.doctor import Doctor
-from app.screens.fleet.long_words import breakable, show_facts
+from app.screens.fleet.long_words import show_facts
 from app.shell.words import clock, count_words, one_line, plural
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, DeviceDetails, Health, Refusal

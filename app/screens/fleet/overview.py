@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
 from app.components.banner import Notice
+from app.components.breaking import breakable
 from app.components.facts import Fact, Facts, short_digest
 from app.components.health_plot import HealthPlot
 from app.components.label import Label
@@ -16,7 +17,7 @@ from app.link import ConsoleLink
 from app.screens.base import Navigator
 from app.screens.fleet.device_words import clock_words, direction_words, feature_words
 from app.screens.fleet.health_spans import band_start, device_series, health_spans
-from app.screens.fleet.long_words import breakable, show_facts
+from app.screens.fleet.long_words import show_facts
 from app.screens.fleet.review import start_review
 from app.screens.fleet.rows import TOOL_COLUMNS, tool_rows, tool_title
 from app.shell.words import clock, milliseconds, one_line, plural

@@ -7,6 +7,7 @@ from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components.badges import HealthBadge, ProductionStrip
+from app.components.breaking import breakable
 from app.components.buttons import Button, IconButton
 from app.components.icon_mark import IconMark
 from app.components.label import ElidedLabel, Label, rule, surface
@@ -17,7 +18,6 @@ from app.screens.base import Navigator, OpenQuery, OpenReplay, OpenTool
 from app.screens.fleet.device_name import DeviceName
 from app.screens.fleet.device_tabs import TABS, DeviceTabs
 from app.screens.fleet.link_tab import LinkTab
-from app.screens.fleet.long_words import breakable
 from app.screens.fleet.page_layout import PageLayout
 from app.screens.fleet.picture_wish import picture_problem, shoot
 from app.screens.fleet.pictures import PictureStore, Thumbnail

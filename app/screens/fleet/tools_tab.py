@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, 
 
 from app.components.badges import RiskBadge
 from app.components.banner import Notice
+from app.components.breaking import breakable
 from app.components.buttons import Button
 from app.components.inputs import SearchField
 from app.components.label import Label
@@ -15,7 +16,7 @@ from app.components.tables import DataTable
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenTool
 from app.screens.fleet.contract import ContractFacts, DefinitionBox
-from app.screens.fleet.long_words import breakable, copies_whole
+from app.screens.fleet.long_words import copies_whole
 from app.screens.fleet.review import start_review
 from app.screens.fleet.rows import (
     TOOL_COLUMNS,

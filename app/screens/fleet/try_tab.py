@@ -8,6 +8,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.components.badges import PlanBadge, RiskBadge
+from app.components.breaking import breakable
 from app.components.buttons import Button
 from app.components.forms import SchemaForm
 from app.components.inputs import DropDown
@@ -15,7 +16,7 @@ from app.components.label import Label, Link, rule, surface
 from app.link import ConsoleLink
 from app.look.states import plan_look
 from app.screens.base import Navigator, OpenApproval, OpenRun
-from app.screens.fleet.long_words import breakable, copies_whole
+from app.screens.fleet.long_words import copies_whole
 from app.screens.fleet.rows import tool_title
 from app.screens.fleet.tab_order import as_they_stand, put_in_tab_order
 from app.state import AppState

@@ -1,0 +1,50 @@
+"""The sheet that signs a change, as a test's operator works it: found, looked at, signed or put away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.main import Desk
+from app.shell.sign_sheet import SignSheet
+from core.changes import Change
+from core.home import Home
+from core.policy.models import Operator
+from core.policy.operator_keys import create_operator_key
+from tests.fakes.window import seen
+
+PHRASE = "correct horse battery"
+
+
+def operator_of(folder: Path, name: str = "harbour", passphrase: str | None = None) -> Operator:
+    """An operator whose key lies in the home of this folder, which the window of the same folder works on."""
+    return create_operator_key(Home(folder).create(), name, passphrase).operator
+
+
+def sign_sheets(desk: Desk) -> list[SignSheet]:
+    """Those that are open."""
+    return [sheet for sheet in desk.window.findChildren(SignSheet) if sheet.isVisible()]
+
+
+async def sign_sheet(desk: Desk) -> SignSheet:
+    """The open one; waits for it."""
+    await seen(lambda: sign_sheets(desk))
+    return sign_sheets(desk)[-1]
+
+
+async def sign(desk: Desk) -> Change:
+    """Sign what is shown, with a press of the button; gives what was shown."""
+    sheet = await sign_sheet(desk)
+    await seen(sheet.sign.isEnabled)
+    shown = sheet.proposal.change
+    sheet.sign.click()
+    await seen(lambda: sheet not in sign_sheets(desk))
+    return shown
+
+
+async def do_not_sign(desk: Desk) -> Change:
+    """Put the sheet away; gives what was shown."""
+    sheet = await sign_sheet(desk)
+    shown = sheet.proposal.change
+    sheet.answer("cancel").click()
+    await seen(lambda: not sign_sheets(desk))
+    return shown

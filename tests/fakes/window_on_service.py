@@ -1,0 +1,133 @@
+"""The real window on a real service over its real socket, all on one loop; for tests of what is signed.
+
+    def test_…(theme, tmp_path):
+        async def scenario(bay: Bay) -> None:
+            bay.desk.window.choose_profile(Profile.TRUSTED)
+            …
+        play_on_service(theme, tmp_path, scenario)
+
+The operator `harbour` is registered, and their key, without a passphrase unless one is given, is in the home.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtWidgets import QApplication
+
+from app.event_loop import run_on_qt
+from app.look.theme import Theme
+from app.main import Desk
+from app.shell.changes import policy_change
+from core.audit.entries import Entry, Kind
+from core.changes import Change, SignedChange, change_statement
+from core.home import Home
+from core.policy.operator_keys import OperatorKey, create_operator_key
+from core.policy.operators import adding
+from core.service.console import Console
+from core.service.remote import RemoteConsole
+from core.service.server import ControlServer
+from core.service.service import Service
+from core.user import user_name
+from tests.fakes.desk import choose_channel, open_service
+from tests.fakes.window import seen
+
+SETTINGS = 'this_computer = "in-process"\nlisten = "127.0.0.1:0"\n'
+
+
+@dataclass
+class Bay:
+    """A window, the service behind it, and what a test does beside both."""
+
+    desk: Desk
+    service: Service
+    server: ControlServer
+    home: Home
+    keys: dict[str, OperatorKey]
+    doors: list[Console] = field(default_factory=list)
+
+    @property
+    def beside(self) -> Console:
+        """A client of this user that is not the window."""
+        return self.service.console(f"cli:{user_name()}")
+
+    async def signed_by(self, name: str, wish: Change, text: str = "") -> SignedChange:
+        """What another client of this operator signs."""
+        proposal = await self.beside.propose(wish, text)
+        return self.keys[name].sign_change(change_statement(proposal, name))
+
+    async def entries(self, *kinds: Kind) -> list[Entry]:
+        """The journal's entries of these kinds, oldest first."""
+        await self.service.journal.settle()
+        page = await self.service.journal.query(f"kind:{','.join(kinds)}", after=0, limit=1_000)
+        return page.entries
+
+    async def signed_entry(self, kind: Kind) -> tuple[Entry, SignedChange]:
+        """The newest entry of a kind, with the signature that it has to hold."""
+        entry = (await self.entries(kind))[-1]
+        return entry, SignedChange.model_validate(entry.body["signed"])
+
+
+def play_on_service(
+    theme: Theme,
+    folder: Path,
+    scenario: Callable[[Bay], Coroutine[Any, Any, None]],
+    operators: tuple[tuple[str, str | None], ...] = (("harbour", None),),
+    policy: str = "",
+    begins_on: str = "batch",
+) -> None:
+    """Play `scenario`; `operators` are names and passphrases, `policy` the accepted text."""
+    app = QApplication.instance()
+    assert isinstance(app, QApplication)
+    home = Home(folder / "home").create()
+    choose_channel(home, "in-process")
+    (home.path / "settings.toml").write_text(SETTINGS)
+    keys = {name: create_operator_key(home, name, phrase) for name, phrase in operators}
+
+    async def main() -> None:
+        app.setStyleSheet("")
+        async with open_service(home) as service:
+            await _begin(service, list(keys.values()), policy)
+            server = ControlServer(service, home)
+            await server.open()
+            doors: list[Console] = []
+
+            async def opened() -> Console:
+                doors.append(await RemoteConsole.connect(home, "window", f"window:{user_name()}"))
+                return doors[-1]
+
+            desk = Desk(home, theme, opened)
+            desk.store.setValue("window/screen", begins_on)
+            desk.window.resize(1440, 900)
+            uncaught: list[str] = []
+            desk.reporter.happened.connect(lambda words, details: uncaught.append(f"{words}\n{details}"))
+            desk.begin()
+            try:
+                await seen(lambda: desk.state.loaded and len(desk.keys.listed) == len(keys))
+                desk.state.flush()
+                await scenario(Bay(desk, service, server, home, keys, doors))
+            finally:
+                await desk.end()
+                await server.close()
+        left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        assert not left, f"tasks were left: {left}"
+        assert not uncaught, uncaught[0]
+
+    run_on_qt(app, main())
+
+
+async def _begin(service: Service, keys: list[OperatorKey], policy: str) -> None:
+    console = service.console("cli:test")
+    for number, key in enumerate(keys):
+        proposal = await console.propose(adding(key.operator))
+        signed = keys[0].sign_change(change_statement(proposal, keys[0].name)) if number else None
+        await console.register_operator(key.operator, signed)
+    if policy:
+        found = await console.policy_text()
+        proposal = await console.propose(policy_change(policy), policy)
+        signed = keys[0].sign_change(change_statement(proposal, keys[0].name))
+        await console.save_policy(policy, found.digest, signed)
