@@ -67,14 +67,14 @@ class Stroke:
     """One event of a pointer's button or a key, as Qt handed it over.
 
     `time_ms` is the window system's time in milliseconds, `keycode` its number of the key (0 for a pointer),
-    `control` whether Ctrl was held, `spontaneous` whether it came from outside this program.
+    `control` whether Ctrl was held. Qt's own mark for events from outside, `spontaneous`, tells nothing here:
+    it is set for what another program sent, and lost on the way of a shortcut.
     """
 
     kind: StrokeKind
     time_ms: int
     keycode: int
     control: bool
-    spontaneous: bool
 
 
 def stroke_of(event: QMouseEvent | QKeyEvent) -> Stroke:
@@ -88,7 +88,6 @@ def stroke_of(event: QMouseEvent | QKeyEvent) -> Stroke:
         time_ms=event.timestamp(),
         keycode=event.nativeScanCode() if isinstance(event, QKeyEvent) else 0,
         control=bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier),
-        spontaneous=event.spontaneous(),
     )
 
 
@@ -115,16 +114,16 @@ class BlindSource:
         """There is nothing to stop."""
 
     def hand_of(self, stroke: Stroke) -> Hand:
-        """From outside, but by whom is not known."""
-        return Hand.UNKNOWN if stroke.spontaneous else Hand.NONE
+        """It is input, and by whom is not known."""
+        return Hand.UNKNOWN
 
 
 class DeafSource(BlindSource):
     """For a window system that would tell, while nothing listens to it: no input counts as a hand."""
 
     def hand_of(self, stroke: Stroke) -> Hand:
-        """From outside, and nothing speaks for a hand."""
-        return Hand.SYNTHETIC if stroke.spontaneous else Hand.NONE
+        """It is input, and nothing speaks for a hand."""
+        return Hand.SYNTHETIC
 
 
 def platform_source() -> InputSource:

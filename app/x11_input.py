@@ -46,8 +46,10 @@ class X11Source(QObject):
     Until the watch has begun, and after the server was lost, every press counts as made by a program.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, open_watch: Callable[[], XWatch] | None = None) -> None:
+        """`open_watch` connects to the server, in a thread; else it is the one of `DISPLAY`."""
         super().__init__()
+        self._open = open_watch
         self._watch: XWatch | None = None
         self._ended = False
         self._notifiers: list[QSocketNotifier] = []
@@ -74,7 +76,7 @@ class X11Source(QObject):
         from app.x11_watch import Unwatched, XWatch
 
         try:
-            watch = XWatch()
+            watch = (self._open or XWatch)()
         except Unwatched as error:
             log.warning("every press counts as made by a program", problem=str(error))
             return None
@@ -90,10 +92,13 @@ class X11Source(QObject):
         await self._tasks.close()
         self._leave()
 
+    @property
+    def is_watching(self) -> bool:
+        """Whether the server tells who makes input."""
+        return self._watch is not None
+
     def hand_of(self, stroke: Stroke) -> Hand:
         """By whom this event was made; asks the server, and waits for it at most `x11_watch.LATEST_S`."""
-        if not stroke.spontaneous:
-            return Hand.NONE
         watch = self._watch
         told_all = self._with(lambda watch: watch.catch_up())
         return watch.hand_of(stroke) if watch is not None and told_all else Hand.SYNTHETIC
