@@ -37,9 +37,6 @@ LOST = (XError, DisplayError, ConnectionClosedError, OSError)
 # The server answers within 0.1 ms (measured); one that takes this long is not waited for.
 LATEST_S = 0.25
 BEGIN_S = 2.0
-# How long after a faked request every press counts as made by a program: the press follows it at once, and
-# the two clocks are read some milliseconds apart on a busy machine.
-FAKED_FOR_MS = 1_000
 # More strokes than a hand makes while the window's loop is busy. What fell out counts as made by a program.
 MOST = 256
 
@@ -96,7 +93,13 @@ class XWatch:
             self._record: Any = None
             self._recording = False
             self._strokes: deque[RawStroke] = deque(maxlen=MOST)
-            self._faked: deque[int] = deque(maxlen=MOST)
+            # Spans of the server's time, in milliseconds, in which XTEST was used in the name of a device. A
+            # part of the record tells when it began; what is in it was done before our next mark. Those that
+            # have no end yet stand in two lists of their own: behind that mark, and before it.
+            self._faking: list[int] = []
+            self._marked: list[int] = []
+            self._faked: deque[tuple[int, int]] = deque(maxlen=MOST)
+            self._mark_time = 0
             self._held: set[int] = set()
             # How often the server was asked to answer behind everything it had to tell, and what came of it.
             self._asked = self._answered = self._recorded = 0
@@ -200,6 +203,7 @@ class XWatch:
     def _take(self, event: Any) -> None:
         if event.type == X.PropertyNotify:
             self._answered += 1
+            self._mark_time = event.time
         elif event.type == ge.GenericEventCode:
             if event.evtype == xinput.HierarchyChanged:
                 # Numbers of devices are given anew: none is known until they were asked for again.
@@ -228,9 +232,11 @@ class XWatch:
         requests = bytes(answer.data)
         if answer.id_base == self._input.display.info.resource_id_base:
             self._recorded += len(list(_requests(requests)))
+            self._marked += self._faking
+            self._faking = []
         # A client of the other byte order does not work at this desk.
         elif answer.client_swapped or any(map(_names_a_device, _requests(requests))):
-            self._faked.append(answer.server_time)
+            self._faking.append(answer.server_time)
 
     def know_devices(self, real: frozenset[int]) -> None:
         """Take over which devices are real, as `real_devices` told after they had changed."""
@@ -245,16 +251,19 @@ class XWatch:
             XError, DisplayError, ConnectionClosedError, OSError: the server is lost.
         """
         self._asked += 1
-        self._marker.change_property(Xatom.WM_NAME, Xatom.STRING, 8, b"")
         if self._record is not None:
-            # The same for the record, in which each of our own uses of XTEST stands as well.
+            # Each of our own uses of XTEST stands in the record, behind all that came before it.
             xtest.GetVersion(
                 display=self._input.display, opcode=self._xtest, major_version=2, minor_version=2, defer=True
             )
+        # The answer to this stands behind all events, and tells the server's time after both.
+        self._marker.change_property(Xatom.WM_NAME, Xatom.STRING, 8, b"")
         until = time.monotonic() + seconds
         while True:
             self.read()
             if self._answered >= self._asked and (self._record is None or self._recorded >= self._asked):
+                self._faked.extend((began, self._mark_time) for began in self._marked)
+                self._marked = []
                 return True
             if not _ready(self.sockets(), until):
                 return False
@@ -274,10 +283,10 @@ class XWatch:
         return Hand.REAL
 
     def _was_faked(self, at: int) -> bool:
-        if any((at - faked) % _TIMES <= FAKED_FOR_MS for faked in self._faked):
+        if any((at - began) % _TIMES <= (ended - began) % _TIMES for began, ended in self._faked):
             return True
         # So many that the first of them are forgotten.
-        return len(self._faked) == MOST and (self._faked[0] - at) % _TIMES < _TIMES // 2
+        return len(self._faked) == MOST and (self._faked[0][0] - at) % _TIMES < _TIMES // 2
 
 
 def real_devices(connection: Any) -> frozenset[int]:

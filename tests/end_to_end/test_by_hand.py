@@ -1,9 +1,9 @@
 """Programs of the operator's session try to loosen and to approve: a real window, service, bus and X server.
 
-The attacker calls the accessibility bus as any program of the session can, and makes input with XTEST and with
-sent events. The only display of a test is one without devices that a hand could reach; where a hand is wanted,
-XTEST's input in the name of the display's mouse and keyboard stands for it, and the window is told to believe
-that.
+The attacker calls the accessibility bus as any program of the session can, and makes input with XTEST and
+with sent events. The displays of tests have no devices that a hand could reach; where a hand is wanted,
+XTEST's input in the name of the display's mouse and keyboard stands for it, and the window is told to
+believe that.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""A program of the operator's session that attacks a window: over the accessibility bus, and with X requests."""
+"""A program of the operator's session that attacks a window: on the accessibility bus, and as an X client."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import struct
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -181,6 +182,15 @@ class _FakeInput(rq.Request):  # type: ignore[misc]  # python-xlib has no types
     )
 
 
+class _ChangeHierarchy(rq.Request):  # type: ignore[misc]  # python-xlib has no types
+    """XIChangeHierarchy, which python-xlib does not have."""
+
+    _request = rq.Struct(
+        *(rq.Card8("opcode"), rq.Opcode(43), rq.RequestLength()),
+        *(rq.Card8("changes"), rq.Pad(3), rq.Binary("data")),
+    )
+
+
 class XAttacker:
     """Makes input on a display, as any client of it can."""
 
@@ -212,10 +222,21 @@ class XAttacker:
         xtest.fake_input(self._display, X.MotionNotify, x=place[0], y=place[1])
         self._display.sync()
 
-    def button(self, *, device: bool) -> None:
+    def moves(self, count: int) -> None:
+        """Move the pointer to and fro."""
+        for number in range(count):
+            xtest.fake_input(self._display, X.MotionNotify, x=number % 50, y=0)
+        self._display.sync()
+
+    def versions(self, count: int) -> None:
+        """Ask for the version of XTEST."""
+        for _ in range(count):
+            self._display.xtest_get_version(2, 2)
+
+    def button(self, *, device: bool, after_ms: int = 0) -> None:
         """Click the first button, by XTEST's own device, or in the name of the display's mouse."""
         if device:
-            self._in_the_name_of(self._mouse, 3, 1)
+            self._in_the_name_of(self._mouse, 3, 1, after_ms)
             self._in_the_name_of(self._mouse, 4, 1)
         else:
             xtest.fake_input(self._display, X.ButtonPress, 1)
@@ -237,7 +258,16 @@ class XAttacker:
         for keycode in reversed(keycodes):
             self.key(keycode, down=False, device=device)
 
-    def _in_the_name_of(self, device: int, kind: int, detail: int) -> None:
+    def add_master(self) -> int:
+        """Make another pointer and keyboard; the number of the keyboard that XTEST has for them."""
+        name = b"other"
+        opcode = self._display.display.get_extension_major(xinput.extname)
+        change = struct.pack("=HHHBB", 1, 3, len(name), 1, 1) + name + b"\0" * (-len(name) % 4)
+        _ChangeHierarchy(display=self._display.display, opcode=opcode, changes=1, data=change)
+        devices = self._display.xinput_query_device(xinput.AllDevices).devices
+        return next(int(one.deviceid) for one in devices if str(one.name) == "other XTEST keyboard")
+
+    def _in_the_name_of(self, device: int, kind: int, detail: int, after_ms: int = 0) -> None:
         failed: list[object] = []
         _FakeInput(
             display=self._display.display,
@@ -245,7 +275,7 @@ class XAttacker:
             opcode=self._display.display.get_extension_major("XTEST"),
             event_type=self._device_events + kind,
             detail=detail,
-            **{"time": 0, "root": 0, "x": 0, "y": 0, "device": device},
+            **{"time": after_ms, "root": 0, "x": 0, "y": 0, "device": device},
         )
         self._display.sync()
         assert not failed, failed

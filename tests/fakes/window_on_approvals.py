@@ -1,8 +1,8 @@
-"""A window on its approvals, key unlocked: `python -m tests.fakes.window_on_approvals HOME NAME [PASSPHRASE]`.
+"""A window on its approvals, key unlocked: `python -m tests.fakes.window_on_approvals HOME NAME [WORDS]`.
 
-Prints `ready` when the operator NAME could answer, and stays until something kills it. With `--devices` in the
-end it believes what XTEST makes in the name of a real device: no display of a test has a device that a hand
-could reach.
+Prints `ready` when the operator NAME, whose passphrase is WORDS, could answer, and stays until something
+kills it. With `--devices` in the end it believes what XTEST makes in the name of a real device: no display
+of a test has a device that a hand could reach.
 """
 
 from __future__ import annotations
