@@ -21,11 +21,14 @@ from PySide6.QtCore import QByteArray, QSettings, Qt
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QHeaderView, QSplitter, QWidget
 
+from app.components.tells_hand import HandShortcut
+from app.hand import Hand
 from app.link import ConsoleLink
 from app.state import AppState
 from core.policy.models import Profile
 
 if TYPE_CHECKING:
+    from app.shell.by_hand import ByHand
     from app.shell.operator import OperatorKeys
     from app.shell.signing import Signing
 
@@ -139,12 +142,15 @@ class Shortcut:
 
     `keys` in Qt's portable form ("T", "Ctrl+Return", "Alt+Up"); with `act` the window binds it while the
     screen is in front. Single letters reach a focused text field first (Qt's own rule), so they are safe.
-    Without `act` the key is only listed (a list view's own arrows, for example).
+    Without `act` and `act_by` the key is only listed (a list view's own arrows, for example).
+
+    `act_by` is for what asks by whom it is pressed; such a key does not repeat while it is held.
     """
 
     keys: str
     what: str
     act: Callable[[], None] | None = None
+    act_by: Callable[[Hand], None] | None = None
 
 
 class Navigator(Protocol):
@@ -157,6 +163,10 @@ class Navigator(Protocol):
     @property
     def signing(self) -> Signing:
         """Has what loosens signed by an operator before it is asked for."""
+
+    @property
+    def by_hand(self) -> ByHand:
+        """Whether a press counts; every act that loosens, and each approval, asks it."""
 
     @property
     def layout_store(self) -> QSettings:
@@ -209,14 +219,18 @@ class Screen(QWidget):
         """Connect to the window; called once, before the first `enter`. Build on this with super().bind()."""
         self.state, self.link, self.nav = state, link, nav
         for shortcut in self.shortcuts():
-            if shortcut.act is not None:
-                self._bind_key(shortcut)
+            if shortcut.act_by is not None:
+                told = HandShortcut(shortcut.keys, self)
+                told.pressed_by.connect(shortcut.act_by)
+                self._bound_keys.append(told)
+            elif shortcut.act is not None:
+                self._bind_key(shortcut.keys, shortcut.act)
 
-    def _bind_key(self, shortcut: Shortcut) -> None:
-        key = QShortcut(QKeySequence(shortcut.keys), self)
+    def _bind_key(self, keys: str, act: Callable[[], None]) -> None:
+        key = QShortcut(QKeySequence(keys), self)
         key.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         key.setAutoRepeat(False)
-        key.activated.connect(shortcut.act)
+        key.activated.connect(act)
         self._bound_keys.append(key)
 
     def enter(self, target: Target | None) -> None:

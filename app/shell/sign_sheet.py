@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 from shiboken6 import isValid
 
@@ -16,8 +15,11 @@ from app.components.file_diff import FileDiff
 from app.components.inputs import Field, TextField
 from app.components.label import Label
 from app.components.sentences import Sentences
+from app.components.tells_hand import HandShortcut
+from app.hand import Hand, Stake
 from app.link import ConsoleLink
 from app.look.tokens import SPACE
+from app.shell.by_hand import TYPE_IT, ByHand
 from app.shell.change_words import USED_ONCE, change_facts, change_head, change_title
 from app.shell.operator import OperatorKeys
 from app.shell.sheet import Sheet
@@ -39,10 +41,10 @@ class FirstKeyPart(QWidget):
     """The key of a home's first operator, made here: its name and passphrase.
 
     Signals:
-        submitted: Enter was pressed in a field.
+        submitted_in(field): Enter was pressed in a field.
     """
 
-    submitted = Signal()
+    submitted_in = Signal(object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +61,7 @@ class FirstKeyPart(QWidget):
         row.addWidget(Field("Your name on approvals", self.name_field), 1)
         row.addWidget(Field("Passphrase", self.secret), 1)
         for field in (self.name_field, self.secret):
-            field.returnPressed.connect(self.submitted)
+            field.returnPressed.connect(lambda field=field: self.submitted_in.emit(field))
 
     async def make(self, keys: OperatorKeys) -> None:
         """Make the key, and keep it unlocked; one that was made already is not made twice.
@@ -89,6 +91,7 @@ class SignSheet(Sheet):
         keys: OperatorKeys,
         state: AppState,
         link: ConsoleLink,
+        by_hand: ByHand,
         words: str = "",
         diff: FileDiff | None = None,
     ) -> None:
@@ -97,7 +100,7 @@ class SignSheet(Sheet):
         super().__init__(window, change_title(proposal.change), f"{words} {USED_ONCE}".strip(), width)
         self.proposal = proposal
         self.signed: SignedChange | None = None
-        self._keys, self._state, self._link = keys, state, link
+        self._keys, self._state, self._link, self._by_hand = keys, state, link, by_hand
         if name := _production(proposal.change, state):
             self.add(ProductionStrip(name))
         head = change_head(proposal.change)
@@ -117,16 +120,13 @@ class SignSheet(Sheet):
         self.add_answer("cancel", "Cancel")
         self.sign = self.add_answer(SIGNED, "Sign and apply", "primary", closes=False)
         self.sign.set_words("Sign and apply", icon="key", key="Ctrl+Enter")
-        # Every way to sign goes through this button: pointer, Enter in a field, chord.
-        self.sign.clicked.connect(lambda *_: self._press())
+        # Every way to sign comes by here, with the hand that it is pressed by.
+        self.sign.clicked.connect(lambda *_: self._pressed(self.sign.hand))
         self._none_here = False
         self.unlock: UnlockPart | None = None
         self.first_key: FirstKeyPart | None = None
         for chord_keys in ("Ctrl+Return", "Ctrl+Enter"):
-            chord = QShortcut(QKeySequence(chord_keys), self)
-            chord.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-            chord.setAutoRepeat(False)
-            chord.activated.connect(self.sign.click)
+            HandShortcut(chord_keys, self).pressed_by.connect(self._pressed)
         keys.changed.connect(self._show_signer)
         state.control_changed.connect(self._show_signer)
         self._show_signer()
@@ -150,12 +150,14 @@ class SignSheet(Sheet):
         if files:
             self.unlock = UnlockPart(self._keys, files)
             self.unlock.chosen.connect(self._show_signer)
-            self.unlock.submitted.connect(self.sign.click)
+            secret = self.unlock.secret
+            self.unlock.submitted.connect(lambda: self.sign.press_from(secret))
+            secret.was_set.connect(lambda: self.say(TYPE_IT))
             self.add(self.unlock)
         elif not self._state.operators:
             self.add(Label("This home has no operator yet: you become its first.", "name"))
             self.first_key = FirstKeyPart()
-            self.first_key.submitted.connect(self.sign.click)
+            self.first_key.submitted_in.connect(self.sign.press_from)
             self.add(self.first_key)
 
     def _usable_keys(self) -> list[KeyFile]:
@@ -202,6 +204,15 @@ class SignSheet(Sheet):
         if self.first_key is not None:
             first = self.first_key.secret
         self.open(first or (self.answer("cancel") if self.diff.isHidden() else self.diff))
+
+    def _pressed(self, hand: Hand) -> None:
+        if self.sign.isEnabled() and not self.sign.is_working:
+            self._by_hand.ask(self, hand, self._stake(), "sign this change", self.say, self._press)
+
+    def _stake(self) -> Stake:
+        """A passphrase that is typed right here takes the place of a hand, as in a sheet of its own."""
+        typed_here = self.unlock is not None and self.unlock.wants_passphrase
+        return Stake.MEDIUM if typed_here or self.first_key is not None else Stake.HIGH
 
     def _press(self) -> None:
         self.say("")

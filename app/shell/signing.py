@@ -22,6 +22,7 @@ from PySide6.QtWidgets import QWidget
 from app.components.file_diff import FileDiff, diff_of
 from app.event_loop import ended
 from app.link import ConsoleLink, is_alive
+from app.shell.by_hand import ByHand
 from app.shell.operator import OperatorKeys
 from app.state import AppState
 from core.canonical import sha256_hex
@@ -42,9 +43,12 @@ class NotSigned(Refused):
 class Signing(QObject):
     """Asks the operator for the signature under a change, in a sheet of the window."""
 
-    def __init__(self, window: QWidget, state: AppState, link: ConsoleLink, keys: OperatorKeys) -> None:
+    def __init__(
+        self, window: QWidget, state: AppState, link: ConsoleLink, keys: OperatorKeys, by_hand: ByHand
+    ) -> None:
         super().__init__(window)
         self._window, self._state, self._link, self._keys = window, state, link, keys
+        self._by_hand = by_hand
 
     def ask(
         self,
@@ -104,7 +108,9 @@ class Signing(QObject):
         diff = await self._difference(proposal, text) if wish.kind is ChangeKind.POLICY else None
         from app.shell.sign_sheet import SIGNED, SignSheet  # with the difference view, so not at start-up
 
-        sheet = SignSheet(self._window, proposal, self._keys, self._state, self._link, words, diff)
+        sheet = SignSheet(
+            self._window, proposal, self._keys, self._state, self._link, self._by_hand, words, diff
+        )
         sheet.begin()
         if await ended(sheet.finished) != SIGNED or sheet.signed is None:
             raise NotSigned

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 
-from app.components.inputs import DropDown, Field, TextField
+from app.components.inputs import DropDown, Field
 from app.components.showing import show_or_hide
+from app.components.typed_field import TypedField
 from app.shell.operator import OperatorKeys
 from core.errors import BadInput
 
@@ -37,7 +38,7 @@ class UnlockPart(QWidget):
             self.who.addItem(f"{file.name}  …{file.public_key[-4:]}", file.name)
         at = self.who.findData(keys.unlocked or keys.usual_name)
         self.who.setCurrentIndex(max(0, at))
-        self.secret = TextField("Passphrase")
+        self.secret = TypedField("Passphrase")
         self.secret.setEchoMode(QLineEdit.EchoMode.Password)
         self._who_row = Field("Operator", self.who)
         show_or_hide(self._who_row, len(files) > 1)
@@ -66,10 +67,11 @@ class UnlockPart(QWidget):
     @property
     def first(self) -> QWidget | None:
         """What wants the keyboard: the passphrase, where one has to be typed."""
-        return self.secret if self._wants_passphrase else None
+        return self.secret if self.wants_passphrase else None
 
     @property
-    def _wants_passphrase(self) -> bool:
+    def wants_passphrase(self) -> bool:
+        """Whether the chosen key is locked, and its passphrase has to be typed."""
         return self.file.has_passphrase and not self.is_unlocked
 
     def _show_another(self) -> None:
@@ -80,8 +82,8 @@ class UnlockPart(QWidget):
     def _show(self) -> None:
         self.secret.setAccessibleName(f"Passphrase of {self.file.name}")
         self._secret_row.label.setText(f"Passphrase of {self.file.name}")
-        self._secret_row.setVisible(self._wants_passphrase)
-        show_or_hide(self, len(self._files) > 1 or self._wants_passphrase)
+        self._secret_row.setVisible(self.wants_passphrase)
+        show_or_hide(self, len(self._files) > 1 or self.wants_passphrase)
 
     async def unlock(self) -> None:
         """Unlock the chosen key, unless it is.
