@@ -175,7 +175,7 @@ def flip(path: Path, place: int) -> None:
 
 
 @pytest.mark.parametrize("column", ["entry", "leaf"])
-@pytest.mark.parametrize("which", [0, -1, 5])
+@pytest.mark.parametrize("which", [0, -1, 6])
 def test_a_flipped_byte_of_a_row_is_named_by_its_entry(closed, column, which):
     seq, value = rows(closed, column)[which]
     path = closed.path / "journal.db"
