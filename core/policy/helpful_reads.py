@@ -15,8 +15,8 @@ from typing import Any
 from core.canonical import digest_of
 from core.policy.before_deciding import Helper
 from core.policy.shell import Line, TooMuch, Word, read_line
-from core.policy.shell_judges import bare
 from core.policy.shell_words import DELETES, INTERPRETERS, KILLS, SHELLS, WRITES_ALL, WRITES_LAST
+from core.policy.shell_wrappers import innermost
 from core.policy.words import SHELL_ARGUMENTS
 from core.statements import Request
 from core.text import escape_hidden, shorten_middle
@@ -85,7 +85,7 @@ def _of_line(text: str, folder: Any, offered: Set[str]) -> Iterator[Wish]:
     for redirect in line.redirects:
         if redirect.target.known and (path := _absolute(redirect.target.text, folder)):
             yield _read(path)
-    for call in map(bare, line.calls):
+    for call in map(innermost, line.calls):
         if call.name in KILLS:
             for word in call.args:
                 if word.known and re.fullmatch(r"[A-Za-z][\w.-]*", word.text):
@@ -99,7 +99,7 @@ def _of_line(text: str, folder: Any, offered: Set[str]) -> Iterator[Wish]:
 
 def _touched(line: Line) -> Iterator[Word]:
     """What deletions and changes are aimed at; deletions first."""
-    calls = [call for call in map(bare, line.calls) if call.words]
+    calls = [call for call in map(innermost, line.calls) if call.words]
     for call in sorted(calls, key=lambda one: one.name not in DELETES):
         plain = [word for word in call.args if not word.source.startswith("-")]
         if call.name in WRITES_ALL:

@@ -8,25 +8,66 @@ found by generating repetitions take about a tenth of a second, and usual ones a
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
+from core.fleet.models import Risk
+from core.policy.shell_words import common_name
+
 LONGEST = 16_384
 MOST_SIGNS = 1_000
 
-_OUTSIDE_ASCII = re.compile(r"[^\x00-\x7f]")
+# To a shell, all of these are parts of words. The grammar takes some of them for blanks.
+_PARTS_OF_WORDS = re.compile(r"[^\x00\t\n\x20-\x7e]")
 _SIGNS = re.compile(r"[|&;<>(){}`!$\"'\[\]]")
+_ESCAPED = re.compile(r"\\(\n|.)|[^\\]+|\\", re.DOTALL)
+_ESCAPED_IN_QUOTES = re.compile(r"\\([$`\"\\\n])|[^\\]+|\\", re.DOTALL)
+_ESCAPED_IN_BACKQUOTES = re.compile(r"\\([$`\\])|[^\\]+|\\", re.DOTALL)
+_ANSI_C = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|c(.)|(.))|[^\\]+|\\",
+    re.DOTALL,
+)
+_ANSI_C_SIGNS = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
+_GLOB = re.compile(r"[*?\[]")
+_INDEX = re.compile(r"\w\[")
+_COMMAND_BEGINS = re.compile(r"[$<>](?:\\\n)+[({]|\\.|\$\(|`", re.DOTALL)
+_ANSI_C_END = re.compile(r"(?:\\.|[^'\\])*+'", re.DOTALL)
+_BEFORE_A_COMMENT = frozenset(" \t\n;&|()<>")
+_MOST_DOUBTS = 10
+
+
+class Judgement(NamedTuple):
+    """What a part of a line would do: in words, with its risk, and the word of the line that says so."""
+
+    text: str
+    risk: Risk
+    word: Word | None
+
+
+class _Piece(NamedTuple):
+    """A part of a word: what the shell makes of it, where it stands, whether that is known before it runs."""
+
+    text: str
+    at: int
+    known: bool = True
+    bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
     """One argument. `text` is what the shell makes of it up to the first part only known when it runs.
 
-    `known` says that there is no such part. `source` is how it is written; `start` and `end` are character
-    offsets into the line.
+    `known` says that there is no such part. `written` is the whole of it, such parts as they are written.
+    `source` is how all of it is written; `start` and `end` are character offsets into the line. `pattern`
+    says that file names take its place. `runs` are offsets into `written` from which on it stands in the line
+    as it is, with the line's offset.
     """
 
     text: str
@@ -34,34 +75,100 @@ class Word:
     source: str
     start: int
     end: int
+    written: str = ""
+    pattern: bool = False
+    runs: tuple[tuple[int, int], ...] = ()
+
+    def cut(self, start: int, end: int | None = None) -> Word:
+        """The part of it between two offsets into `written`, as a word of its own."""
+        end = len(self.written) if end is None else end
+        text = self.written[start:end]
+        known_to = len(self.text)
+        known = self.known or end <= known_to
+        runs = tuple(
+            (max(at - start, 0), place + max(start - at, 0)) for at, place in self._runs_in(start, end)
+        )
+        first, last = self.span(start, end)
+        shown = text if known else text[: max(known_to - start, 0)]
+        return Word(shown, known, text, first, last, text, self.pattern, runs)
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """The offsets in the line of a part of `written`; of all of the word where that is not known."""
+        if not self.runs or start >= end:
+            return self.start, self.end
+        first, last = self._place(start), self._place(end - 1) + 1
+        return (first, last) if self.start <= first < last <= self.end else (self.start, self.end)
+
+    def _place(self, offset: int) -> int:
+        at, place = self.runs[max(bisect_right(self.runs, (offset, 1 << 60)) - 1, 0)]
+        return place + max(offset - at, 0)
+
+    def _runs_in(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        for number, run in enumerate(self.runs):
+            ends = self.runs[number + 1][0] if number + 1 < len(self.runs) else len(self.written)
+            if ends > start and run[0] < end:
+                yield run
+
+
+def joined(words: Iterable[Word], source: str = "") -> Word:
+    """Words as one, with blanks between them: what a program makes of them that hands them to a shell."""
+    words = list(words)
+    written, text, known = "", "", True
+    runs: list[tuple[int, int]] = []
+    for number, word in enumerate(words):
+        blank = " " if number else ""
+        if known:
+            text += blank + word.text
+            known = word.known
+        written += blank
+        runs.extend((len(written) + at, place) for at, place in word.runs)
+        written += word.written
+    start, end = (words[0].start, words[-1].end) if words else (0, 0)
+    return Word(text, known, source or written, start, end, written, False, tuple(runs))
+
+
+class Assignment(NamedTuple):
+    """A variable that is set."""
+
+    name: str
+    value: Word
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     """A simple command: its words, the first of them its name, and the variables set for it.
 
-    `here` says that it is given text to read in the line itself.
+    `input_texts` are those in the line itself that it reads as its input, `input_files` the files.
     """
 
     words: tuple[Word, ...]
     start: int
     end: int
-    assigned: tuple[str, ...] = ()
-    here: bool = False
+    assignments: tuple[Assignment, ...] = ()
+    input_texts: tuple[Word, ...] = ()
+    input_files: tuple[Word, ...] = ()
 
     @property
     def name(self) -> str:
-        """The program's name without folders, in small letters; empty when only known when it runs."""
+        """The program's common name (`core.policy.shell_words.common_name`); empty when not known yet."""
         first = self.words[0] if self.words else None
-        if first is None or not first.known:
+        if first is None or not first.known or (first.pattern and first.text != "["):
             return ""
-        bare = re.split(r"[/\\]", first.text)[-1].casefold()
-        return bare.removesuffix(".exe")
+        return common_name(re.split(r"[/\\]", first.text)[-1].strip("\r"))
 
     @property
     def args(self) -> tuple[Word, ...]:
         """The words after the name."""
         return self.words[1:]
+
+    @property
+    def assigned(self) -> tuple[str, ...]:
+        """The names of the variables set for it."""
+        return tuple(assignment.name for assignment in self.assignments)
+
+    def inside(self, words: tuple[Word, ...]) -> Call:
+        """The call that these of its words are."""
+        return Call(words, self.start, self.end, (), self.input_texts, self.input_files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +179,36 @@ class Redirect:
     appends: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A part of the line that the parser reads otherwise than a shell may: why, where, and as which line.
+
+    `why` is empty where nothing is doubtful but that the part is to be read once more.
+    """
+
+    why: str
+    start: int
+    end: int
+    line: Word | None = None
+
+
 @dataclass(slots=True)
 class Line:
-    """What a shell line contains, in any order. `pipelines` hold the spans of their stages."""
+    """What a shell line contains, in any order. `pipelines` hold the spans of their stages.
+
+    `assignments` are those outside of commands. `inputs` are files that input is redirected from. `indices`
+    are texts that a shell may read as a number and that have a command in an array's index.
+    """
 
     calls: list[Call] = field(default_factory=list)
     redirects: list[Redirect] = field(default_factory=list)
+    inputs: list[Word] = field(default_factory=list)
+    assignments: list[Assignment] = field(default_factory=list)
     pipelines: list[list[tuple[int, int]]] = field(default_factory=list)
     functions: list[tuple[str, int, int]] = field(default_factory=list)
     background: list[tuple[int, int]] = field(default_factory=list)
+    indices: list[Word] = field(default_factory=list)
+    doubts: list[Doubt] = field(default_factory=list)
     parsed: bool = True
 
 
@@ -99,6 +227,12 @@ def read_line(text: str) -> Line:
     return _Reader(text).read()
 
 
+def has_index(word: Word) -> bool:
+    """Whether a text, read as a number or a variable's name, runs a command in the index of an array."""
+    index = _INDEX.search(word.written)
+    return index is not None and any(word.written.find(sign, index.end()) >= 0 for sign in ("$(", "`"))
+
+
 @cache
 def _language() -> Language:
     return Language(tree_sitter_bash.language())
@@ -112,113 +246,353 @@ class _Reader:
         # The grammar's scanner reads beyond its tables, and can crash, on characters outside ASCII. To a
         # shell they are all parts of words and never of names, as is the sign that stands for them here; this
         # also makes the parser's byte offsets the text's own.
-        self._data = _OUTSIDE_ASCII.sub("%", text).encode("ascii")
+        self._data = _PARTS_OF_WORDS.sub("%", text).encode("ascii")
         self._line = Line()
+        # Where no command can stand, and where the parser saw one begin or end.
+        self._closed: list[tuple[int, int]] = []
+        self._seen: set[int] = set()
 
     def read(self) -> Line:
         root = Parser(_language()).parse(self._data).root_node
         # The grammar stops at NUL; whatever came after it would be unseen.
         self._line.parsed = not root.has_error and b"\0" not in self._data
-        stack = [root]
+        if not self._line.parsed:
+            self._unparsed(root)
+        stack = [(root, False, False)]
         while stack:
-            node = stack.pop()
-            self._take(node)
-            stack.extend(node.children)
+            node, tests, quoted = stack.pop()
+            self._take(node, tests, quoted)
+            tests = tests or node.type == "test_command"
+            quoted = quoted or self._is_backquoted(node)
+            stack.extend((child, tests, quoted) for child in node.children)
+        self._unseen_commands()
         return self._line
 
-    def _take(self, node: Node) -> None:
+    def _take(self, node: Node, tests: bool, quoted: bool) -> None:
         match node.type:
             case "command":
-                self._line.calls.append(self._call(node))
+                self._line.calls.extend(self._calls(node))
             case "declaration_command" | "unset_command":
                 self._line.calls.append(self._declaration(node))
+            case "variable_assignment":
+                if node.parent is None or node.parent.type not in ("command", "declaration_command"):
+                    self._line.assignments.append(self._assignment(node))
             case "file_redirect":
                 self._redirect(node)
             case "pipeline":
-                self._line.pipelines.append([self._span(child) for child in node.named_children])
+                self._line.pipelines.append(self._stages(node))
             case "function_definition":
                 name = node.child_by_field_name("name")
                 if name is not None:
                     self._line.functions.append((self._source(name), *self._span(node)))
             case "&":
                 self._line.background.append(self._span(node))
+            case "raw_string" | "ansi_c_string" | "string":
+                if node.type != "string":
+                    self._closed.append(self._span(node))
+                if node.type == "ansi_c_string":
+                    self._closes(node)
+                if tests and has_index(word := self._word(node)):
+                    self._line.indices.append(word)
+            case "comment":
+                self._comment(node)
+            case "command_substitution" | "process_substitution" | "arithmetic_expansion":
+                self._seen.update((node.start_byte, node.end_byte - 1))
+                if not quoted and self._is_backquoted(node):
+                    self._backquoted(node)
+            case "heredoc_redirect":
+                self._delimited(node)
+            case "heredoc_body":
+                if self._is_verbatim(node):
+                    self._closed.append(self._span(node))
+            case "expansion":
+                if re.search(r"@P\}$", self._source(node)):
+                    why = "Cannot be judged: it runs what is in a variable, by the expansion @P"
+                    self._doubt(why, *self._span(node))
 
-    def _call(self, node: Node) -> Call:
-        words: list[Word] = []
-        assigned: list[str] = []
-        here = False
+    def _calls(self, node: Node) -> Iterator[Call]:
+        """The call of a command; two where a line's end with a backslash behind it ends the first."""
+        words: list[list[Node]] = []
+        lines: list[tuple[int, int]] = []
+        assignments: list[Assignment] = []
+        texts: list[Word] = []
         for child in node.named_children:
             if child.type == "variable_assignment":
-                assigned.append(self._source(child).split("=", 1)[0].rstrip("+"))
+                assignments.append(self._assignment(child))
             elif child.type == "herestring_redirect":
-                here = True
-            elif child.type == "command_name":
-                words.append(self._word(child.named_children[0] if child.named_children else child))
+                texts.extend(self._word(part) for part in child.named_children[-1:])
             elif child.type not in ("file_redirect", "heredoc_redirect", "comment"):
-                words.append(self._word(child))
+                named = child.type == "command_name" and child.named_children
+                part = child.named_children[0] if named else child
+                begins_line = bool(words) and self._source(part)[:1] == "\n"
+                if begins_line:
+                    # The parser takes what begins a line with a backslash for a word of the line before.
+                    lines.append((len(words), part.start_byte))
+                if words and not begins_line and self._goes_on(words[-1][-1], part):
+                    words[-1].append(part)
+                else:
+                    words.append([part])
         above = node.parent
         if above is not None and above.type == "redirected_statement":
-            here = here or any(child.type.startswith("here") for child in above.named_children)
-        return Call(tuple(words), *self._span(node), tuple(assigned), here)
+            texts.extend(self._texts(above))
+        elif above is not None and above.type == "pipeline" and above.named_children[0] == node:
+            # What a here-document gives to a command, `cat <<E | sh` say, stands around the rest of its line.
+            texts.extend(self._texts_through(above))
+        made = tuple(self._word(*nodes) for nodes in words)
+        around = above if above is not None and above.type == "redirected_statement" else node
+        inputs = [child for child in around.named_children if child.type == "file_redirect"]
+        files = tuple(self._word(target) for child in inputs if (target := self._input(child)) is not None)
+        first, start = 0, node.start_byte
+        for number, end in [*lines, (len(made), node.end_byte)]:
+            yield Call(
+                made[first:number], start, end, tuple(assignments) if not first else (), tuple(texts), files
+            )
+            first, start = number, end
+
+    def _goes_on(self, before: Node, node: Node) -> bool:
+        """Whether the parser took one word for two, which goes on after a line's end or behind quotes."""
+        return not self._text[before.end_byte : node.start_byte].replace("\\\n", "")
+
+    def _texts(self, statement: Node) -> Iterator[Word]:
+        for redirect in statement.named_children:
+            if redirect.type == "herestring_redirect":
+                yield from (self._word(part) for part in redirect.named_children[-1:])
+            elif redirect.type == "heredoc_redirect":
+                yield from (
+                    self._heredoc(body) for body in redirect.named_children if body.type == "heredoc_body"
+                )
+
+    def _texts_through(self, pipeline: Node) -> Iterator[Word]:
+        above = pipeline.parent
+        if above is not None and above.type == "heredoc_redirect" and above.parent is not None:
+            body = above.parent.child_by_field_name("body")
+            if body is not None and self._source(body).strip() == "cat":
+                yield from self._texts(above.parent)
 
     def _declaration(self, node: Node) -> Call:
         """`export`, `declare`, `unset` and the like, which the grammar keeps apart from commands."""
-        words = [
-            Word(source, "$" not in source and "`" not in source, source, *self._span(child))
-            for child in node.children
-            if (source := self._source(child)) and not child.type.startswith(("here", "file_redirect"))
-        ]
+        words: list[Word] = []
+        for child in node.children:
+            if self._source(child)[:1] == "\n":
+                why = "Cannot be judged: a command stands where the parser sees an argument"
+                self._doubt(why, child.start_byte, node.end_byte, child.start_byte)
+            elif self._source(child) and not child.type.startswith(("here", "file_redirect")):
+                words.append(self._word(child))
         return Call(tuple(words), *self._span(node))
+
+    def _assignment(self, node: Node) -> Assignment:
+        name = node.child_by_field_name("name") or node.children[0]
+        value = node.child_by_field_name("value")
+        end = node.end_byte
+        word = self._word(value) if value is not None else Word("", True, "", end, end)
+        return Assignment(self._source(name), word)
 
     def _redirect(self, node: Node) -> None:
         target = node.child_by_field_name("destination")
         sign = next((child.type for child in node.children if ">" in child.type), "")
-        if target is None or not sign or (sign.startswith(">&") and target.type == "number"):
-            return
-        self._line.redirects.append(Redirect(self._word(target), appends=">>" in sign))
+        if (source := self._input(node)) is not None:
+            self._line.inputs.append(self._word(source))
+        elif target is not None and target.type != "number" and sign:
+            self._line.redirects.append(Redirect(self._word(target), appends=">>" in sign))
 
-    def _word(self, node: Node) -> Word:
-        text, known = self._value(node)
-        return Word(text, known, self._source(node), *self._span(node))
+    @staticmethod
+    def _input(node: Node) -> Node | None:
+        """The file that a redirection reads, if it is one of input."""
+        target = node.child_by_field_name("destination")
+        reads = any(child.type == "<" for child in node.children)
+        return target if reads and target is not None and target.type != "number" else None
 
-    def _value(self, node: Node) -> tuple[str, bool]:
+    def _stages(self, node: Node) -> list[tuple[int, int]]:
+        stages = [self._span(child) for child in node.named_children]
+        above = node.parent
+        if above is not None and above.type == "heredoc_redirect" and above.parent is not None:
+            # The command that reads the here-document stands before it, the rest of the pipeline inside it.
+            stages.insert(0, (above.parent.start_byte, above.start_byte))
+        return stages
+
+    def _word(self, *nodes: Node) -> Word:
+        pieces = [piece for node in nodes for piece in self._pieces(node)]
+        start, end = nodes[0].start_byte, nodes[-1].end_byte
+        return _assembled(pieces, self._text[start:end], start, end)
+
+    def _pieces(self, node: Node) -> Iterator[_Piece]:
         """What the shell makes of a word, as far as it is written down."""
-        source = self._source(node)
+        source, at = self._source(node), node.start_byte
         match node.type:
-            case "word":
-                return re.sub(r"\\(\n|.)", lambda m: m[1].strip("\n"), source, flags=re.DOTALL), True
+            case "word" | "variable_name":
+                at += len(source) - len(source.lstrip("\n"))
+                source = source.lstrip("\n")
+                yield from _unescaped(_ESCAPED, source, at, bare=True)
             case "number" | "extglob_pattern" | "regex" | "file_descriptor":
-                return source, True
+                yield _Piece(source, at)
             case "raw_string":
-                return source[1:-1], True
+                yield _Piece(source[1:-1], at + 1)
             case "ansi_c_string":
-                return ("", False) if "\\" in source else (source[2:-1], True)
+                yield from _ansi_c(source[2:-1], at + 2)
             case "string":
-                return self._string(node)
+                yield from self._quoted(node, at + 1, node.end_byte - 1)
+            case "translated_string":
+                for child in node.named_children:
+                    yield from self._pieces(child)
             case "concatenation":
-                return self._joined(node)
-        return "", False
+                yield from self._joined(node)
+            case "variable_assignment":
+                value = node.child_by_field_name("value")
+                yield _Piece(self._text[at : value.start_byte if value is not None else node.end_byte], at)
+                if value is not None:
+                    yield from self._pieces(value)
+            case _ if not node.is_named:
+                yield _Piece(source, at)
+            case _:
+                yield _Piece(source, at, known=False)
 
-    def _string(self, node: Node) -> tuple[str, bool]:
+    def _quoted(self, node: Node, start: int, end: int) -> Iterator[_Piece]:
         # Line ends inside a string are in no child of it, so the text is cut from the source.
-        end, known = node.end_byte - 1, True
         for child in node.named_children:
-            if child.type != "string_content":
-                end, known = child.start_byte, False
-                break
-        inner = self._text[node.start_byte + 1 : end]
-        return re.sub(r'\\([$`"\\\n])', lambda m: m[1].strip("\n"), inner), known
+            if child.type not in ("string_content", "heredoc_content"):
+                yield from _unescaped(_ESCAPED_IN_QUOTES, self._text[start : child.start_byte], start)
+                yield _Piece(self._source(child), child.start_byte, known=False)
+                start = child.end_byte
+        yield from _unescaped(_ESCAPED_IN_QUOTES, self._text[start:end], start)
 
-    def _joined(self, node: Node) -> tuple[str, bool]:
-        text = ""
-        for child in node.children:
-            if child.type == "word" and self._source(child) in ("{", "}"):
-                return text, False
-            piece, known = self._value(child)
-            text += piece
-            if not known:
-                return text, False
-        return text, True
+    def _heredoc(self, node: Node) -> Word:
+        start, end = self._span(node)
+        text = self._source(node)
+        verbatim = self._is_verbatim(node)
+        pieces = [_Piece(text, start)] if verbatim else list(self._quoted(node, start, end))
+        return _assembled(pieces, text, start, end)
+
+    def _is_verbatim(self, body: Node) -> bool:
+        """Whether a here-document's delimiter is quoted, so that nothing in it is expanded."""
+        starts = (
+            [child for child in body.parent.named_children if child.type == "heredoc_start"]
+            if body.parent
+            else []
+        )
+        return any(sign in self._source(start) for start in starts for sign in "'\"\\")
+
+    def _joined(self, node: Node) -> Iterator[_Piece]:
+        expands = False
+        for child, after in pairwise([*node.children, None]):
+            assert child is not None
+            source = self._source(child)
+            if source == "{" and after is not None:
+                expands = bool(re.search(r",|\.\.", self._source(after)))
+            if child.type == "word" and source in ("{", "}") and expands:
+                # What stands in braces becomes several words.
+                yield _Piece(source, child.start_byte, known=False)
+                continue
+            yield from self._pieces(child)
+
+    def _closes(self, node: Node) -> None:
+        """Find the end of a `$'…'` text as a shell does: the parser takes `\\'` for an escaped quote."""
+        end = _ANSI_C_END.match(self._text, node.start_byte + 2)
+        if end is not None and end.end() != node.end_byte:
+            why = "Cannot be judged: a shell ends this text in quotes where the parser does not"
+            self._doubt(why, end.end(), len(self._text), end.end())
+
+    def _delimited(self, node: Node) -> None:
+        """Find the end of a here-document as a shell does: the parser misses some."""
+        parts = {child.type: child for child in node.children}
+        start, body = parts.get("heredoc_start"), parts.get("heredoc_body")
+        if start is None:
+            return
+        delimiter = self._source(start)
+        if re.search(r"[|&;<>()]", delimiter) and not re.match(r"['\"]", delimiter):
+            why = "Cannot be judged: where this here-document ends is unclear"
+            self._doubt(why, start.start_byte, len(self._text), start.start_byte)
+            return
+        delimiter = re.sub(r"['\"\\]", "", delimiter)
+        at = body.start_byte if body is not None else len(self._text)
+        ends = parts["heredoc_end"].start_byte if "heredoc_end" in parts else len(self._text)
+        while at < ends:
+            line = self._text[at : _line_end(self._text, at)]
+            if (line.lstrip("\t") if "<<-" in parts else line) == delimiter:
+                why = "Cannot be judged: a shell ends this here-document where the parser does not"
+                self._doubt(why, at, len(self._text), at + len(line))
+                return
+            at += len(line) + 1
+
+    def _comment(self, node: Node) -> None:
+        before = node.start_byte
+        while before >= 2 and self._text[before - 2 : before] == "\\\n":
+            before -= 2
+        slashes = before - 1
+        while slashes > 0 and self._text[slashes - 1] == "\\":
+            slashes -= 1
+        escaped = (before - 1 - slashes) % 2 == 1
+        if before and (escaped or self._text[before - 1] not in _BEFORE_A_COMMENT):
+            why = "Cannot be judged: what looks like a comment goes on with the word before it"
+            self._doubt(why, *self._span(node), node.start_byte + 1)
+        self._closed.append(self._span(node))
+
+    def _is_backquoted(self, node: Node) -> bool:
+        return (
+            node.type == "command_substitution" and self._data[node.start_byte : node.start_byte + 1] == b"`"
+        )
+
+    def _backquoted(self, node: Node) -> None:
+        """Commands in backquotes inside backquotes are escaped, and words to the parser."""
+        start, end = node.start_byte + 1, node.end_byte - 1
+        text = self._text[start:end]
+        if re.search(r"\\[$`\\]", text):
+            pieces = list(_unescaped(_ESCAPED_IN_BACKQUOTES, text, start))
+            line = _assembled(pieces, text, start, end)
+            self._line.doubts.append(Doubt("", start, end, line))
+
+    def _unseen_commands(self) -> None:
+        """Find what a shell would run where the parser saw no command, in words and here-documents."""
+        closed = sorted(self._closed)
+        number, at, opened = 0, 0, -1
+        while len(self._line.doubts) < _MOST_DOUBTS and (sign := _COMMAND_BEGINS.search(self._text, at)):
+            at = sign.start()
+            while number < len(closed) and closed[number][1] <= at:
+                number += 1
+            if number < len(closed) and closed[number][0] <= at:
+                at = closed[number][1]
+                continue
+            at = sign.end()
+            if sign.group()[0] == "\\" or sign.start() in self._seen:
+                continue
+            if "\n" in sign.group():
+                why = "Cannot be judged: a line's end stands inside the sign that begins a command"
+                self._doubt(why, sign.start(), len(self._text), sign.end())
+                continue
+            if sign.group() == "`" and opened < 0:
+                opened = sign.start()
+                continue
+            if sign.group() == "`":
+                start, end, opened = opened + 1, sign.start(), -1
+            else:
+                start = sign.end()
+                end = self._text.find(")", start)
+                end = len(self._text) if end < 0 else end
+            self._doubt(
+                "Cannot be judged: a command stands where the parser sees plain text", start, end, start
+            )
+        if opened >= 0:
+            self._doubt("Cannot be judged: a backquote is not closed", opened, len(self._text))
+
+    def _unparsed(self, root: Node) -> None:
+        """Say where the first part is that is not shell grammar."""
+        start, end = max(self._data.find(b"\0"), 0), len(self._text)
+        node: Node | None = root
+        while node is not None and root.has_error:
+            start, end = self._span(node)
+            node = next((child for child in node.children if child.has_error or child.is_missing), None)
+        part = self._text[start:end]
+        start, end = start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
+        if start >= end:
+            start, end = 0, len(self._text)
+        self._doubt("Cannot be parsed as a shell line", start, end)
+
+    def _doubt(self, why: str, start: int, end: int, line_from: int = -1) -> None:
+        """Note a part that a shell may read otherwise; from `line_from` on, as a line of its own."""
+        line = None
+        if line_from >= 0:
+            line = _assembled([_Piece(self._text[line_from:end], line_from)], "", line_from, end)
+        if len(self._line.doubts) < _MOST_DOUBTS:
+            self._line.doubts.append(Doubt(why, start, end, line))
 
     def _source(self, node: Node) -> str:
         return self._text[node.start_byte : node.end_byte]
@@ -226,3 +600,46 @@ class _Reader:
     @staticmethod
     def _span(node: Node) -> tuple[int, int]:
         return node.start_byte, node.end_byte
+
+
+def _line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
+
+
+def _assembled(pieces: list[_Piece], source: str, start: int, end: int) -> Word:
+    text, written, known, pattern = "", "", True, False
+    runs: list[tuple[int, int]] = []
+    for piece in pieces:
+        known = known and piece.known
+        if known:
+            text += piece.text
+        pattern = pattern or (piece.bare and _GLOB.search(piece.text) is not None)
+        if not runs or runs[-1][1] - runs[-1][0] != piece.at - len(written):
+            runs.append((len(written), piece.at))
+        written += piece.text
+    return Word(text, known, source or written, start, end, written, pattern, tuple(runs))
+
+
+def _unescaped(pattern: re.Pattern[str], source: str, at: int, bare: bool = False) -> Iterator[_Piece]:
+    """The pieces of a text without the backslashes that a shell takes away."""
+    for part in pattern.finditer(source):
+        if part[1] is None:
+            yield _Piece(part.group(), at + part.start(), bare=bare)
+        elif part[1] != "\n":
+            yield _Piece(part[1], at + part.start() + 1)
+
+
+def _ansi_c(source: str, at: int) -> Iterator[_Piece]:
+    """The pieces of a `$'…'` text: bash manual, ANSI-C Quoting."""
+    for part in _ANSI_C.finditer(source):
+        hexadecimal = part[1] or part[2] or part[3]
+        text = part.group()
+        if hexadecimal or part[4]:
+            code = int(hexadecimal, 16) if hexadecimal else int(part[4], 8) & 0xFF
+            text = chr(code) if 0 < code < 0x110000 else "\ufffd"
+        elif part[5]:
+            text = chr(ord(part[5]) & 0x1F)
+        elif part[6]:
+            text = _ANSI_C_SIGNS.get(part[6], part[6] if part[6] in "\\'\"?" else part.group())
+        yield _Piece(text, at + part.start())

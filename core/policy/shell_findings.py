@@ -2,36 +2,45 @@
 
 Findings only ever raise a risk, so this errs on the side of saying too much: a word that is only known when
 the line runs is taken for the worst that stands in its place, and what cannot be parsed is a finding itself.
+
+A line is followed into the lines that it holds: for a shell, for a wrapper such as `ssh` or `watch`, in an
+option, a variable or a program of another language. Their findings mark the place where they stand. More than
+`_DEEPEST` such lines inside each other, or `MOST_INSIDE` wrappers around a command, are a finding instead.
+Tables are looked up by a program's name, so that the time is proportional to the line.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, pairwise
 
 from core.fleet.models import Risk
 from core.policy.models import Finding
-from core.policy.shell import Call, Line, TooMuch, read_line
+from core.policy.shell import Call, Judgement, Line, TooMuch, Word, has_index, joined, read_line
+from core.policy.shell_databases import client_lines
+from core.policy.shell_embedded import Embedded, assigned_words, in_git, in_options, in_variable, judgements
 from core.policy.shell_judges import (
-    Said,
-    bare,
+    DECLARES,
+    NAMES_A_VARIABLE,
+    hidden_in_index,
+    is_judged,
     judged,
-    reads_its_program,
+    read_from,
     redirected,
-    runs_a_file,
-    wrapped,
 )
-from core.policy.shell_words import (
-    DOWNLOADS,
-    LOADED_FIRST,
-    ROOT,
-    SHELLS,
-    WRAPPERS,
-)
+from core.policy.shell_languages import program_lines, reads_its_program, runs_a_file
+from core.policy.shell_words import DOWNLOADS
+from core.policy.shell_wrappers import MOST_INSIDE, innermost, started
 from core.text import escape_hidden, shorten_middle
 
 MOST_FINDINGS = 40
 _DEEPEST = 3
+_LENGTHS_FOLLOWED, _ALWAYS_FOLLOWED = 6, 1_000
+# Programs that run the lines which they read, beside shells.
+_RUN_LATER = frozenset({"at", "batch"})
+_SPLIT = frozenset({"read", "mapfile", "readarray"})
+_PRINTS = frozenset({"echo", "printf"})
 
 
 def judge_line(text: str, argument: str | None) -> list[Finding]:
@@ -40,112 +49,217 @@ def judge_line(text: str, argument: str | None) -> list[Finding]:
     Offsets count characters of `text`; `argument` is the parameter that holds it. At most `MOST_FINDINGS`,
     the gravest; a last one says when there were more.
     """
-    found = list(dict.fromkeys(_Judge(text, argument).findings(0)))
-    if len(found) > MOST_FINDINGS:
-        rest = len(found) - MOST_FINDINGS + 1
-        found.sort(key=lambda one: -one.risk.rank)
-        worst = found[MOST_FINDINGS - 1].risk
-        found = [*found[: MOST_FINDINGS - 1], Finding(text=f"And {rest} more", risk=worst, argument=argument)]
-    return sorted(found, key=lambda one: (one.start is None, one.start or 0))
+    findings = list(dict.fromkeys(_Analysis(text, argument).findings()))
+    if len(findings) > MOST_FINDINGS:
+        rest = len(findings) - MOST_FINDINGS + 1
+        findings.sort(key=lambda finding: -finding.risk.rank)
+        worst = findings[MOST_FINDINGS - 1].risk
+        more = Finding(text=f"And {rest} more", risk=worst, argument=argument)
+        findings = [*findings[: MOST_FINDINGS - 1], more]
+    return sorted(findings, key=lambda finding: (finding.start is None, finding.start or 0))
 
 
-class _Judge:
-    def __init__(self, text: str, argument: str | None) -> None:
+class _Budget:
+    """How many characters of lines inside lines may still be read: as many as make it linear in all."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+
+class _Analysis:
+    """The findings of one line, of which others may be part."""
+
+    def __init__(
+        self, text: str, argument: str | None, depth: int = 0, budget: _Budget | None = None
+    ) -> None:
         self._text = text
         self._argument = argument
+        self._depth = depth
+        self._budget = budget or _Budget(_LENGTHS_FOLLOWED * len(text) + _ALWAYS_FOLLOWED)
+        # A text that two tables know of is read once.
+        self._followed: set[tuple[int, int, str]] = set()
 
-    def findings(self, depth: int) -> Iterator[Finding]:
-        if depth > _DEEPEST:
-            yield self._finding("Shell lines inside shell lines, too deep to be judged", Risk.HIGH, None)
+    def findings(self) -> Iterator[Finding]:
+        if self._depth > _DEEPEST:
+            text = "Cannot be judged: shell lines inside shell lines, too deep to be followed"
+            yield self._finding(text, Risk.HIGH, None)
             return
         try:
             line = read_line(self._text)
         except TooMuch:
-            said = f"Too long or too tangled to be judged ({len(self._text):,} characters): read it whole"
-            yield self._finding(said, Risk.HIGH, None)
+            text = f"Too long or too tangled to be judged ({len(self._text):,} characters): read it whole"
+            yield self._finding(text, Risk.HIGH, None)
             return
-        if not line.parsed:
-            yield self._finding("Cannot be parsed as a shell line", Risk.HIGH, None)
+        for doubt in line.doubts:
+            if doubt.why:
+                yield self._finding(doubt.why, Risk.HIGH, (doubt.start, doubt.end))
+            if doubt.line is not None:
+                yield from self._inside(doubt.line)
         for redirect in line.redirects:
             yield from self._say(redirected(redirect))
+        for word in line.inputs:
+            yield from self._say(read_from(word))
+        for assignment in line.assignments:
+            yield from self._set(assignment.name, assignment.value)
+        for word in line.indices:
+            yield from self._index(word)
+        printed = _printed(line)
         for call in line.calls:
-            yield from self._call(call, depth)
+            yield from self._call(call, printed.get(call.start, call.input_texts))
         yield from self._pipelines(line)
         yield from self._downloads_and_runs(line)
         yield from self._functions(line)
         for start, end in line.background:
             yield self._finding("Leaves a program running in the background", Risk.LOW, (start, end))
 
-    def _call(self, call: Call, depth: int) -> Iterator[Finding]:
-        for name in call.assigned:
-            if name in LOADED_FIRST:
-                yield self._finding(f"Sets {name}, which decides what programs run", Risk.MEDIUM, _span(call))
-        seen = call
-        while seen.words:
-            yield from self._say(judged(seen))
-            yield from self._inner(seen, depth)
-            if seen.name not in WRAPPERS:
-                break
-            seen = wrapped(seen)
+    def _call(self, call: Call, texts: tuple[Word, ...]) -> Iterator[Finding]:
+        for assignment in call.assignments:
+            # How `read` splits what it reads concerns nothing else.
+            if assignment.name != "IFS" or call.name not in _SPLIT:
+                yield from self._set(assignment.name, assignment.value)
+        waiting = [(Call(call.words, call.start, call.end, (), texts, call.input_files), 0)]
+        seen: set[tuple[int, int]] = set()
+        while waiting:
+            inside, depth = waiting.pop()
+            if not inside.words or (inside.words[0].start, len(inside.words)) in seen:
+                continue
+            seen.add((inside.words[0].start, len(inside.words)))
+            yield from self._say(judged(inside))
+            yield from self._lines(inside)
+            result = started(inside)
+            for variable in result.assignments:
+                yield from self._set(variable.name, variable.value)
+            for line in result.lines:
+                yield from self._inside(line)
+            calls = list(result.calls)
+            for perhaps, as_line in result.perhaps:
+                if is_judged(perhaps.name):
+                    if as_line is not None:
+                        yield from self._inside(as_line)
+                    else:
+                        calls.append(perhaps)
+                    break
+            if calls and depth >= MOST_INSIDE:
+                text = "Cannot be judged: programs that run programs, too many to be followed"
+                yield self._finding(text, Risk.HIGH, _span(calls[0].words))
+                continue
+            waiting.extend((more, depth + 1) for more in calls)
 
-    def _inner(self, call: Call, depth: int) -> Iterator[Finding]:
-        """Shell lines that a call is given as text."""
-        name, args = call.name, call.args
-        if name in ("eval", "trap", "iex", "invoke-expression"):
-            lines = list(args[:1] if name == "trap" else args)
-        elif name in SHELLS or name in ROOT or name in ("script", "watch"):
-            flags = [
-                i
-                for i, arg in enumerate(args)
-                if re.fullmatch(r"-\w*c|--command|/c|-command", arg.text, re.I)
-            ]
-            lines = [args[i + 1] for i in flags if i + 1 < len(args)]
-        elif name in WRAPPERS:
-            lines = [arg for arg in args if " " in arg.text]
-        else:
+    def _lines(self, call: Call) -> Iterator[Finding]:
+        """The lines that a call is given in its words or as its input."""
+        for line in _held(call):
+            yield from self._inside(line)
+        for word in call.args if call.name in NAMES_A_VARIABLE else ():
+            if has_index(word):
+                yield from self._index(word)
+        for item in _declared(call):
+            if item.line is not None:
+                yield from self._inside(item.line)
+        if (call.input_texts and call.name in _RUN_LATER) or _runs_input(call):
+            for text in call.input_texts:
+                yield from self._inside(text)
+
+    def _set(self, name: str, value: Word) -> Iterator[Finding]:
+        items = list(in_variable(name, value))
+        yield from self._say(judgements(items))
+        for item in items:
+            if item.line is not None:
+                yield from self._inside(item.line)
+        if has_index(value):
+            yield from self._say([hidden_in_index(value)])
+            yield from self._index(value)
+
+    def _index(self, word: Word) -> Iterator[Finding]:
+        """Follow the commands in a text that a shell reads as a number or a name."""
+        text = word.written
+        starts = [at + len(sign) for sign in ("$(", "`") if (at := text.find(sign)) >= 0]
+        if starts:
+            end = max(text.rfind(")"), text.rfind("`"))
+            start = min(starts)
+            yield from self._say([hidden_in_index(word)])
+            yield from self._inside(word.cut(start, end if end > start else len(text)))
+
+    def _inside(self, line: Word) -> Iterator[Finding]:
+        """The findings of a line that stands in a word of this one, marked where they stand."""
+        key = (line.start, line.end, line.written)
+        if key in self._followed:
             return
-        for word in lines:
-            if not word.known:
-                source = any(f"{tool} " in word.source for tool in DOWNLOADS)
-                said = (
-                    "Runs a download as a shell line"
-                    if source
-                    else "Runs text made at run time as a shell line"
-                )
-                yield self._finding(said, Risk.CRITICAL if source else Risk.HIGH, (word.start, word.end))
-            for found in _Judge(word.text, self._argument).findings(depth + 1):
-                # Quotes and escapes shift what is inside, so the whole word is marked.
-                yield found.model_copy(update={"start": word.start, "end": word.end})
+        self._followed.add(key)
+        if self._budget.left < len(line.written):
+            text = "Cannot be judged: more lines inside this one than can be followed"
+            yield self._finding(text, Risk.HIGH, (line.start, line.end))
+            return
+        self._budget.left -= len(line.written)
+        if not line.known:
+            loads = any(f"{tool} " in line.written for tool in DOWNLOADS)
+            text = (
+                "Runs a download as a shell line" if loads else "Runs text made at run time as a shell line"
+            )
+            yield self._finding(text, Risk.CRITICAL if loads else Risk.HIGH, (line.start, line.end))
+        for finding in _Analysis(line.written, self._argument, self._depth + 1, self._budget).findings():
+            start, end = line.span(finding.start or 0, finding.end or 0)
+            yield finding.model_copy(update={"start": start, "end": end})
 
     def _pipelines(self, line: Line) -> Iterator[Finding]:
-        for stages in line.pipelines:
-            downloads = False
-            for number, (start, end) in enumerate(stages):
-                calls = [call for call in line.calls if start <= call.start and call.end <= end]
-                for call in calls if number else ():
-                    runs = bare(call)
-                    if reads_its_program(runs):
-                        said = "Pipes a download into a shell" if downloads else "Pipes text into a shell"
-                        risk = Risk.CRITICAL if downloads else Risk.HIGH
-                        yield self._finding(said, risk, (stages[0][0], end))
-                downloads = downloads or any(bare(call).name in DOWNLOADS for call in calls)
+        """What is piped into a program that runs what it reads.
+
+        One pass from left to right, however pipelines are nested: the stack holds the stages around a
+        command: where each ends, whether any is piped into, whether out of a download, and since where.
+        """
+        if not line.pipelines:
+            return
+        calls = sorted((call for call in line.calls if call.words), key=lambda call: call.start)
+        starts = [call.start for call in calls]
+        inner = [innermost(call) for call in calls]
+        downloads = [0, *accumulate(int(call.name in DOWNLOADS) for call in inner)]
+        stages = []
+        for spans in line.pipelines:
+            first = bisect_left(starts, spans[0][0])
+            for number, (start, end) in enumerate(spans):
+                loads = downloads[bisect_left(starts, start)] > downloads[first]
+                stages.append((start, -end, number > 0, loads, spans[0][0]))
+        stages.sort()
+        # The end of a stage; then of all stages around: piped into, out of a download, the pipeline's start.
+        stack: list[tuple[int, bool, bool, int]] = []
+        at = 0
+        for call, runs in zip(calls, inner, strict=True):
+            while at < len(stages) and stages[at][0] <= call.start:
+                start, end, piped, loads, begins = stages[at]
+                while stack and stack[-1][0] < -end:
+                    stack.pop()
+                above = stack[-1] if stack else (0, False, False, begins)
+                whence = begins if piped and not above[1] else above[3]
+                stack.append((-end, above[1] or piped, above[2] or loads, whence))
+                at += 1
+            while stack and stack[-1][0] < call.end:
+                stack.pop()
+            if stack and stack[-1][1] and runs.words and reads_its_program(runs):
+                text = "Pipes a download into a shell" if stack[-1][2] else "Pipes text into a shell"
+                risk = Risk.CRITICAL if stack[-1][2] else Risk.HIGH
+                yield self._finding(text, risk, (stack[-1][3], call.end))
 
     def _downloads_and_runs(self, line: Line) -> Iterator[Finding]:
-        calls = [inner for inner in map(bare, line.calls) if inner.words]
+        calls = [inside for inside in map(innermost, line.calls) if inside.words]
         if any(call.name in DOWNLOADS for call in calls):
             for call in calls:
                 if runs_a_file(call):
-                    said = "Runs a file in a line that also downloads"
-                    yield self._finding(said, Risk.CRITICAL, _span(call))
+                    text = "Runs a file in a line that also downloads"
+                    yield self._finding(text, Risk.CRITICAL, (call.start, call.end))
 
     def _functions(self, line: Line) -> Iterator[Finding]:
+        if not line.functions:
+            return
+        names: dict[str, list[int]] = {}
+        for call in sorted(line.calls, key=lambda call: call.start):
+            if call.words:
+                names.setdefault(call.words[0].text, []).append(call.start)
         for name, start, end in line.functions:
-            inside = [c for c in line.calls if start <= c.start and c.end <= end and c.words]
-            if sum(call.words[0].text == name for call in inside) > 1:
+            places = names.get(name, [])
+            if bisect_left(places, end) - bisect_left(places, start) > 1:
                 yield self._finding("Starts itself without end (a fork bomb)", Risk.CRITICAL, (start, end))
 
-    def _say(self, said: Iterator[Said]) -> Iterator[Finding]:
-        for text, risk, word in said:
+    def _say(self, judgements: Iterable[Judgement]) -> Iterator[Finding]:
+        for text, risk, word in judgements:
             yield self._finding(text, risk, (word.start, word.end) if word else None)
 
     def _finding(self, text: str, risk: Risk, span: tuple[int, int] | None) -> Finding:
@@ -154,5 +268,57 @@ class _Judge:
         return Finding(text=text, risk=risk, detail=detail, argument=self._argument, start=start, end=end)
 
 
-def _span(call: Call) -> tuple[int, int]:
-    return call.start, call.end
+def _held(call: Call) -> Iterator[Word]:
+    """The shell lines in a call's options, programs and queries."""
+    tables = (
+        in_options(call),
+        program_lines(call),
+        client_lines(call),
+        in_git(call) if call.name == "git" else (),
+    )
+    for table in tables:
+        for item in table:
+            if item.line is not None:
+                yield item.line
+    if call.name == "trap":
+        yield from [word for word in call.args if word.text != "--"][:1]
+    elif call.name == "alias":
+        yield from (value for _, value, _ in assigned_words(call.args))
+    elif call.name in ("iex", "invoke-expression"):
+        yield joined(call.args)
+
+
+def _declared(call: Call) -> Iterator[Embedded]:
+    if call.name in DECLARES:
+        for name, value, _ in assigned_words(call.args):
+            yield from in_variable(name, value)
+
+
+def _runs_input(call: Call) -> bool:
+    """Whether what a call reads is run: by a shell that it is, or that is inside it."""
+    if not call.input_texts:
+        return False
+    inside = innermost(call)
+    return bool(inside.words) and reads_its_program(inside)
+
+
+def _printed(line: Line) -> dict[int, tuple[Word, ...]]:
+    """What calls are given by an `echo` piped into them, by the place where they begin."""
+    printed: dict[int, tuple[Word, ...]] = {}
+    if not line.pipelines:
+        return printed
+    calls = {call.start: call for call in line.calls}
+    for stages in line.pipelines:
+        for before, after in pairwise(stages):
+            call = calls.get(before[0])
+            if call is None or call.name not in _PRINTS or call.end != before[1] or after[0] not in calls:
+                continue
+            words = [word for word in call.args if not word.text.startswith("-")]
+            if call.name == "printf":
+                words = words[1:] if len(words) > 1 else words
+            printed[after[0]] = (joined(words), *calls[after[0]].input_texts)
+    return printed
+
+
+def _span(words: tuple[Word, ...]) -> tuple[int, int]:
+    return words[0].start, words[-1].end

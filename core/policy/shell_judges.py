@@ -1,4 +1,4 @@
-"""What each command of a shell line would do: (words, risk, the word of the line that says so)."""
+"""What each command of a shell line would do to files, and what by its very name."""
 
 from __future__ import annotations
 
@@ -8,267 +8,260 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from core.fleet.models import Risk
-from core.policy.shell import Call, Redirect, Word
-from core.policy.shell_reach import deletes_below, reaches, starts_by_itself, written_path
+from core.policy.shell import Call, Judgement, Redirect, Word
+from core.policy.shell_databases import client_judgements
+from core.policy.shell_embedded import assigned_words, in_git, in_options, in_variable, judgements
+from core.policy.shell_languages import program_judgements
+from core.policy.shell_programs import NAMES as CHANGING
+from core.policy.shell_programs import changes, only_looks
+from core.policy.shell_reach import REACHING, deletes_below, reaches, starts_by_itself, written_path
 from core.policy.shell_words import (
-    ACCOUNTS,
-    CONTAINERS,
     DELETES,
     DISKS,
     DOWNLOADS,
     EVERYTHING,
-    FIREWALL,
     HARMLESS_DEVICES,
     INTERPRETERS,
-    KILLS,
-    OFF,
-    PACKAGES,
     PRIVATE,
     ROOT,
     SHELLS,
-    WRAPPERS,
     WRITES_ALL,
     WRITES_LAST,
+    names,
     system_folder,
 )
+from core.policy.shell_wrappers import innermost, started
 from core.text import escape_hidden, shorten_middle
 
-Said = tuple[str, Risk, Word | None]
+NAMES_A_VARIABLE = names(
+    "let read printf test [ declare typeset local readonly export unset mapfile readarray getopts wait"
+)
+"""Commands in whose words a shell reads variables' names, and runs what stands in the index of an array."""
+DECLARES = names("export declare typeset local readonly setenv")
+"""Commands whose words are assignments."""
 
 
-def judged(call: Call) -> Iterator[Said]:
+def judged(call: Call) -> Iterator[Judgement]:
     """What one call does by itself; not what it makes others do."""
     first, name = call.words[0], call.name
     if not first.known:
-        yield "Runs a command whose name is only known when it runs", Risk.HIGH, first
+        yield Judgement("Runs a command whose name is only known when it runs", Risk.HIGH, first)
         return
+    if not name and first.pattern:
+        text = "Cannot be judged: the command's name is a pattern, only known when it runs"
+        yield Judgement(text, Risk.HIGH, first)
+        return
+    if re.match(r"/etc/(?:rc\.d/)?init\.d/", first.text):
+        yield Judgement("Starts, stops or restarts services", Risk.HIGH, first)
+        return
+    if "{}" in first.written:
+        yield Judgement("Runs a command whose name is only known when it runs", Risk.HIGH, first)
     if name in ROOT:
-        yield "Runs as root", Risk.HIGH, first
-    for names, judge in _JUDGES:
-        if name in names:
+        yield Judgement("Runs as root", Risk.HIGH, first)
+    for programs, judge in _JUDGES:
+        if name in programs:
             yield from judge(call)
-    if name.startswith("mkfs") or name in DISKS:
-        yield "Changes disks or file systems", Risk.CRITICAL, first
+    yield from changes(call)
+    yield from program_judgements(call)
+    yield from client_judgements(call)
+    yield from judgements(in_options(call))
+    if name == "git":
+        yield from judgements(in_git(call))
+    if name in DECLARES:
+        for variable, value, word in assigned_words(call.args):
+            yield from judgements(in_variable(variable, value, word))
     if "/" in first.text and not re.match(r"/(?:usr/(?:local/)?)?s?bin/", first.text):
-        yield "Runs a program by its path; what it does is not in the line", Risk.MEDIUM, first
+        yield Judgement("Runs a program by its path; what it does is not in the line", Risk.MEDIUM, first)
     yield from _written(call)
     yield from reaches(call)
 
 
-def _deletes(call: Call) -> Iterator[Said]:
+def is_judged(name: str) -> bool:
+    """Whether something may be text of a program by its name."""
+    return name in _KNOWN or name.startswith("mkfs")
+
+
+def hidden_in_index(word: Word) -> Judgement:
+    """What is text of a text that runs a command when a shell reads it as a number or a name."""
+    return Judgement("Hides a command in the index of an array, where a shell runs it", Risk.HIGH, word)
+
+
+def _deletes(call: Call) -> Iterator[Judgement]:
     first = call.words[0]
     targets = _operands(call)
     recursive = _has(call, "rR", ("--recursive", "-recurse", "-r", "/s")) and call.name != "rmdir"
     if any(not arg.known and arg.text[:1] in ("", "-") and arg.source[:1] == "$" for arg in call.args):
         # An unquoted variable can carry options as well as paths.
-        yield "A variable stands where options of a deleting command may be", Risk.HIGH, first
+        yield Judgement("A variable stands where options of a deleting command may be", Risk.HIGH, first)
     if recursive:
-        yield "Deletes folders with everything in them", Risk.HIGH, first
+        yield Judgement("Deletes folders with everything in them", Risk.HIGH, first)
     else:
-        yield "Deletes files", Risk.MEDIUM, first
+        yield Judgement("Deletes files", Risk.MEDIUM, first)
     for word in targets:
         if not word.known:
-            yield "What is deleted is only known when it runs", Risk.HIGH, word
+            yield Judgement("What is deleted is only known when it runs", Risk.HIGH, word)
             if recursive:
                 yield from deletes_below(word)
             if re.fullmatch(r'"?\$\{?HOME\}?"?/?\*?', word.source):
-                yield "Deletes the whole home folder", Risk.CRITICAL, word
+                yield Judgement("Deletes the whole home folder", Risk.CRITICAL, word)
         elif _is_everything(word):
             risk = Risk.CRITICAL if recursive or "*" in word.text else Risk.HIGH
-            yield f"Deletes everything in {_shown(word)}", risk, word
+            yield Judgement(f"Deletes everything in {_shown(word)}", risk, word)
         elif recursive and system_folder(word.text):
-            yield f"Deletes recursively in {system_folder(word.text)}", Risk.CRITICAL, word
+            yield Judgement(f"Deletes recursively in {system_folder(word.text)}", Risk.CRITICAL, word)
 
 
 def _is_everything(word: Word) -> bool:
     return bool(EVERYTHING.match(posixpath.normpath(word.text)))
 
 
-def _moves(call: Call) -> Iterator[Said]:
-    for word in _operands(call)[:-1]:
+def _moves(call: Call) -> Iterator[Judgement]:
+    operands = _operands(call)
+    for word in operands[:-1]:
         if _is_everything(word):
-            yield f"Moves everything in {_shown(word)}", Risk.CRITICAL, word
+            yield Judgement(f"Moves everything in {_shown(word)}", Risk.CRITICAL, word)
         elif system_folder(word.text):
-            yield f"Takes away from {system_folder(word.text)}", Risk.HIGH, word
+            yield Judgement(f"Takes away from {system_folder(word.text)}", Risk.HIGH, word)
+    if not _has(call, "nb", ("--no-clobber", "--backup")):
+        yield from _replaces(operands)
 
 
-def _finds(call: Call) -> Iterator[Said]:
+def _copies(call: Call) -> Iterator[Judgement]:
+    """`cp`, `ln` and `install`, as far as they put something in the place of what may be there."""
+    if call.name == "install" or _has(call, "f", ("--force", "--remove-destination")):
+        yield from _replaces(_operands(call))
+
+
+def _replaces(operands: list[Word]) -> Iterator[Judgement]:
+    if len(operands) > 1:
+        yield Judgement(f"Replaces {_shown(operands[-1])} if it exists", Risk.MEDIUM, operands[-1])
+
+
+def _finds(call: Call) -> Iterator[Judgement]:
     for word in call.args:
-        if word.text in ("-delete", "-fprint", "-fls", "-fprintf"):
-            yield "Deletes or writes each file that it finds", Risk.HIGH, word
-        elif word.text in ("-exec", "-execdir", "-ok", "-okdir"):
-            yield "Runs a command on each file that it finds", Risk.MEDIUM, word
-            rest = call.args[call.args.index(word) + 1 :]
-            if rest:
-                yield from judged(Call(rest, call.start, call.end))
+        if word.text in ("-delete", "-fprint", "-fprint0", "-fls", "-fprintf"):
+            yield Judgement("Deletes or writes each file that it finds", Risk.HIGH, word)
+    for inside in started(call).calls:
+        # To look into what was found is what a search is for.
+        if is_judged(inside.name) or not inside.name or "/" in inside.words[0].text:
+            yield Judgement("Runs a command on each file that it finds", Risk.MEDIUM, inside.words[0])
 
 
-def _gives_to_commands(call: Call) -> Iterator[Said]:
-    inner = wrapped(call)
-    if inner.words and inner.name in DELETES:
-        yield "What is deleted comes from another command", Risk.HIGH, inner.words[0]
+def _gives_to_commands(call: Call) -> Iterator[Judgement]:
+    inside = innermost(call)
+    if inside.words and inside.name in DELETES:
+        yield Judgement("What is deleted comes from another command", Risk.HIGH, inside.words[0])
+    elif inside.words and inside.name in SHELLS and any(word.text == "{}" for word in inside.args):
+        yield Judgement("Runs text that it reads as a program", Risk.HIGH, inside.words[0])
+    result = started(call)
+    if call.name == "parallel" and not (result.calls or result.lines):
+        yield Judgement("Runs text that it reads as a program", Risk.HIGH, call.words[0])
+    for line in result.lines:
+        if re.match(r"\s*(?:\S*/)?(?:rm|shred|unlink)\b", line.written):
+            yield Judgement("What is deleted comes from another command", Risk.HIGH, line)
+        elif "{}" in line.written.split(None, 1)[:1]:
+            yield Judgement("Runs text that it reads as a program", Risk.HIGH, line)
 
 
-def _modes(call: Call) -> Iterator[Said]:
-    if _has(call, "R", ("--recursive",)):
-        yield "Changes owner or permissions of everything below a folder", Risk.HIGH, call.words[0]
+def _modes(call: Call) -> Iterator[Judgement]:
+    everywhere = _has(call, "R", ("--recursive",))
+    if everywhere:
+        yield Judgement("Changes owner or permissions of everything below a folder", Risk.HIGH, call.words[0])
+        for word in _operands(call)[1:]:
+            if (_is_everything(word) and word.text != ".") or system_folder(word.text):
+                text = f"Changes owner or permissions of everything in {_shown(word)}"
+                yield Judgement(text, Risk.CRITICAL, word)
     if call.name == "chmod" and call.args:
         for word in call.args:
             if re.fullmatch(r"[0-7]*[2367][0-7]{0,2}[2367]|[aoug]*[ao][aoug]*\+\w*w\w*|\+\w*w\w*", word.text):
-                yield "Lets everybody write", Risk.HIGH, word
+                yield Judgement("Lets everybody write", Risk.HIGH, word)
             if re.fullmatch(r"[4267][0-7]{3}|[ugoa]*\+\w*s\w*", word.text):
-                yield "Lets a program run with its owner's rights", Risk.HIGH, word
+                yield Judgement("Lets a program run with its owner's rights", Risk.HIGH, word)
 
 
-def _dd(call: Call) -> Iterator[Said]:
+def _dd(call: Call) -> Iterator[Judgement]:
     for word in call.args:
         if word.text.startswith("of="):
             target = word.text[3:]
             device = target.startswith("/dev/") and not HARMLESS_DEVICES.match(target)
-            said = "Writes straight to a device" if device else "Overwrites a file"
-            yield said, Risk.CRITICAL if device else Risk.MEDIUM, word
+            text = "Writes straight to a device" if device else "Overwrites a file"
+            yield Judgement(text, Risk.CRITICAL if device else Risk.MEDIUM, word)
 
 
-def _systemctl(call: Call) -> Iterator[Said]:
-    verbs = "stop restart disable mask kill isolate reload try-restart start enable"
-    for word in call.args:
-        if word.text in (
-            "poweroff",
-            "reboot",
-            "halt",
-            "suspend",
-            "hibernate",
-            "kexec",
-            "rescue",
-            "emergency",
-        ):
-            yield "Shuts the machine down or restarts it", Risk.CRITICAL, word
-        elif word.text in verbs.split():
-            yield "Starts, stops or restarts services", Risk.HIGH, word
-
-
-def _git(call: Call) -> Iterator[Said]:
-    text = " ".join(word.text for word in call.args)
-    if re.search(
-        r"\bclean\b|\breset\b.*--hard|\bpush\b.*(--force|-f\b|--delete|--mirror)|\bbranch\b.*-D", text
-    ):
-        yield "Throws away files or history in a repository", Risk.HIGH, call.words[0]
-
-
-def _shells(call: Call) -> Iterator[Said]:
-    first = call.words[0]
+def _sourced(call: Call) -> Iterator[Judgement]:
     for word in call.args:
         if word.source.startswith("<("):
-            yield from _sourced(call)
-        elif not word.known and call.name in SHELLS:
-            yield "What it runs is only known when it runs", Risk.HIGH, word
-    if call.name in ("awk", "gawk"):
-        if any("system(" in word.source or "|" in word.source for word in call.args):
-            yield "May run commands from inside another program", Risk.HIGH, first
-    elif reads_its_program(call):
-        yield "Runs text that it reads as a program", Risk.HIGH, first
-    elif call.name in INTERPRETERS and _has(call, "ceEr", ("--eval", "--print")):
-        yield "Runs a program written in the line", Risk.HIGH, first
-    elif runs_a_file(call):
-        yield "Runs a script; what it does is not in the line", Risk.MEDIUM, first
-
-
-def _sourced(call: Call) -> Iterator[Said]:
-    for word in call.args:
-        if word.source.startswith("<(") and re.search(rf"\b(?:{'|'.join(sorted(DOWNLOADS))})\b", word.source):
-            yield "Runs a download as a shell script", Risk.CRITICAL, word
+            if re.search(rf"\b(?:{'|'.join(sorted(DOWNLOADS))})\b", word.source):
+                yield Judgement("Runs a download as a shell script", Risk.CRITICAL, word)
+            yield Judgement("Runs what another command writes; it is not in the line", Risk.HIGH, word)
     if call.name in ("source", "."):
-        yield "Runs another file's lines", Risk.MEDIUM, call.words[0]
+        if call.input_texts:
+            yield Judgement("Runs text that it reads as a program", Risk.HIGH, call.words[0])
+        yield Judgement("Runs another file's lines", Risk.MEDIUM, call.words[0])
 
 
-def _containers(call: Call) -> Iterator[Said]:
-    grave = {
-        "delete",
-        "destroy",
-        "rm",
-        "rmi",
-        "prune",
-        "down",
-        "uninstall",
-        "drain",
-        "undefine",
-        "--privileged",
-    }
-    if any(word.text in grave for word in call.args):
-        yield "Removes containers or resources, or gives them all rights", Risk.HIGH, call.words[0]
-    else:
-        yield "Drives containers, virtual machines or clusters", Risk.MEDIUM, call.words[0]
-
-
-def _sed(call: Call) -> Iterator[Said]:
-    if _has(call, "i", ("--in-place",)):
-        yield "Changes files in place", Risk.MEDIUM, call.words[0]
-
-
-def _rsync(call: Call) -> Iterator[Said]:
+def _rsync(call: Call) -> Iterator[Judgement]:
     if any(word.text.startswith("--delete") or word.text == "--remove-source-files" for word in call.args):
-        yield "Deletes what is not at the source", Risk.HIGH, call.words[0]
+        yield Judgement("Deletes what is not at the source", Risk.HIGH, call.words[0])
 
 
-def _plain(text: str, risk: Risk) -> Callable[[Call], Iterator[Said]]:
-    def judge(call: Call) -> Iterator[Said]:
-        yield text, risk, call.words[0]
-
-    return judge
-
-
-def _cd(call: Call) -> Iterator[Said]:
+def _cd(call: Call) -> Iterator[Judgement]:
     for word in call.args:
         if system_folder(word.text):
-            yield f"Goes on inside {system_folder(word.text)}", Risk.HIGH, word
+            yield Judgement(f"Goes on inside {system_folder(word.text)}", Risk.HIGH, word)
 
 
-def _service(call: Call) -> Iterator[Said]:
-    if any(word.text in ("stop", "restart", "start", "reload") for word in call.args):
-        yield "Starts, stops or restarts services", Risk.HIGH, call.words[0]
+def _tar(call: Call) -> Iterator[Judgement]:
+    words = [word.text for word in call.args]
+    unpacks = any(re.match(r"-?\w*x|--extract|--get", text) for text in words[:4])
+    if unpacks and any(re.match(r"-\w*P|--absolute-names", text) for text in words):
+        yield Judgement("Unpacks files to wherever the archive says", Risk.HIGH, call.words[0])
 
 
-_JUDGES: tuple[tuple[frozenset[str], Callable[[Call], Iterator[Said]]], ...] = (
+def _unpacked(call: Call) -> Iterator[Judgement]:
+    """Where an archive is put: below `/` it is everywhere."""
+    for word in _after_options(call):
+        path = _place(word)
+        if path and re.fullmatch(r"/+\.?", path):
+            yield Judgement("Unpacks or writes files anywhere below /", Risk.HIGH, word)
+
+
+_JUDGES: tuple[tuple[frozenset[str], Callable[[Call], Iterator[Judgement]]], ...] = (
     (DELETES, _deletes),
-    (frozenset({"find", "fd"}), _finds),
+    (frozenset({"find", "fd", "fdfind"}), _finds),
     (frozenset({"xargs", "parallel"}), _gives_to_commands),
-    (frozenset({"chmod", "chown", "chgrp", "setfacl", "icacls", "takeown"}), _modes),
-    (frozenset({"dd"}), _dd),
-    (frozenset({"systemctl", "launchctl"}), _systemctl),
-    (frozenset({"service", "rc-service", "sc", "net", "stop-service", "restart-service"}), _service),
-    (frozenset({"git"}), _git),
-    (SHELLS | INTERPRETERS, _shells),
+    (frozenset({"chmod", "chown", "chgrp", "setfacl", "chattr", "icacls", "takeown"}), _modes),
+    (frozenset({"dd", "dcfldd", "dc3dd"}), _dd),
     (frozenset({"rsync", "robocopy"}), _rsync),
     (frozenset({"cd", "pushd"}), _cd),
-    (DOWNLOADS, _plain("Talks to the network", Risk.MEDIUM)),
-    (frozenset({"ssh", "scp", "sftp", "telnet"}), _plain("Connects to another computer", Risk.MEDIUM)),
-    (OFF, _plain("Shuts the machine down or restarts it", Risk.CRITICAL)),
-    (frozenset({"init", "telinit"}), _plain("Changes the run level of the machine", Risk.CRITICAL)),
-    (KILLS, _plain("Ends running programs", Risk.HIGH)),
-    (ACCOUNTS, _plain("Changes users or passwords", Risk.HIGH)),
-    (FIREWALL, _plain("Changes the firewall or network settings", Risk.HIGH)),
-    (PACKAGES, _plain("May install or remove programs", Risk.MEDIUM)),
-    (frozenset({"mount", "umount", "swapoff", "swapon"}), _plain("Mounts or unmounts disks", Risk.HIGH)),
-    (frozenset({"crontab", "at", "batch", "schtasks"}), _plain("Changes what runs by itself", Risk.HIGH)),
-    (frozenset({"truncate"}), _plain("Cuts a file's content", Risk.MEDIUM)),
-    (frozenset({"eval", "iex", "invoke-expression", "trap"}), _plain("Runs text as a shell line", Risk.HIGH)),
-    (frozenset({"alias"}), _plain("Gives a command another meaning", Risk.MEDIUM)),
-    (frozenset({"source", "."}), _sourced),
+    (frozenset({"source", ".", *SHELLS}), _sourced),
     (frozenset({"mv", "move"}), _moves),
-    (frozenset({"sed"}), _sed),
-    (CONTAINERS, _containers),
+    (frozenset({"cp", "ln", "install"}), _copies),
+    (frozenset({"tar"}), _tar),
+    (frozenset({"tar", "unzip", "cpio", "7z"}), _unpacked),
+)
+_KNOWN = frozenset(
+    SHELLS
+    | INTERPRETERS
+    | DISKS
+    | ROOT
+    | CHANGING
+    | REACHING
+    | {name for programs, _ in _JUDGES for name in programs}
 )
 
 
-def _written(call: Call) -> Iterator[Said]:
+def _written(call: Call) -> Iterator[Judgement]:
     """Paths in system folders that a writing command names."""
+    if only_looks(call):
+        return
     for word in _targets(call):
-        path = word.text.split("=", 1)[-1] if word.text.startswith(("-", "of=")) else word.text
+        path = _place(word)
         folder = system_folder(path) or system_folder(word.source.strip("\"'"))
         if folder == "/dev":
-            yield "Writes straight to a device", Risk.CRITICAL, word
+            yield Judgement("Writes straight to a device", Risk.CRITICAL, word)
         elif folder:
-            yield f"Writes under {folder}", Risk.HIGH, word
+            yield Judgement(f"Writes under {folder}", Risk.HIGH, word)
         yield from starts_by_itself(word)
 
 
@@ -276,89 +269,83 @@ def _targets(call: Call) -> list[Word]:
     """The words of a call that may name what it writes."""
     name, args = call.name, call.args
     words = [word for word in args if not word.text.startswith("-") or "=" in word.text]
-    if name in WRITES_ALL or (name in ("sed", "perl") and _has(call, "i", ("--in-place",))):
+    if name in WRITES_ALL or (
+        name in ("sed", "perl", "ed", "ex") and (name in ("ed", "ex") or _in_place(call))
+    ):
         return words
     if name in WRITES_LAST:
         return words if _has(call, "t", ("--target-directory",)) else words[-1:]
-    if name in ("tar", "bsdtar", "unzip", "cpio", "7z", "patch", "git", *DOWNLOADS):
-        # Only what follows an option that names where to put things: these read from system folders as well.
-        asked = re.compile(r"-\w*[CdoOP]|--(?:directory|output|output-document|directory-prefix|output-dir)")
-        after = [word for before, word in pairwise(args) if asked.fullmatch(before.text)]
-        return [*after, *(word for word in args if re.match(r"--[\w-]+=/", word.text))]
-    return []
+    return _after_options(call)
 
 
-def redirected(redirect: Redirect) -> Iterator[Said]:
+def _place(word: Word) -> str:
+    """The path in a word, behind the name of an option or of an operand of `dd`."""
+    if attached := re.match(r"-[CdoO](?=/)", word.text):
+        return word.text[attached.end() :]
+    return word.text.split("=", 1)[-1] if word.text.startswith(("-", "of=")) else word.text
+
+
+def _in_place(call: Call) -> bool:
+    return _has(call, "i", ("--in-place",))
+
+
+_PLACES = frozenset(
+    {"tar", "unzip", "cpio", "7z", "patch", "git", "openssl", "sort", "gpg", "gcc", "ssh-keygen", *DOWNLOADS}
+)
+_PLACE_OPTION = re.compile(
+    r"-\w*[CdoOP]|--(?:directory|output|output-document|directory-prefix|output-dir)|-out|-keyout"
+)
+
+
+def _after_options(call: Call) -> list[Word]:
+    """What follows an option that names where to put things: these read from system folders as well."""
+    if call.name not in _PLACES:
+        return []
+    args = call.args
+    after = [
+        word
+        for before, word in pairwise(args)
+        if _PLACE_OPTION.fullmatch(before.text) and not (call.name == "git" and before.text == "-C")
+    ]
+    if call.name == "tar" and args and re.fullmatch(r"\w*C\w*", args[0].text):
+        after += args[1:4]
+    return [*after, *(word for word in args if re.match(r"--[\w-]+=/|-[CdoO]/", word.text))]
+
+
+def redirected(redirect: Redirect) -> Iterator[Judgement]:
     """What writing into a file means."""
     word = redirect.target
     if word.known and HARMLESS_DEVICES.match(word.text):
         return
+    if word.source.startswith(">("):
+        # What stands there is a command of the line, judged as such.
+        return
     folder = system_folder(word.text)
     yield from starts_by_itself(word)
     if PRIVATE.search(written_path(word)):
-        yield "Names where keys or passwords are", Risk.HIGH, word
+        yield Judgement("Names where keys or passwords are", Risk.HIGH, word)
     if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
-        yield "Sends its output to another computer", Risk.CRITICAL, word
+        yield Judgement("Sends its output to another computer", Risk.CRITICAL, word)
         return
     if folder == "/dev":
-        yield "Writes straight to a device", Risk.CRITICAL, word
+        yield Judgement("Writes straight to a device", Risk.CRITICAL, word)
         return
     if folder:
-        yield f"Writes under {folder}", Risk.HIGH, word
+        yield Judgement(f"Writes under {folder}", Risk.HIGH, word)
     if not word.known:
-        yield "Writes to a file whose path is only known when it runs", Risk.MEDIUM, word
+        yield Judgement("Writes to a file whose path is only known when it runs", Risk.MEDIUM, word)
     elif redirect.appends:
-        yield f"Appends to {_shown(word)}", Risk.LOW, word
+        yield Judgement(f"Appends to {_shown(word)}", Risk.LOW, word)
     else:
-        yield f"Overwrites {_shown(word)} if it exists", Risk.MEDIUM, word
+        yield Judgement(f"Overwrites {_shown(word)} if it exists", Risk.MEDIUM, word)
 
 
-def wrapped(call: Call) -> Call:
-    """The call inside `sudo`, `env`, `xargs` and the like, without knowing each one's options.
-
-    The first word that names something judged here counts; else the first that is no option or assignment.
-    """
-    known = WRAPPERS | SHELLS | DISKS | {name for names, _ in _JUDGES for name in names}
-    rest = [Call(call.args[i:], call.start, call.end, (), call.here) for i in range(min(len(call.args), 20))]
-    for inner in rest:
-        if inner.name in known or inner.name.startswith("mkfs"):
-            return inner
-    for inner in rest:
-        text = inner.words[0].text
-        if not (text.startswith("-") or "=" in text or re.fullmatch(r"[\d.]+[smhd]?", text)):
-            return inner
-    return Call((), call.start, call.end)
-
-
-def bare(call: Call) -> Call:
-    """The call inside all wrappers around it."""
-    while call.words and call.name in WRAPPERS:
-        call = wrapped(call)
-    return call
-
-
-def reads_its_program(call: Call) -> bool:
-    """Whether a shell or interpreter is given no script of its own, so that it runs what it reads."""
-    words = [word.text for word in call.args]
-    if call.name not in SHELLS | INTERPRETERS or call.name in ("awk", "gawk"):
-        return False
-    if any(
-        re.fullmatch(r"-\w*[ceE]|-[mVhr]|--(?:version|help|eval|print|command)|/[ck]", word) for word in words
-    ):
-        return False
-    return "-s" in words or all(word.startswith("-") or word == "/dev/stdin" for word in words)
-
-
-def runs_a_file(call: Call) -> bool:
-    """Whether a call runs a file that is not a program of the system."""
-    first = call.words[0]
-    if call.name in SHELLS | INTERPRETERS:
-        operands = _operands(call)
-        given = any(re.fullmatch(r"-\w*[ceE]|-m|/[ck]", word.text) for word in call.args)
-        return bool(operands) and not given and call.name not in ("awk", "gawk")
-    return call.name in (".", "source") or bool(
-        re.match(r"(?:\.{1,2}|~|/tmp|/var/tmp|/dev/shm)/", first.text)
-    )
+def read_from(word: Word) -> Iterator[Judgement]:
+    """What it means that input comes from a file."""
+    if PRIVATE.search(written_path(word)):
+        yield Judgement("Names where keys or passwords are", Risk.HIGH, word)
+    if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
+        yield Judgement("Takes its input from another computer", Risk.HIGH, word)
 
 
 def _has(call: Call, short: str, long: tuple[str, ...] = ()) -> bool:
@@ -366,7 +353,7 @@ def _has(call: Call, short: str, long: tuple[str, ...] = ()) -> bool:
         if word.text == "--":
             return False
         text = word.text.casefold() if word.text.startswith("/") else word.text
-        if any(text.casefold() == one or (one.startswith("--") and text.startswith(one)) for one in long):
+        if any(text.casefold() == name or (name.startswith("--") and text.startswith(name)) for name in long):
             return True
         if re.match(r"-\w", word.text) and any(sign in word.text for sign in short):
             return True

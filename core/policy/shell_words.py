@@ -6,31 +6,71 @@ import posixpath
 import re
 
 
-def _names(*words: str) -> frozenset[str]:
+def names(*words: str) -> frozenset[str]:
+    """The words of some texts, as a set."""
     return frozenset(name for line in words for name in line.split())
 
 
-SHELLS = _names("sh bash zsh dash ksh ash fish csh tcsh mksh rbash powershell pwsh cmd iex")
-INTERPRETERS = _names("python python2 python3 perl ruby node php lua awk gawk osascript deno bun")
-DOWNLOADS = _names("curl wget fetch aria2c http https lynx nc ncat netcat socat ftp iwr irm")
-ROOT = _names("sudo doas su pkexec run0 runuser runas")
-WRAPPERS = ROOT | _names(
+# Names of the same program, as far as what is judged here goes.
+_SAME_NAMES = {
+    "nodejs": "node", "pypy": "python", "py": "python", "ipython": "python", "luajit": "lua",
+    "mawk": "awk", "nawk": "awk", "gawk": "awk", "original-awk": "awk", "bwk": "awk", "goawk": "awk",
+    "gmake": "make", "bsdmake": "make", "remake": "make", "gsed": "sed", "gtar": "tar", "bsdtar": "tar",
+    "rbash": "bash", "dbash": "bash", "sqlite": "sqlite3", "mariadb": "mysql", "mongo": "mongosh",
+    "nvim": "vim", "vi": "vim", "view": "vim", "gvim": "vim", "rvim": "vim", "vimdiff": "vim",
+    "docker-compose": "docker", "podman-compose": "podman", "keydb-cli": "redis-cli",
+    "valkey-cli": "redis-cli",
+    "gtime": "time", "gtimeout": "timeout", "genv": "env", "gxargs": "xargs", "gfind": "find",
+}  # fmt: skip
+# What Homebrew puts a `g` before, and the names of GNU's programs elsewhere.
+_WITH_G = re.compile(
+    r"g(rm|mv|cp|dd|ln|shred|truncate|chmod|chown|chgrp|tee|install|unlink|rmdir|kill|split|sort)$"
+)
+_VERSIONED = re.compile(r"([a-z][a-z-]*?)-?\d+(?:\.\d+)*[a-z]?$")
+_LOADER = re.compile(r"ld(?:-[\w-]+)?\.so(?:\.\d+)*$|ld-musl.*\.so\.1$")
+
+
+def common_name(name: str) -> str:
+    """The name by which a program is judged: in small letters, without `.exe` or a language's version."""
+    bare = name.casefold().removesuffix(".exe")
+    if _LOADER.match(bare):
+        return "ld.so"
+    if versioned := _VERSIONED.match(bare):
+        family = _SAME_NAMES.get(versioned[1], versioned[1])
+        if family in VERSIONED:
+            return family
+    if same := _WITH_G.match(bare):
+        return same[1]
+    return _SAME_NAMES.get(bare, bare)
+
+
+SHELLS = names("sh bash zsh dash ksh ash fish csh tcsh mksh rbash powershell pwsh cmd iex")
+INTERPRETERS = names(
+    "python perl ruby node php lua awk osascript deno bun rscript julia guile tclsh wish expect gnuplot "
+    "octave scala "
+    "groovy elixir erl swift sbcl racket r lftp bpftrace stap emacs jshell irb ghci ghc"
+)
+# Programs whose names end with a version as often as not.
+VERSIONED = SHELLS | INTERPRETERS | names("pip gcc clang pypy psql")
+DOWNLOADS = names("curl wget fetch aria2c http https lynx nc ncat netcat socat ftp iwr irm")
+ROOT = names("sudo doas su pkexec run0 runuser runas")
+WRAPPERS = ROOT | names(
     "env nice nohup time timeout command exec builtin xargs parallel setsid stdbuf ionice chroot busybox "
     "toybox watch flock unshare nsenter strace caffeinate systemd-run chronic ssh start coproc"
 )
-DELETES = _names("rm rmdir unlink shred del erase rd remove-item ri srm trash")
-OFF = _names("shutdown reboot halt poweroff restart-computer stop-computer")
-KILLS = _names("kill pkill killall xkill skill taskkill stop-process")
-DISKS = _names("wipefs fdisk sfdisk sgdisk gdisk parted blkdiscard diskpart format cryptsetup lvremove")
-CONTAINERS = _names("docker podman nerdctl kubectl helm terraform tofu lxc virsh")
-ACCOUNTS = _names("useradd userdel usermod groupadd groupdel adduser deluser passwd chpasswd visudo chsh")
-FIREWALL = _names("iptables ip6tables nft ufw firewall-cmd pfctl netsh")
-PACKAGES = _names("apt apt-get dpkg dnf yum rpm zypper pacman apk brew snap flatpak winget choco")
-LIBRARIES = _names("pip pip3 pipx uv npm pnpm yarn cargo gem conda mamba composer")
-DATABASES = _names("mysql mariadb psql sqlite3 sqlcmd sqlplus clickhouse-client duckdb cockroach")
-WRITES_ALL = _names("tee touch mkdir truncate chmod chown chgrp chattr setfacl mv") | DELETES
-WRITES_LAST = _names("cp install ln rsync scp copy move xcopy")
-LOADED_FIRST = _names("PATH LD_PRELOAD LD_LIBRARY_PATH BASH_ENV ENV IFS PROMPT_COMMAND PYTHONPATH")
+DELETES = names("rm rmdir unlink shred del erase rd remove-item ri srm trash")
+OFF = names("shutdown reboot halt poweroff restart-computer stop-computer")
+KILLS = names("kill pkill killall xkill skill taskkill stop-process")
+DISKS = names("wipefs fdisk sfdisk sgdisk gdisk parted blkdiscard diskpart format cryptsetup lvremove")
+CONTAINERS = names("docker podman nerdctl kubectl helm terraform tofu lxc virsh")
+ACCOUNTS = names("useradd userdel usermod groupadd groupdel adduser deluser passwd chpasswd visudo chsh")
+FIREWALL = names("iptables ip6tables nft ufw firewall-cmd pfctl netsh")
+PACKAGES = names("apt apt-get dpkg dnf yum rpm zypper pacman apk brew snap flatpak winget choco")
+LIBRARIES = names("pip pip3 pipx uv npm pnpm yarn cargo gem conda mamba composer")
+DATABASES = names("mysql mariadb psql sqlite3 sqlcmd sqlplus clickhouse-client duckdb cockroach")
+WRITES_ALL = names("tee touch mkdir truncate chmod chown chgrp chattr setfacl mv") | DELETES
+WRITES_LAST = names("cp install ln rsync scp copy move xcopy")
+LOADED_FIRST = names("PATH LD_PRELOAD LD_LIBRARY_PATH BASH_ENV ENV IFS PROMPT_COMMAND PYTHONPATH")
 
 SYSTEM = re.compile(
     r"^(?:/(etc|usr|bin|sbin|lib\w*|boot|dev|sys|proc|root|opt|system|library|applications)(?:/|$)"
@@ -48,7 +88,8 @@ PRIVATE = re.compile(
 )
 # What a shell or a desktop runs by itself.
 STARTUP = re.compile(
-    r"(?:^|[/\\])(?:\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile|"
+    r"(?:^|[/\\])(?:\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv"
+    r"|zprofile|"
     r"zlogin|kshrc|cshrc|tcshrc|inputrc|vimrc|gitconfig|xinitrc|xprofile|xsession|pam_environment|config)"
     r"(?:$|[/\\])|(?:autostart|launchagents|launchdaemons|startup)[/\\]|cron\.\w+[/\\]|\.git[/\\]hooks[/\\])",
     re.IGNORECASE,

@@ -1,0 +1,197 @@
+"""Shell lines, class by class: harm is named, what cannot be judged says so, the rest is quiet."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+from core.fleet.models import Risk
+from core.policy import shell_findings
+from core.policy.shell import LONGEST, MOST_SIGNS, Line, read_line
+from core.policy.shell_findings import judge_line
+from core.policy.shell_wrappers import MOST_INSIDE, WRAPPERS
+from tests.fakes.shell_lines import DANGEROUS, EFFECTS, HARMLESS, lines_of
+
+
+@pytest.mark.parametrize(("name", "line", "risk", "effect"), lines_of(DANGEROUS))
+def test_a_dangerous_line_gets_the_finding_that_says_what_it_does(
+    name: str, line: str, risk: Risk, effect: str
+):
+    findings = judge_line(line, "command")
+    texts = [(finding.risk.value, finding.text) for finding in findings]
+    assert any(
+        finding.risk.rank >= risk.rank and re.search(EFFECTS[effect], finding.text) for finding in findings
+    ), (name, texts)
+    for finding in findings:
+        assert finding.start is not None
+        assert finding.end is not None
+        assert 0 <= finding.start <= finding.end <= len(line)
+
+
+@pytest.mark.parametrize(("name", "line"), [(name, line) for name in HARMLESS for line in HARMLESS[name]])
+def test_a_harmless_line_gets_no_finding(name: str, line: str):
+    assert [(finding.risk.value, finding.text) for finding in judge_line(line, "command")] == [], name
+
+
+def test_the_corpus_is_large_enough_and_says_nothing_twice():
+    dangerous = [line for _, line, _, _ in lines_of(DANGEROUS)]
+    harmless = [line for lines in HARMLESS.values() for line in lines]
+    assert len(dangerous) == len(set(dangerous)) >= 300
+    assert len(harmless) == len(set(harmless)) >= 100
+    assert not set(dangerous) & set(harmless)
+
+
+RUNNABLE = [
+    name
+    for name, wrapper in WRAPPERS.items()
+    if wrapper.skip < MOST_INSIDE and not wrapper.only and not wrapper.each and name != "parallel"
+]
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_each_wrapper_of_the_table_is_seen_through(name: str):
+    before = " ".join("x" for _ in range(WRAPPERS[name].skip))
+    findings = judge_line(f"{name} {before} rm -rf /", "command")
+    assert "Deletes everything in /" in [finding.text for finding in findings], name
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "marked"),
+    [
+        ("ssh host 'cd /tmp; rm -rf /srv/x'", "Deletes folders", "rm"),
+        ("ssh host 'cd x' '&&' rm -r /", "Deletes everything in /", "/"),
+        ('watch "sudo reboot"', "Shuts the machine down", "reboot"),
+        ("env -S'sudo reboot'", "Shuts the machine down", "reboot"),
+        ("git -c alias.x='!sudo reboot' x", "Shuts the machine down", "reboot"),
+        ("tar xf a --to-command='sh -c \"sudo reboot\"'", "Shuts the machine down", "reboot"),
+        ("GIT_PAGER='less; reboot' git log", "Shuts the machine down", "reboot"),
+        ("sh <<E\necho x\nsudo reboot\nE\n", "Shuts the machine down", "reboot"),
+        ("awk 'BEGIN{system(\"sudo reboot\")}'", "Shuts the machine down", "reboot"),
+        ("sed '1e sudo reboot' f", "Shuts the machine down", "reboot"),
+        ("psql -c '\\! sudo reboot'", "Shuts the machine down", "reboot"),
+        ('bash -c "echo \\"x\\"; sudo reboot"', "Shuts the machine down", "reboot"),
+        ("let 'a[$(sudo reboot)]=1'", "Shuts the machine down", "reboot"),
+        ("bash -c 'ssh host \"sudo reboot\"'", "Shuts the machine down", "reboot"),
+        ("echo é | ssh höst 'sudo reboot'", "Shuts the machine down", "reboot"),
+        ("psql -c 'select 1; drop table x'", "Drops a table", "drop table"),
+        ("$'\\x72m' -rf /", "Deletes folders", "$'\\x72m'"),
+        ("/usr/bin/[r]m x", "Cannot be judged: the command's name is a pattern", "/usr/bin/[r]m"),
+        ("ls; echo 'open", "Cannot be parsed", "'open"),
+        ('bash -c "$x"', "Runs text made at run time", '"$x"'),
+        ("nvme format /dev/nvme0n1", "Changes disks", "nvme"),
+        ("mv a.txt b.txt", "Replaces b.txt if it exists", "b.txt"),
+    ],
+)
+def test_a_finding_in_a_line_inside_the_line_marks_the_very_words(line: str, text: str, marked: str):
+    findings = [finding for finding in judge_line(line, "command") if text in finding.text]
+    assert marked in {line[finding.start : finding.end] for finding in findings}, findings
+
+
+def test_what_cannot_be_judged_is_at_least_high_and_shows_the_part():
+    for line, part in (
+        ("echo ok; cat <<E\n`x`\nE\n", "x"),
+        ("echo ok; echo ${x@P}", "${x@P}"),
+        ("echo ok; /b?n/x", "/b?n/x"),
+        ("ls )", ")"),
+    ):
+        findings = [finding for finding in judge_line(line, "command") if "annot be" in finding.text]
+        assert findings, line
+        assert all(finding.risk.rank >= Risk.HIGH.rank for finding in findings)
+        assert any(part in finding.detail for finding in findings), [f.detail for f in findings]
+
+
+def steps_of(work: Callable[[], object]) -> int:
+    """How many functions are called, Python's and those in C."""
+    count = 0
+
+    def note(_frame: FrameType, event: str, _arg: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+PIECES = [
+    "rm a; ",
+    "sudo ",
+    "nice -n 5 ",
+    "env -S a ",
+    "find . -exec a ",
+    "find . -exec rm x \\; ",
+    "docker run --x ",
+    "a | ",
+    "(a | ",
+    "curl x | sh | ",
+    "echo x | sh; ",
+    "a=b ",
+    "PATH=b; ",
+    "git -c alias.x=!a ",
+    "tar --to-command=a ",
+    "awk '{print | \"a\"}' ",
+    "sed 'w a' ",
+    "psql -c 'drop table x' ",
+    "sh -c 'a' ",
+    "eval ",
+    "ssh h ",
+    "watch 'a; b' ",
+    "xargs ",
+    "let 'a[$(b)]' ",
+    "$(a ",
+    "`a` ",
+    "${x:=`a`} ",
+    "cat <<E\na\nE\n",
+    "x#\\\n",
+    "# x\n",
+    "a\\\nb ",
+    "a\n\\b ",
+    "f() { f | f & }; ",
+    "<a >b ",
+    "-abc ",
+    "if a; then ",
+    "{a,b} ",
+    "'a'\"b\"c ",
+    "é ",
+]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_the_steps_grow_no_faster_than_the_line(piece: str):
+    signs = max(sum(not sign.isalnum() and not sign.isspace() for sign in piece), 1)
+    most = min(LONGEST // len(piece), MOST_SIGNS // signs)
+    whole = steps_of(lambda: judge_line("x " + piece * most, "command"))
+    half = steps_of(lambda: judge_line("x " + piece * (most // 2), "command"))
+    assert whole <= 2.6 * half + 5_000, (half, whole)
+
+
+def test_a_line_of_a_hundred_kilobytes_takes_few_steps():
+    for piece in PIECES:
+        line = (piece * 100_000)[:100_000]
+        assert steps_of(lambda line=line: judge_line(line, "command")) < len(line) + 5_000
+        assert [finding.risk for finding in judge_line(line, "command")] == [Risk.HIGH]
+
+
+@pytest.mark.parametrize("piece", [*PIECES, "cat <<E|a\n", "eval 'eval \"eval a\"' "])
+def test_all_lines_inside_a_line_are_together_in_proportion_to_it(
+    piece: str, monkeypatch: pytest.MonkeyPatch
+):
+    read: list[int] = []
+
+    def counted(text: str) -> Line:
+        read.append(len(text))
+        return read_line(text)
+
+    monkeypatch.setattr(shell_findings, "read_line", counted)
+    signs = max(sum(not sign.isalnum() and not sign.isspace() for sign in piece), 1)
+    line = piece * min(LONGEST // len(piece), MOST_SIGNS // signs)
+    judge_line(line, "command")
+    assert sum(read) <= 7 * len(line) + 1_000
