@@ -9,17 +9,25 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core.aip.extras import Grounds
 from core.aip.link import DeviceLink
 from core.aip.messages import Command, Result
+from core.fleet.models import Risk
 from core.home import Home
+from core.ids import new_id
+from core.policy.grants import GrantTerms, exact_arguments
+from core.policy.operator_keys import OperatorKey, statement_for
+from tests.fakes.desk import next_approval
 from tests.fakes.device_process import TOKEN, act, device, running_console
-from tests.fakes.plain_user import PlainUser, plain_user, why_there_is_none
+from tests.fakes.plain_user import PlainUser, plain_user, seen_folder, why_there_is_none
 from tests.fakes.read_shell import NEEDS_BUBBLEWRAP
+from tests.fakes.service_process import service_process, until_online
 from tests.fakes.signing_bench import Keys
 
 pytestmark = [
@@ -33,6 +41,7 @@ SECRETS = (
     *(".mozilla/firefox/x.default/logins.json", ".local/share/keyrings/login.keyring", ".bash_history"),
     *(".docker/config.json", "own/key", "dotfiles/gnupg/secret"),
 )
+NAMED = "cat ~/.ssh/id_rsa; true"
 LINES = (
     "cat ~/.ssh/id_rsa",
     "cat ~/.s*/id_*",
@@ -260,3 +269,45 @@ def test_every_line_is_an_attack_outside_of_the_sandbox(user: PlainUser, tmp_pat
     harmless = [line for line, hit in zip(LINES, user.run(code).split(), strict=True) if hit != "True"]
     # The first process there is not this user's.
     assert [line for line in harmless if "/proc/" not in line] == []
+
+
+async def test_an_approval_in_the_console_opens_what_is_private_and_its_grant_does_not(
+    home: Home, operator: OperatorKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def result(line: str) -> Any:
+        run = await console.call("this-computer", "shell_execute_read", {"command": line})
+        if line == NAMED and not await console.grants():
+            approval = await next_approval(console)
+            terms = GrantTerms(
+                id=f"g-{new_id()}",
+                approval=approval.id,
+                author=operator.name,
+                devices=["this-computer"],
+                tool_key=approval.request.tool_key,
+                contract=approval.request.contract,
+                actors=[approval.actor],
+                arguments=exact_arguments(approval.request.parameters),
+                risk=Risk.HIGH,
+                expires=(datetime.now(UTC) + timedelta(hours=1)).isoformat(),
+            )
+            statement = operator.sign(statement_for(approval, "approve", operator.name, ""))
+            await console.decide(statement, operator.sign_grant(terms))
+        ended = (await console.wait_run(run.summary.id, 60)).cells[0].result
+        assert ended is not None
+        return ended.result
+
+    with seen_folder() as person:
+        monkeypatch.setenv("HOME", str(person))
+        (person / ".ssh").mkdir()
+        (person / ".ssh" / "id_rsa").write_text(f"{KEY}\n")
+        async with service_process(home) as service:
+            console = await service.console()
+            await console.register_operator(operator.operator)
+            await until_online(console)
+            unasked = await result("cat .s*/id_*; true")
+            approved = await result(NAMED)
+            granted = await result(NAMED)
+    assert (unasked["stdout"], granted["stdout"]) == ("", "")
+    assert "~/.ssh" in unasked["hidden"]
+    assert "~/.ssh" in granted["hidden"]
+    assert (approved["stdout"], approved["hidden"]) == (f"{KEY}\n", [])

@@ -98,6 +98,9 @@ def in_children(number, deed):
         if os.fork() == 0:
             os.write(writing, b"%d," % deed())
             signal.pause()
+    wait_for(number, reading)
+
+def wait_for(number, reading):
     got = b""
     while got.count(b",") < number:
         got += os.read(reading, 4096)
@@ -143,6 +146,20 @@ for _ in range(4):
                 os._exit(0)
         hold()
 time.sleep(60)
+""",
+    # Of a process whose first thread has ended, /proc tells as if nothing were left of it.
+    "pipes of processes without a first thread": """
+import _thread
+reading, writing = os.pipe()
+def take():
+    os.write(writing, b"%d," % until_refused(os.pipe, 500, 100))
+    time.sleep(100)
+for _ in range(4):
+    if os.fork() == 0:
+        _thread.start_new_thread(take, ())
+        libc.syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
+wait_for(4, reading)
+hold()
 """,
     "locks": """
 file = os.open("data.db", os.O_RDONLY)

@@ -65,7 +65,8 @@ def answer(program: bytes, architecture: int, number: int, *arguments: int) -> i
             {"socket": 41, "chmod": 90, "read": 0, "clone": 56, "pair": 53, "ioctl": 16, "fcntl": 72}
             | {"shmget": 29, "io_setup": 206, "prlimit": 302, "setpriority": 141, "ioprio_set": 251}
             | {"mmap": 9, "memfd_create": 319, "sendmsg": 46, "sendmmsg": 307, "setsockopt": 54}
-            | {"sendfile": 40, "splice": 275, "tee": 276, "vmsplice": 278},
+            | {"sendfile": 40, "splice": 275, "tee": 276, "vmsplice": 278}
+            | {"timer_create": 222, "mq_notify": 244},
         ),
         (
             "aarch64",
@@ -73,7 +74,8 @@ def answer(program: bytes, architecture: int, number: int, *arguments: int) -> i
             {"socket": 198, "chmod": 52, "read": 63, "clone": 220, "pair": 199, "ioctl": 29, "fcntl": 25}
             | {"shmget": 194, "io_setup": 0, "prlimit": 261, "setpriority": 140, "ioprio_set": 30}
             | {"mmap": 222, "memfd_create": 279, "sendmsg": 211, "sendmmsg": 269, "setsockopt": 208}
-            | {"sendfile": 71, "splice": 76, "tee": 77, "vmsplice": 75},
+            | {"sendfile": 71, "splice": 76, "tee": 77, "vmsplice": 75}
+            | {"timer_create": 107, "mq_notify": 184},
         ),
     ],
 )
@@ -106,7 +108,7 @@ def test_the_filter_allows_reading_and_denies_the_rest(
     # A lock is not taken, and the program that asks for it, to read a database, goes on.
     assert [says("fcntl", 0, what) for what in (6, 7, 37, 38)] == [FAIL] * 4
     # A lease keeps others waiting; room in pipes is everybody's.
-    for what in (1024, 1026, 1031, 1036, 1038, 1040):
+    for what in (10, 1024, 1026, 1031, 1036, 1038, 1040):
         assert says("fcntl", 0, what) == FAIL | errno.EPERM
     # Memory that stays when a process gives it back, and huge pages; what a program loads is neither.
     assert [says("mmap", 0, 4096, 1, flags) for flags in (0x2, 0x22, 0x1, 0x20022)] == [ALLOW] * 4
@@ -114,6 +116,11 @@ def test_the_filter_allows_reading_and_denies_the_rest(
     assert (says("memfd_create", 0, 1), says("memfd_create", 0, 5)) == (ALLOW, FAIL | errno.EPERM)
     # A thread of the usual kind, and one whose open files are its own.
     assert (says("clone", 0x3D0F00), says("clone", 0x10900)) == (ALLOW, FAIL | errno.EPERM)
+    assert answer(program, architecture, 436, 3, 99, 0) == ALLOW
+    assert answer(program, architecture, 436, 3, 99, 2) == FAIL | errno.EPERM
+    # Nothing sets going what was stopped to be counted: no timer, and no child's end.
+    assert (says("timer_create"), says("mq_notify")) == (FAIL | errno.ENOSYS, FAIL | errno.ENOSYS)
+    assert says("clone", 0x12) == FAIL | errno.EPERM
     for name in ("sendmsg", "sendmmsg", "setsockopt"):
         assert says(name) == FAIL | errno.EPERM
     for name in ("sendfile", "splice", "tee", "vmsplice"):
@@ -150,7 +157,8 @@ def test_the_second_filter_asks_before_what_takes_from_a_pool(
     assert seccomp.epoll_ctl(machine) == epoll_ctl
     for number in (seccomp_call, 444, 445, 446):
         assert answer(program, architecture, number) == FAIL | errno.ENOSYS
-    assert answer(program, architecture, prctl, 15) == ALLOW
+    assert [answer(program, architecture, prctl, *words) for words in ((15,), (1, 9), (2, 18))] == [ALLOW] * 3
+    assert answer(program, architecture, prctl, 1, 18) == FAIL | errno.EPERM
     assert answer(program, architecture, prctl, 22) == FAIL | errno.EINVAL
     assert answer(program, architecture, prctl, 4) == FAIL | errno.EPERM
 

@@ -218,7 +218,7 @@ def _shown(hidden: Sequence[str], wanted: Sequence[str]) -> list[str]:
 
 
 def _is_in(path: str, folders: Sequence[str]) -> bool:
-    return any(is_below(path, one) for one in folders)
+    return any(is_below(path, folder) for folder in folders)
 
 
 def _mounts(hidden: Sequence[str], shown: Sequence[str], closed: Sequence[str]) -> list[str]:

@@ -55,13 +55,12 @@ _LOOK_EVERY_NS = 50_000_000
 _ROUGHLY = ("RssAnon", "RssShmem", "VmSwap", "VmPTE")
 _EXACTLY = ("Pss_Anon", "Pss_Shmem", "SwapPss")
 _PAGE = 4096
-# What a socket may hold that nobody reads, at most, unless an administrator raised it.
+# What a socket may hold unread, at most, unless an administrator raised it.
 _SOCKET_BYTES = 2 * 212_992
 # The most that one open file was seen to take of the kernel's memory: /proc/self/numa_maps, read.
 _FILE_BYTES = 20_480
 # A mapping with its links; each process that shares pages through forks adds one more link to each of them.
 _MAPPING_BYTES, _LINK_BYTES = 700, 64
-_MOST_MAPPINGS = 65_530
 # The kernel's share of the memory that a command may have, and the least that it is.
 _KERNEL_SHARE, _KERNEL_LEAST = 8, 64 << 20
 _CHUNK = 1 << 16
@@ -73,9 +72,10 @@ _SET_FILTER, _NEW_LISTENER = 1, 1 << 3
 _RECEIVE, _ANSWER, _GO_ON = 0xC0502100, 0xC0182101, 1
 _NOTICE = struct.Struct("=QIIiIQ6Q")
 _REPLY = struct.Struct("=QqiI")
-# Looks at all descriptors are this far apart at least; a command that is refused meanwhile was no honest one.
+# Counts are this far apart at least, for everything stands still meanwhile.
 _COUNT_EVERY_NS = 20_000_000
-_STOPPED = b"TtZXxD"
+_STOPPED, _ENDED = b"TtZXxD", b"ZXx"
+_OWN_PLACE = "/proc/1"
 _STOPS_AFTER = 50
 
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
@@ -124,7 +124,7 @@ def forbid_changes(closed: list[str] | None = None) -> set[Identity]:
 
 def _allow_reading(ruleset: int, path: str, closed: list[str], allowed: set[Identity]) -> None:
     """Allow everything below a path, itself included, to be read but the closed paths."""
-    below = [one for one in closed if one.startswith(path.rstrip("/") + "/")]
+    below = [inner for inner in closed if inner.startswith(path.rstrip("/") + "/")]
     try:
         if path in closed or (below and os.path.islink(path)):
             return
@@ -238,9 +238,9 @@ class Usage:
 
     def __init__(self) -> None:
         self._rows = {}
-        for pid in _processes():
-            if row := _fields(f"/proc/{pid}/status"):
-                self._rows[pid] = row
+        for place in _processes():
+            if row := _fields(f"{place}/status"):
+                self._rows[place] = row
 
     def memory(self, enough: int) -> int:
         """Bytes of memory, sockets' too; not more exact than to say whether it is `enough`."""
@@ -251,8 +251,8 @@ class Usage:
         # What they share counted for each of them. Finding out who shares what takes far longer, and a
         # process can refuse to tell.
         used = sockets
-        for pid, row in self._rows.items():
-            exact = _fields(f"/proc/{pid}/smaps_rollup")
+        for place, row in self._rows.items():
+            exact = _fields(f"{place}/smaps_rollup")
             used += _sum(exact, _EXACTLY) if exact else _sum(row, _ROUGHLY)
         return used
 
@@ -261,17 +261,17 @@ class Usage:
         mapping = _MAPPING_BYTES + _LINK_BYTES * len(self._rows)
         # No more files than there is room for, no more mappings than pages.
         most = {
-            pid: row.get("FDSize", 0) * _FILE_BYTES + row.get("VmSize", 0) // _PAGE * mapping
-            for pid, row in self._rows.items()
+            place: row.get("FDSize", 0) * _FILE_BYTES + row.get("VmSize", 0) // _PAGE * mapping
+            for place, row in self._rows.items()
         }
         used = sum(most.values())
         if used < enough:
             return used
         used = 0
-        for pid, at_most in most.items():
+        for place, at_most in most.items():
             try:
-                files = len(os.listdir(f"/proc/{pid}/fd"))
-                used += files * _FILE_BYTES + _mappings(pid, (enough - used) // mapping + 1) * mapping
+                files = len(os.listdir(f"{place}/fd"))
+                used += files * _FILE_BYTES + _mappings(place, (enough - used) // mapping + 1) * mapping
             except (FileNotFoundError, ProcessLookupError):
                 continue
             except PermissionError:
@@ -282,7 +282,31 @@ class Usage:
 
 
 def _processes() -> list[str]:
-    return [name for name in os.listdir("/proc") if name.isdigit()]
+    """Where /proc tells of each process; of one whose first thread has ended, where it tells of another."""
+    places = [f"/proc/{name}" for name in os.listdir("/proc") if name.isdigit()]
+    return [place if _state(place) not in _ENDED else _second_thread(place) for place in places]
+
+
+def _second_thread(place: str) -> str:
+    threads = (thread for thread in _threads(place) if _state(thread) not in _ENDED)
+    return next(threads, place)
+
+
+def _threads(place: str) -> list[str]:
+    try:
+        return [f"{place}/task/{thread}" for thread in os.listdir(f"{place}/task")]
+    except (FileNotFoundError, ProcessLookupError, NotADirectoryError):
+        return []
+
+
+def _state(place: str) -> bytes:
+    """A letter (proc_pid_stat(5)), that of an ended thread where there is none any more."""
+    try:
+        with open(f"{place}/stat", "rb", buffering=0) as file:
+            # The name in parentheses may hold anything.
+            return file.read(1024).rpartition(b")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return b"X"
 
 
 def _fields(path: str) -> dict[str, int]:
@@ -292,31 +316,31 @@ def _fields(path: str) -> dict[str, int]:
             rows = [line.partition(b":") for line in file.read(1 << 16).splitlines()]
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return {}
-    found = {}
+    numbers = {}
     for name, _, rest in rows:
         words = rest.split()
         if len(words) == 2 and words[1] == b"kB":
-            found[name.decode()] = int(words[0]) * 1024
+            numbers[name.decode()] = int(words[0]) * 1024
         elif name == b"FDSize":
-            found["FDSize"] = int(words[0])
-    return found
+            numbers["FDSize"] = int(words[0])
+    return numbers
 
 
 def _sum(row: dict[str, int], names: tuple[str, ...]) -> int:
     return sum(row.get(name, 0) for name in names)
 
 
-def _mappings(pid: str, enough: int) -> int:
+def _mappings(place: str, enough: int) -> int:
     """How many mappings a process has; not counted further than `enough`."""
     count = 0
-    with open(f"/proc/{pid}/maps", "rb", buffering=0) as file:
+    with open(f"{place}/maps", "rb", buffering=0) as file:
         while count < enough and (data := file.read(_CHUNK)):
             count += data.count(b"\n")
     return count
 
 
 def _sockets() -> int:
-    """How many sockets there are in this network namespace, which nobody else is in."""
+    """How many sockets there are in this network namespace, which is this command's alone."""
     try:
         with open("/proc/net/sockstat", "rb", buffering=0) as file:
             return int(file.read(1 << 12).split()[2])
@@ -367,9 +391,9 @@ class Pools:
             _wait_until_stopped()
             pipes: set[str] = set()
             watches = 0
-            for pid in _processes():
-                if pid != "1":
-                    watches += _pool_members(pid, pipes)
+            for place in _processes():
+                if place != _OWN_PLACE:
+                    watches += _pool_members(place, pipes)
         finally:
             _to_all(_SIGCONT)
         self._left = [self._most[0] - len(pipes), self._most[1] - watches]
@@ -393,38 +417,24 @@ def _to_all(number: int) -> None:
 def _wait_until_stopped() -> None:
     """Until no thread is on its way out of the kernel any more; what it was let do counts then."""
     for _ in range(_STOPS_AFTER):
-        if all(_is_stopped(task) for pid in _processes() if pid != "1" for task in _threads(pid)):
+        places = (f"/proc/{name}" for name in os.listdir("/proc") if name.isdigit())
+        others = (place for place in places if place != _OWN_PLACE)
+        if all(_state(thread) in _STOPPED for place in others for thread in _threads(place)):
             return
         time.sleep(0.0005)
 
 
-def _threads(pid: str) -> list[str]:
-    try:
-        return [f"/proc/{pid}/task/{thread}/stat" for thread in os.listdir(f"/proc/{pid}/task")]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-
-
-def _is_stopped(path: str) -> bool:
-    try:
-        with open(path, "rb", buffering=0) as file:
-            # The name in parentheses may hold anything.
-            return file.read(1024).rpartition(b")")[2].split()[0] in _STOPPED
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
-def _pool_members(pid: str, pipes: set[str]) -> int:
+def _pool_members(place: str, pipes: set[str]) -> int:
     """Add the pipes that a process has open to `pipes`; returns how much its epolls watch."""
     watches = 0
     try:
-        for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        for descriptor in os.listdir(f"{place}/fd"):
             try:
-                target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+                target = os.readlink(f"{place}/fd/{descriptor}")
                 if target.startswith("pipe:"):
                     pipes.add(target)
                 elif target == "anon_inode:[eventpoll]":
-                    with open(f"/proc/{pid}/fdinfo/{descriptor}", "rb") as file:
+                    with open(f"{place}/fdinfo/{descriptor}", "rb") as file:
                         watches += file.read().count(b"tfd:")
             except FileNotFoundError:
                 continue
@@ -432,8 +442,8 @@ def _pool_members(pid: str, pipes: set[str]) -> int:
         return 0
     except PermissionError:
         # A program that may be run but not read: all that it has open may be pipes.
-        size = _fields(f"/proc/{pid}/status").get("FDSize", 0)
-        pipes.update(f"{pid}:{number}" for number in range(size))
+        size = _fields(f"{place}/status").get("FDSize", 0)
+        pipes.update(f"{place}:{number}" for number in range(size))
         return size
     return watches
 
@@ -520,12 +530,12 @@ class Watch:
                 return self._end_for_change()
             if ended in ready:
                 os.read(ended, 4096)
-            while (found := os.waitpid(-1, os.WNOHANG))[0] != 0:
-                if found[0] == child:
-                    return self._finish(os.waitstatus_to_exitcode(found[1]))
+            while (waited := os.waitpid(-1, os.WNOHANG))[0] != 0:
+                if waited[0] == child:
+                    return self._finish(os.waitstatus_to_exitcode(waited[1]))
             if time.monotonic_ns() >= look_at:
-                if (said := self._too_much()) != "":
-                    self._err.finish(f"The command took more than {said}, and was ended\n".encode())
+                if (excess := self._too_much()) != "":
+                    self._err.finish(f"The command took more than {excess}, and was ended\n".encode())
                     return 128 + _SIGKILL
                 look_at = time.monotonic_ns() + _LOOK_EVERY_NS
 

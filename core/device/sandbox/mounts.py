@@ -80,4 +80,4 @@ def _other_names(path: str, mounts: list[Mount]) -> Iterator[str]:
 
 
 def _plain(field: str) -> str:
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), field)
+    return _ESCAPED.sub(lambda code: chr(int(code[1], 8)), field)

@@ -23,21 +23,29 @@ _NOT_PERMITTED = _FAIL | errno.EPERM
 # A call that is answered as if it had been made.
 _NOTHING_DONE = _FAIL
 # Offsets in `struct seccomp_data`; of an argument, the lower half.
-_NUMBER, _ARCHITECTURE, _FIRST, _SECOND, _FOURTH = 0, 4, 16, 24, 40
+_NUMBER, _ARCHITECTURE, _FIRST, _SECOND, _THIRD, _FOURTH = 0, 4, 16, 24, 32, 40
 _X32 = 0x40000000
 _WHOLE = 0xFFFFFFFF
 
 _NEW_NAMESPACES = 0x7E020000
-# A thread that shares memory but not its open files could not be looked at.
+# A thread that shares memory but not its open files could not be looked at, however it came to have them.
 _THREAD, _SHARED_FILES = 0x00010000, 0x00000400
+_CLOSE_RANGE, _OWN_FILES = 436, 2
+# While everything is stopped to be counted, nothing must be set going again: no timer, and no end of another
+# process, may send this one.
+_SIGCONT, _EXIT_SIGNAL = 18, 0xFF
+_PR_SET_PDEATHSIG = 1
 _AF_UNIX, _SOCK_STREAM, _SOCK_KINDS = 1, 1, 0xF
 # Both put characters into a terminal's input, for whatever program reads it next.
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 # Leases and delegations keep others waiting who open a file; hints are kept with the file; the size of a pipe
 # comes from a pool; who wants to be notified keeps the file's inode.
-_F_SETLEASE, _F_NOTIFY, _F_SETPIPE_SZ = 1024, 1026, 1031
+_F_SETSIG, _F_SETLEASE, _F_NOTIFY, _F_SETPIPE_SZ = 10, 1024, 1026, 1031
 _F_SET_RW_HINT, _F_SET_FILE_RW_HINT, _F_SETDELEG = 1036, 1038, 1040
-_DENIED_FCNTL = (_F_SETLEASE, _F_NOTIFY, _F_SETPIPE_SZ, _F_SET_RW_HINT, _F_SET_FILE_RW_HINT, _F_SETDELEG)
+_DENIED_FCNTL = (
+    *(_F_SETSIG, _F_SETLEASE, _F_NOTIFY, _F_SETPIPE_SZ),
+    *(_F_SET_RW_HINT, _F_SET_FILE_RW_HINT, _F_SETDELEG),
+)
 # F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW. A lock for reading keeps writers of the file out for as long
 # as it is held. Programs read no database without one, so the command is told that it has its lock.
 _LOCKS = (6, 7, 37, 38)
@@ -109,7 +117,8 @@ _X86_64 = _Machine(
         *(132, 235, 261, 280),  # utime, utimes, futimesat, utimensat
         *(188, 189, 190, 197, 198, 199),  # setxattr, removexattr and their kin
     ),
-    not_there=(206, 253, 294, 326),  # io_setup, inotify_init, inotify_init1, copy_file_range
+    # io_setup, inotify_init, inotify_init1, copy_file_range, timer_create, mq_notify
+    not_there=(206, 253, 294, 326, 222, 244),
     invalid=(40, 275, 276, 278),  # sendfile, splice, tee, vmsplice
     makes_pipe=(22, 293),  # pipe, pipe2
     of_process=(142, 144, 203, 314, 302),  # sched_setparam, -scheduler, -affinity, -attr, prlimit64
@@ -152,7 +161,7 @@ _GENERIC = _Machine(
         88,  # utimensat
         *(5, 6, 7, 14, 15, 16),  # setxattr, removexattr and their kin
     ),
-    not_there=(0, 26, 285),  # io_setup, inotify_init1, copy_file_range
+    not_there=(0, 26, 285, 107, 184),  # io_setup, inotify_init1, copy_file_range, timer_create, mq_notify
     invalid=(71, 76, 77, 75),  # sendfile, splice, tee, vmsplice
     makes_pipe=(59,),  # pipe2
     of_process=(118, 119, 122, 274, 261),  # sched_setparam, -scheduler, -affinity, -attr, prlimit64
@@ -199,7 +208,8 @@ def filter_program(machine: str | None = None) -> bytes:
         program += _only(number, (_FIRST, _WHOLE, 0))
     program += _only(of.set_priority, (_FIRST, _WHOLE, _PRIO_PROCESS), (_SECOND, _WHOLE, 0))
     program += _only(of.set_io_priority, (_FIRST, _WHOLE, _IOPRIO_WHO_PROCESS), (_SECOND, _WHOLE, 0))
-    program += _never_bits(of.clone, _FIRST, (_THREAD | _SHARED_FILES, _THREAD))
+    program += _never_bits(of.clone, _FIRST, (_THREAD | _SHARED_FILES, _THREAD), (_EXIT_SIGNAL, _SIGCONT))
+    program += _never_bits(_CLOSE_RANGE, _THIRD, (_OWN_FILES, _OWN_FILES))
     program += _only(of.clone, (_FIRST, _NEW_NAMESPACES, 0))
     # A pair of datagram sockets could be used to send to any daemon's address; and to ask for one of a family
     # that the kernel does not have yet makes it load a module.
@@ -229,6 +239,7 @@ def counting_program(machine: str | None = None) -> bytes:
     program += _with(of.prctl, _FIRST, (_PR_SET_SECCOMP,), _FAIL | errno.EINVAL)
     # So that what it has open can be counted.
     program += _with(of.prctl, _FIRST, (_PR_SET_DUMPABLE,), _NOT_PERMITTED)
+    program += _with_both(of.prctl, _PR_SET_PDEATHSIG, _SIGCONT, _NOT_PERMITTED)
     return b"".join([*program, _step(_ANSWER, _ALLOW)])
 
 
@@ -278,6 +289,13 @@ def _with(number: int, offset: int, values: tuple[int, ...], answer: int) -> lis
     steps = [_step(_EQUAL, value, len(values) - place, 0) for place, value in enumerate(values)]
     otherwise = _step(_LOAD, _NUMBER)
     return _about(number, [_step(_LOAD, offset), *steps, _skip(1), _step(_ANSWER, answer), otherwise])
+
+
+def _with_both(number: int, first: int, second: int, answer: int) -> list[bytes]:
+    """An answer to a call with these first two arguments."""
+    steps = [_step(_LOAD, _FIRST), _step(_EQUAL, first, 0, 3)]
+    steps += [_step(_LOAD, _SECOND), _step(_EQUAL, second, 0, 1), _step(_ANSWER, answer)]
+    return _about(number, [*steps, _step(_LOAD, _NUMBER)])
 
 
 def _never_bits(number: int, offset: int, *bits: tuple[int, int]) -> list[bytes]:

@@ -56,18 +56,19 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
         missing = seatbelt.missing()
     else:
         program = bubblewrap.on_path()
-        missing = bubblewrap.find(_sandbox(workshop, program, _closed(config, False)) if program else None)
+        sandbox = _sandbox(config, program, private_places(config)) if program else None
+        missing = bubblewrap.find(sandbox)
     if missing is not None:
         return [], [Unavailable(NAME, missing.reason, missing.how_to_fix)]
 
     async def shell_execute_read(call: ToolCall) -> dict[str, Any]:
-        places = [] if call.approved else await workshop.in_thread(_private_here, config)
-        finished = await run(workshop, call)
+        private = [] if call.approved else await workshop.in_thread(private_places, config)
+        finished = await run(workshop, call, private)
         answer = {
             **common(finished),
             "truncated": finished.truncated,
             "blocked": blocked_lines(finished.stderr),
-            "hidden": [shown_place(place) for place in places],
+            "hidden": await workshop.in_thread(_hidden, private),
         }
         if finished.exit_code is None:
             said = f"The command ran out of time after {finished.seconds:.1f} s and was killed"
@@ -84,8 +85,8 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
     return [_tool(workshop, shell_execute_read)], []
 
 
-async def run(workshop: Workshop, call: ToolCall) -> Finished:
-    """Run a call's command inside.
+async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> Finished:
+    """Run a call's command inside, where neither the private paths nor what is closed can be read.
 
     Raises:
         BadInput: the folder to start in is missing, or was exchanged since it was checked.
@@ -95,12 +96,11 @@ async def run(workshop: Workshop, call: ToolCall) -> Finished:
     seconds, config = seconds_for(workshop, call), workshop.config
     shell = [shutil.which("bash") or "/bin/sh", "-c", call.arguments["command"]]
     environment = bubblewrap.clean_environment()
-    closed = await workshop.in_thread(_closed, config, call.approved)
     if sys.platform == "darwin":
         workshop.guard.process_slot(workshop.children.running)
-        line = seatbelt.command(shell, closed)
+        line = seatbelt.command(shell, _closed(config, private))
         return await workshop.children.run(Job(line, folder.path, seconds, environment, call.report))
-    sandbox = _sandbox(workshop, bubblewrap.on_path() or "bwrap", closed)
+    sandbox = _sandbox(config, bubblewrap.on_path() or "bwrap", private)
     limits = config.limits
     bounds = bubblewrap.Bounds(
         seconds, limits.read_shell_memory_bytes, limits.read_shell_processes, limits.max_processes
@@ -140,8 +140,8 @@ def _check(report: bytes, finished: Finished, folder: HeldPath) -> None:
             ErrorCode.CANCELLED,
         )
     if not report and finished.exit_code is not None:
-        said = finished.stderr.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"]
-        raise DeviceError(f"The sandbox could not be made: {said[-1][:_MOST_LINE]}", ErrorCode.TOOL_FAILED)
+        lines = finished.stderr.decode("utf-8", "replace").strip().splitlines() or ["bubblewrap says nothing"]
+        raise DeviceError(f"The sandbox could not be made: {lines[-1][:_MOST_LINE]}", ErrorCode.TOOL_FAILED)
 
 
 def _place(folder: HeldPath) -> bubblewrap.Place:
@@ -153,18 +153,18 @@ def _place(folder: HeldPath) -> bubblewrap.Place:
     return bubblewrap.Place(folder.path, (facts.st_dev, facts.st_ino))
 
 
-def _sandbox(workshop: Workshop, program: str, closed: tuple[str, ...]) -> bubblewrap.Bubblewrap:
-    return bubblewrap.Bubblewrap(program, closed, tuple(str(root) for root in workshop.config.roots))
+def _sandbox(config: DeviceConfig, program: str, private: list[str]) -> bubblewrap.Bubblewrap:
+    return bubblewrap.Bubblewrap(program, _closed(config, private), tuple(map(str, config.roots)))
 
 
-def _closed(config: DeviceConfig, approved: bool) -> tuple[str, ...]:
+def _closed(config: DeviceConfig, private: list[str]) -> tuple[str, ...]:
     """What a call is not shown. An operator's approval opens what is private, never what is closed."""
-    return (*map(str, config.closed_paths), *(() if approved else private_places(config)))
+    return (*map(str, config.closed_paths), *private)
 
 
-def _private_here(config: DeviceConfig) -> list[str]:
-    """The private places that are there to be hidden."""
-    return [place for place in outermost(private_places(config)) if os.path.lexists(place)]
+def _hidden(private: list[str]) -> list[str]:
+    """The private places that are there, as a person writes them."""
+    return [shown_place(place) for place in outermost(private) if os.path.lexists(place)]
 
 
 def named_place(stderr: bytes, hidden: list[str]) -> str | None:
