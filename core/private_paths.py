@@ -83,7 +83,7 @@ ON_SYSTEM: tuple[str, ...] = (
     *("/etc/kubernetes/pki", "/etc/kubernetes/admin.conf", "/etc/rancher", "/var/lib/samba/private"),
     *("/var/lib/sss/secrets", "/private/etc/master.passwd", "/etc/master.passwd", "/Library/Keychains"),
 )
-"""Files and folders that only root reads where nobody changed their mode."""
+"""Files and folders that only root reads, with the modes that systems give them."""
 
 
 def _pattern() -> re.Pattern[str]:

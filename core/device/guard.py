@@ -92,14 +92,14 @@ class Guard:
             BadInput: a path is relative, or leads outside the roots (code `path_not_allowed`).
             Refused: a path is private (code `denied_by_device`).
         """
-        held = {name: self.hold(arguments[name], name) for name in tool.path_arguments if name in arguments}
+        paths = {name: self.hold(arguments[name], name) for name in tool.path_arguments if name in arguments}
         if tool.tool_type == "data_collection" and not approved:
-            for path in held.values():
-                self._refuse_private(path.path)
-        return held
+            for resolved in paths.values():
+                self._refuse_private(resolved.path)
+        return paths
 
     def _refuse_private(self, path: Path) -> None:
-        names = {_comparable(one) for one in (path, *path.parents)}
+        names = {_comparable(above) for above in (path, *path.parents)}
         way = _identities(path, *path.parents)
         for place in private_places(self._config):
             # As with what is closed: another name of the same file or folder is as private.

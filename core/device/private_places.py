@@ -57,7 +57,7 @@ def outermost(paths: Sequence[str]) -> list[str]:
     """Paths without those that lie below another one of them, sorted."""
     kept: list[str] = []
     # By their parts, so that what lies below a folder comes right after it.
-    for path in sorted(set(paths), key=lambda one: one.split(os.sep)):
+    for path in sorted(set(paths), key=lambda path: path.split(os.sep)):
         if not kept or not is_below(path, kept[-1]):
             kept.append(path)
     return kept
@@ -97,7 +97,7 @@ def _named_elsewhere(kept: list[str]) -> Iterator[str]:
     for name in _NAMED_BY:
         for path in os.environ.get(name, "").split(os.pathsep):
             plain = os.path.normpath(path)
-            if os.path.isabs(path) and not any(is_below(one, plain) for one in kept):
+            if os.path.isabs(path) and not any(is_below(folder, plain) for folder in kept):
                 yield plain
 
 
@@ -108,7 +108,7 @@ def _other_homes(own: list[str], roots: list[str]) -> Iterator[str]:
     for row in pwd.getpwall():
         home = os.path.normpath(row.pw_dir)
         is_person = _FIRST_PERSON <= row.pw_uid < _NOBODY
-        if not is_person or not os.path.isdir(home) or any(is_below(one, home) for one in own):
+        if not is_person or not os.path.isdir(home) or any(is_below(path, home) for path in own):
             continue
         if any(is_below(root, home) or (is_below(home, root) and root != os.sep) for root in roots):
             yield from (f"{home}{os.sep}{place}" for place in _IN_HOME)

@@ -241,7 +241,7 @@ class Router:
             return False
         leave = self._approvals.leave_to_look(tool, command, terms)
         if leave is not None and self._workshop.config.pinned_operators:
-            # Whoever recorded the frame could show it again.
+            # A recorded frame must not show it a second time.
             await self._workshop.in_thread(self._approvals.use, leave)
         return leave is not None
 
@@ -351,8 +351,8 @@ class Router:
                 async with self._one_action if tool.tool_type == "action" else contextlib.nullcontext():
                     if tool.path_arguments:
                         hold = self._guard.hold_paths
-                        held = await self._workshop.in_thread(hold, tool, call.arguments, call.approved)
-                        call = replace(call, paths=held)
+                        paths = await self._workshop.in_thread(hold, tool, call.arguments, call.approved)
+                        call = replace(call, paths=paths)
                     run.started = True
                     return await tool.run(call)
         except TimeoutError:

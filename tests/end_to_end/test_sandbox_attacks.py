@@ -215,9 +215,12 @@ async def test_a_hidden_folder_that_is_itself_a_root_stays_hidden(tree: Path, tm
 async def test_it_has_no_descriptor_but_its_three(router: Router, tree: Path) -> None:
     held = os.open(tree / "file", os.O_RDWR)
     os.set_inheritable(held, True)
-    result = await run(router, "ls /proc/self/fd; ls /proc/1/fd; ls /proc/$PPID/fd")
+    result = await run(router, "ls /proc/self/fd; ls /proc/$$/fd")
+    others = await run(router, "for one in $(seq 0 255); do head -c 0 /proc/1/fd/$one && echo $one; done")
     os.close(held)
     assert set(result.result["stdout"].split()) <= {"0", "1", "2", "3"}
+    # The sandbox's first process has some of its own, and nobody inside has them.
+    assert others.result["stdout"] == ""
 
 
 async def test_a_folder_outside_the_roots_is_refused(router: Router, tree: Path) -> None:

@@ -19,6 +19,7 @@ from core.aip.console_end import DeviceLinkServer, LinkEvents, acknowledgement, 
 from core.aip.link import DeviceLink
 from core.aip.messages import Command, Result
 from core.tasks import TaskGroupOwner
+from tests.fakes.plain_user import PlainUser
 from tests.fakes.program import Ended, environment
 from tests.fakes.warm import DEVICES, PATIENCE
 
@@ -58,14 +59,18 @@ def run(*arguments: str, stdin: str = "") -> Ended:
 
 
 @asynccontextmanager
-async def device(url: str, tmp_path: Path, *more: str, token: str | None = TOKEN) -> AsyncIterator[Device]:
+async def device(
+    url: str, tmp_path: Path, *more: str, token: str | None = TOKEN, user: PlainUser | None = None
+) -> AsyncIterator[Device]:
+    """A device client with its files in `tmp_path`, run as we are or as another user."""
+    words = ["-m", "core.device", "--connect", url, "--name", "d1", *_places(tmp_path), *more]
+    words += [] if token is None else ["--token-stdin"]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "core.device", "--connect", url, "--name", "d1"),
-        *(*_places(tmp_path), *more),
-        *(() if token is None else ("--token-stdin",)),
+        *([sys.executable, *words] if user is None else user.command(user.python, *words)),
         stdin=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=HERE,
+        env=None if user is None else user.environment(),
     )
     assert process.stdin is not None
     if token is not None:

@@ -15,11 +15,12 @@ import pytest
 from core.aip.messages import Command, ResultStatus
 from core.device import DeviceConfig, build_router
 from core.device.sandbox import bubblewrap, inner, process_limit, seccomp
+from core.device.sandbox.bubblewrap import Bubblewrap
 from core.device.tool import Unavailable
 from core.device.tools.read_shell import NAME, blocked_lines
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux's sandbox")
-ALLOW, KILL, FAIL = 0x7FFF0000, 0x80000000, 0x00050000
+ALLOW, KILL, FAIL, ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 X86_64, AARCH64 = 0xC000003E, 0xC00000B7
 
 
@@ -48,6 +49,8 @@ def answer(program: bytes, architecture: int, number: int, *arguments: int) -> i
             (held,) = struct.unpack_from("=I", data, value)
         elif code == 0x54:
             held &= value
+        elif code == 0x05:
+            at += value
         else:
             matches = {0x15: held == value, 0x35: held >= value, 0x45: bool(held & value)}[code]
             at += if_so if matches else if_not
@@ -60,13 +63,19 @@ def answer(program: bytes, architecture: int, number: int, *arguments: int) -> i
             "x86_64",
             X86_64,
             {"socket": 41, "chmod": 90, "read": 0, "clone": 56, "pair": 53, "ioctl": 16, "fcntl": 72}
-            | {"shmget": 29, "io_setup": 206, "prlimit": 302, "setpriority": 141, "ioprio_set": 251},
+            | {"shmget": 29, "io_setup": 206, "prlimit": 302, "setpriority": 141, "ioprio_set": 251}
+            | {"mmap": 9, "memfd_create": 319, "sendmsg": 46, "sendmmsg": 307, "setsockopt": 54}
+            | {"sendfile": 40, "splice": 275, "tee": 276, "vmsplice": 278}
+            | {"timer_create": 222, "mq_notify": 244},
         ),
         (
             "aarch64",
             AARCH64,
             {"socket": 198, "chmod": 52, "read": 63, "clone": 220, "pair": 199, "ioctl": 29, "fcntl": 25}
-            | {"shmget": 194, "io_setup": 0, "prlimit": 261, "setpriority": 140, "ioprio_set": 30},
+            | {"shmget": 194, "io_setup": 0, "prlimit": 261, "setpriority": 140, "ioprio_set": 30}
+            | {"mmap": 222, "memfd_create": 279, "sendmsg": 211, "sendmmsg": 269, "setsockopt": 208}
+            | {"sendfile": 71, "splice": 76, "tee": 77, "vmsplice": 75}
+            | {"timer_create": 107, "mq_notify": 184},
         ),
     ],
 )
@@ -95,9 +104,27 @@ def test_the_filter_allows_reading_and_denies_the_rest(
     assert says("ioctl", 0, 0x541C) == FAIL | errno.EPERM
     # To ask for a family that the kernel does not have makes it load a module.
     assert says("pair", 30, 1) == FAIL | errno.EPERM
-    # A lease keeps others waiting; a lock for reading is what a database is read under.
-    assert [says("fcntl", 0, what) for what in (0, 6, 1030)] == [ALLOW] * 3
-    assert [says("fcntl", 0, what) for what in (1024, 1036, 1038, 1040)] == [FAIL | errno.EPERM] * 4
+    assert [says("fcntl", 0, what) for what in (0, 5, 1030)] == [ALLOW] * 3
+    # A lock is not taken, and the program that asks for it, to read a database, goes on.
+    assert [says("fcntl", 0, what) for what in (6, 7, 37, 38)] == [FAIL] * 4
+    # A lease keeps others waiting; room in pipes is everybody's.
+    for what in (10, 1024, 1026, 1031, 1036, 1038, 1040):
+        assert says("fcntl", 0, what) == FAIL | errno.EPERM
+    # Memory that stays when a process gives it back, and huge pages; what a program loads is neither.
+    assert [says("mmap", 0, 4096, 1, flags) for flags in (0x2, 0x22, 0x1, 0x20022)] == [ALLOW] * 4
+    assert [says("mmap", 0, 4096, 3, flags) for flags in (0x21, 0x40022)] == [FAIL | errno.EPERM] * 2
+    assert (says("memfd_create", 0, 1), says("memfd_create", 0, 5)) == (ALLOW, FAIL | errno.EPERM)
+    # A thread of the usual kind, and one whose open files are its own.
+    assert (says("clone", 0x3D0F00), says("clone", 0x10900)) == (ALLOW, FAIL | errno.EPERM)
+    assert answer(program, architecture, 436, 3, 99, 0) == ALLOW
+    assert answer(program, architecture, 436, 3, 99, 2) == FAIL | errno.EPERM
+    # Nothing sets going what was stopped to be counted: no timer, and no child's end.
+    assert (says("timer_create"), says("mq_notify")) == (FAIL | errno.ENOSYS, FAIL | errno.ENOSYS)
+    assert says("clone", 0x12) == FAIL | errno.EPERM
+    for name in ("sendmsg", "sendmmsg", "setsockopt"):
+        assert says(name) == FAIL | errno.EPERM
+    for name in ("sendfile", "splice", "tee", "vmsplice"):
+        assert says(name) == FAIL | errno.EINVAL
     assert says("shmget") == FAIL | errno.EPERM
     assert says("io_setup") == FAIL | errno.ENOSYS
     assert (says("prlimit", 0), says("prlimit", 1)) == (ALLOW, FAIL | errno.EPERM)
@@ -109,6 +136,31 @@ def test_the_filter_allows_reading_and_denies_the_rest(
     assert answer(program, architecture, 425) == FAIL | errno.EPERM
     # 32-bit calls have other numbers, and none of them is let through.
     assert answer(program, 0x40000003, numbers["read"]) == KILL
+
+
+@pytest.mark.parametrize(
+    ("machine", "architecture", "pipes", "epoll_ctl", "prctl", "seccomp_call"),
+    [("x86_64", X86_64, (22, 293), 233, 157, 317), ("aarch64", AARCH64, (59,), 21, 167, 277)],
+)
+def test_the_second_filter_asks_before_what_takes_from_a_pool(
+    machine: str,
+    architecture: int,
+    pipes: tuple[int, ...],
+    epoll_ctl: int,
+    prctl: int,
+    seccomp_call: int,
+) -> None:
+    program = seccomp.counting_program(machine)
+    assert {answer(program, architecture, number) for number in pipes} == {ASK}
+    # Only what adds to what is watched.
+    assert [answer(program, architecture, epoll_ctl, 3, what) for what in (1, 2, 3)] == [ASK, ALLOW, ALLOW]
+    assert seccomp.epoll_ctl(machine) == epoll_ctl
+    for number in (seccomp_call, 444, 445, 446):
+        assert answer(program, architecture, number) == FAIL | errno.ENOSYS
+    assert [answer(program, architecture, prctl, *words) for words in ((15,), (1, 9), (2, 18))] == [ALLOW] * 3
+    assert answer(program, architecture, prctl, 1, 18) == FAIL | errno.EPERM
+    assert answer(program, architecture, prctl, 22) == FAIL | errno.EINVAL
+    assert answer(program, architecture, prctl, 4) == FAIL | errno.EPERM
 
 
 def test_the_second_set_of_numbers_that_x86_64_has_is_denied() -> None:
@@ -127,16 +179,16 @@ def test_without_bubblewrap_the_tool_is_not_offered_and_says_how_to_get_it(
     )
 
 
-def a_bwrap(tmp_path: Path, script: str) -> str:
+def a_bwrap(tmp_path: Path, script: str) -> Bubblewrap:
     program = tmp_path / "bwrap"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    return str(program)
+    return Bubblewrap(str(program))
 
 
 def test_a_bwrap_that_isolates_nothing_fails_the_self_test(tmp_path: Path) -> None:
     # It drops its options and runs the command as it is, in the folder it was to run in.
-    script = 'while [ "$1" != -- ]; do [ "$1" = --chdir ] && cd "$2"; shift; done; shift 7; exec "$@"'
+    script = 'while [ "$1" != -- ]; do shift; done; shift 8; exec "$@"'
     found = bubblewrap.find(a_bwrap(tmp_path, script))
     assert isinstance(found, bubblewrap.Missing)
     for deed in ("write to a file", "change a mode", "delete a file", "open a network socket"):
@@ -153,12 +205,12 @@ def test_a_bwrap_that_is_not_allowed_to_work_is_told_with_its_own_words(tmp_path
 
 def test_without_landlock_or_a_filter_there_is_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inner, "landlock_version", lambda: 0)
-    found = bubblewrap.find("/usr/bin/bwrap")
+    found = bubblewrap.find(Bubblewrap("/usr/bin/bwrap"))
     assert isinstance(found, bubblewrap.Missing)
     assert "Landlock" in found.reason
     bubblewrap.find.cache_clear()
     monkeypatch.setattr("platform.machine", lambda: "sparc")
-    found = bubblewrap.find("/usr/bin/bwrap")
+    found = bubblewrap.find(Bubblewrap("/usr/bin/bwrap"))
     assert isinstance(found, bubblewrap.Missing)
     assert "sparc" in found.reason
 
@@ -166,7 +218,7 @@ def test_without_landlock_or_a_filter_there_is_no_sandbox(monkeypatch: pytest.Mo
 def test_root_without_a_control_group_gets_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_limit, "is_needed", lambda: True)
     monkeypatch.setattr(process_limit, "parent", lambda: None)
-    found = bubblewrap.find("/usr/bin/bwrap")
+    found = bubblewrap.find(Bubblewrap("/usr/bin/bwrap"))
     assert isinstance(found, bubblewrap.Missing)
     assert "ordinary user" in found.how_to_fix
     monkeypatch.undo()
@@ -176,7 +228,7 @@ def test_root_without_a_control_group_gets_no_sandbox(monkeypatch: pytest.Monkey
 async def test_where_it_is_switched_off_it_is_not_even_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def tried(program: str | None) -> str:
+    def tried(sandbox: Bubblewrap | None) -> None:
         raise AssertionError("the self-test ran")
 
     monkeypatch.setattr(bubblewrap, "find", tried)

@@ -10,15 +10,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import platformdirs
 
+from core.device.private_places import is_below, outermost
 from core.device.sandbox import inner, process_limit, seccomp
+from core.device.sandbox.mounts import all_names, read_mounts, resolved
 
 _INNER = Path(inner.__file__)
+# Imported, so that it is not compiled anew for each command.
+_START = f"import sys; sys.path.insert(0, {str(_INNER.parent)!r}); import inner; inner.run()"
 _SELF_TEST_S = 10.0
 # Programs find their files with these; everything else may hold a secret, or lead to a daemon.
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "COLUMNS")
@@ -28,10 +33,17 @@ _KERNELS_OWN = ("/sys/kernel/debug", "/sys/kernel/tracing")
 # NixOS keeps every program of its PATH below /run.
 _NEEDED_BELOW_HIDDEN = ("/run/current-system", "/run/wrappers")
 _OPEN_FILES = 1024
+# Of the user's pools, a command may take this part of what all commands at once may: half.
+_SHARE_OF_POOLS = 2
+_PAGES_OF_PIPE = 16
+_LEAST_PIPES, _MOST_PIPES = 16, 64
+_LEAST_WATCHES, _MOST_WATCHES = 64, 4096
+_SIGNALS = 128
 
 # Prints what it managed to do; nothing is what is wanted.
 _PROBE = """
-import os, socket
+import os, socket, sys
+os.chdir(sys.argv[1])
 def tried(name, deed):
     try:
         deed()
@@ -48,6 +60,11 @@ tried("delete a file", lambda: os.unlink("there"))
 tried("write to a FIFO", lambda: os.open("fifo", os.O_RDWR | os.O_NONBLOCK))
 tried("open a Unix socket", lambda: socket.socket(socket.AF_UNIX))
 tried("open a network socket", lambda: socket.socket(socket.AF_INET))
+def looked(path):
+    if not (os.listdir(path) if os.path.isdir(path) else open(path, "rb").close() is None):
+        raise OSError(path)
+for path in sys.argv[2:]:
+    tried(f"read {path}, which is closed", lambda: looked(path))
 print("done")
 """
 
@@ -62,11 +79,15 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the command may use: seconds, bytes for each process, processes."""
+    """What a command may use: seconds, bytes for each process, processes.
+
+    `commands`: how many may run at once, to share what the user has only one of.
+    """
 
     seconds: float
     memory_bytes: int
     processes: int
+    commands: int = 8
 
     def limits(self) -> dict[str, int]:
         """The same as resource limits. No file can be written, so none can grow either."""
@@ -79,53 +100,140 @@ class Bounds:
             "NOFILE": _OPEN_FILES,
             "FSIZE": 0,
             "CORE": 0,
+            # Both are counted for all programs of the user together.
+            "SIGPENDING": _SIGNALS,
+            "MSGQUEUE": 0,
         }
+
+    def shares(self) -> str:
+        """How many pipes and watches of epolls the command may have, as `inner` takes it.
+
+        Beyond `fs.pipe-user-pages-soft` (pages, 0 for no limit) all pipes that the user's programs make are
+        small, beyond `fs.epoll.max_user_watches` they can watch nothing more (pipe(7), epoll(7)).
+        """
+        commands = _SHARE_OF_POOLS * self.commands
+        pipes = (_setting("fs/pipe-user-pages-soft") or sys.maxsize) // _PAGES_OF_PIPE // commands
+        watches = (_setting("fs/epoll/max_user_watches") or sys.maxsize) // commands
+        return inner.write_shares(
+            max(_LEAST_PIPES, min(pipes, _MOST_PIPES)),
+            max(_LEAST_WATCHES, min(watches, _MOST_WATCHES)),
+            seccomp.epoll_ctl(),
+        )
+
+
+def _setting(name: str) -> int:
+    """A number below /proc/sys; 0 where it is not told."""
+    with contextlib.suppress(OSError, ValueError):
+        return int(Path("/proc/sys", name).read_text("ascii"))
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder by its path, and what lay there when it was checked: file system and number (stat(2))."""
+
+    path: Path
+    identity: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
-    """A `bwrap` that passed the self-test. `closed` is hidden, `roots` stay visible below what is hidden."""
+    """A `bwrap` and what it shows. `closed` paths are hidden, also below `roots`, which are not hidden."""
 
     program: str
-    closed: tuple[Path, ...] = ()
-    roots: tuple[Path, ...] = ()
+    closed: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
 
-    def command(self, inside: Sequence[str], folder: Path, bounds: Bounds, filter_at: int = 3) -> list[str]:
-        """The command line that runs `inside` in `folder`; descriptor `filter_at` must be `filter_file`'s."""
-        files = [str(path) for path in self.closed if path.is_file()]
-        return [
+    def command(self, inside: Sequence[str], start: Place, bounds: Bounds) -> Start:
+        """How to run `inside` in a folder that is still the one that was checked. Blocks on the disk."""
+        hidden = hidden_folders()
+        closed = outermost([*all_names(self.closed, read_mounts())])
+        wanted = [path for path in (*self.roots, str(start.path)) if not _is_in(path, closed)]
+        shown = _shown(hidden, wanted)
+        # What lies in a hidden folder is not there at all.
+        closed = [path for path in closed if not _is_in(path, hidden) or _is_in(path, shown)]
+        walls = (
             self.program,
             *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
             *("--unshare-cgroup-try", "--die-with-parent", "--new-session", "--as-pid-1"),
             *("--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-            *self._mounts(folder),
-            *("--remount-ro", "/dev", "--chdir", str(folder), "--seccomp", str(filter_at), "--"),
-            *(_python(), "-I", "-S", str(_INNER), inner.write_limits(bounds.limits())),
-            *(str(len(files)), *files, *inside),
-        ]
+            *_mounts(hidden, shown, closed),
+            *("--remount-ro", "/dev", "--chdir", str(start.path)),
+        )
+        limits, rules = inner.write_limits(bounds.limits()), seccomp.counting_program()
+        plan = inner.write_plan(limits, bounds.shares(), rules, start.identity, closed)
+        return Start(walls, tuple(inside), plan)
 
-    def _mounts(self, folder: Path) -> list[str]:
-        """Empty folders over what is hidden, then back what must be seen below it, then the closed paths."""
-        hidden = hidden_folders()
-        words = [word for path in hidden for word in ("--tmpfs", str(path))]
-        python = (Path(sys.base_prefix), Path(sys.prefix), _INNER)
-        needed = (*map(Path, _NEEDED_BELOW_HIDDEN), *python, *self.roots, folder)
-        shown = [
-            path
-            for path in sorted({Path(os.path.realpath(one)) for one in needed})
-            if any(path != over and path.is_relative_to(over) for over in hidden) and path.exists()
-        ]
-        words += [word for path in shown for word in ("--ro-bind", str(path), str(path))]
-        words += [word for path in hidden for word in ("--remount-ro", str(path))]
-        for path in self.closed:
-            is_hidden = any(path.is_relative_to(over) for over in hidden)
-            if is_hidden and not any(path.is_relative_to(one) for one in shown):
-                continue
-            if path.is_dir():
-                words += ["--tmpfs", str(path), "--remount-ro", str(path)]
-            elif path.exists():
-                words += ["--ro-bind", os.devnull, str(path)]
-        return words
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A command and its sandbox. The plan is no argument, for everybody on a machine sees those."""
+
+    walls: tuple[str, ...]
+    inside: tuple[str, ...]
+    plan: bytes
+
+    def line(self, files: Files | None = None) -> list[str]:
+        """The command line, which is given these files; without, they are its descriptors 3, 4 and 5."""
+        rules, report, plan = (3, 4, 5) if files is None else files
+        first = (_python(), "-I", "-S", "-c", _START, str(report), str(plan))
+        return [*self.walls, "--seccomp", str(rules), "--", *first, *self.inside]
+
+    @contextlib.contextmanager
+    def files(self) -> Iterator[Files]:
+        """What the command line is given, each to be read from its beginning."""
+        if sys.platform != "linux":
+            raise OSError("memfd_create is Linux's")
+        with contextlib.ExitStack() as made:
+            descriptors = []
+            for name, content in (("rules", seccomp.filter_program()), ("report", b""), ("plan", self.plan)):
+                descriptor = os.memfd_create(name)
+                made.callback(os.close, descriptor)
+                os.write(descriptor, content)
+                os.lseek(descriptor, 0, os.SEEK_SET)
+                descriptors.append(descriptor)
+            yield Files(*descriptors)
+
+
+class Files(NamedTuple):
+    """Descriptors: the first filter, what the sandbox's first process says, what it reads (`inner`)."""
+
+    rules: int
+    report: int
+    plan: int
+
+    def said(self) -> bytes:
+        """What the sandbox's first process has said so far, a byte each; nothing where it never began."""
+        return os.pread(self.report, 16, 0)
+
+
+def _shown(hidden: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """What must be seen below the hidden folders."""
+    needed = [resolved(path) for path in (*_NEEDED_BELOW_HIDDEN, sys.base_prefix, sys.prefix)]
+    # What is wanted was resolved when it was checked: a link there now leads to something else.
+    needed += [resolved(str(_INNER.parent)), *(path for path in wanted if not os.path.islink(path))]
+    return outermost(
+        [path for path in needed if _is_in(path, hidden) and path not in hidden and os.path.exists(path)]
+    )
+
+
+def _is_in(path: str, folders: Sequence[str]) -> bool:
+    return any(is_below(path, folder) for folder in folders)
+
+
+def _mounts(hidden: Sequence[str], shown: Sequence[str], closed: Sequence[str]) -> list[str]:
+    """Empty folders over what is hidden, then back what must be seen below it, then over closed folders.
+
+    A closed file has no mount over it: that it cannot be read is Landlock's doing, and a program is told so
+    instead of being shown an empty file.
+    """
+    words = [word for path in hidden for word in ("--tmpfs", path)]
+    words += [word for path in shown for word in ("--ro-bind", path, path)]
+    words += [word for path in hidden for word in ("--remount-ro", path)]
+    for path in closed:
+        if os.path.isdir(path) and not os.path.islink(path):
+            words += ["--tmpfs", path, "--remount-ro", path]
+    return words
 
 
 def _python() -> str:
@@ -133,15 +241,12 @@ def _python() -> str:
     return str(Path(os.path.realpath(os.path.dirname(sys.executable)), os.path.basename(sys.executable)))
 
 
-def hidden_folders() -> tuple[Path, ...]:
+def hidden_folders() -> list[str]:
     """Folders with daemons' sockets, programs' scratch files or the kernel's traces, outermost ones only."""
     wanted = ["/run", "/tmp", "/var/tmp", *_KERNELS_OWN, os.environ.get("XDG_RUNTIME_DIR", "")]
     wanted += [os.environ.get("QUARTERDECK_HOME", "")]
     wanted += [platformdirs.user_data_dir("quarterdeck", appauthor=False)]
-    found = sorted({Path(os.path.realpath(one)) for one in wanted if one and os.path.isdir(one)})
-    return tuple(
-        path for path in found if not any(path != over and path.is_relative_to(over) for over in found)
-    )
+    return outermost([resolved(path) for path in wanted if path and os.path.isdir(path)])
 
 
 def clean_environment() -> dict[str, str]:
@@ -151,24 +256,13 @@ def clean_environment() -> dict[str, str]:
     return {"PATH": _PATH, **kept, "TERM": "dumb", "TMPDIR": "/tmp"}
 
 
-@contextlib.contextmanager
-def filter_file() -> Iterator[int]:
-    """The seccomp filter as a descriptor to read from its beginning."""
-    if sys.platform != "linux":
-        raise OSError("seccomp is Linux's")
-    descriptor = os.memfd_create("seccomp")
-    try:
-        os.write(descriptor, seccomp.filter_program())
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
 @lru_cache(maxsize=4)
-def find(program: str | None) -> str | Missing:
-    """The `bwrap` to use, after it has been seen to forbid what it must; `program` is what PATH has."""
-    if program is None:
+def find(sandbox: Bubblewrap | None) -> Missing | None:
+    """Why this sandbox cannot be had; None after it has been seen to forbid what it must, just as it is.
+
+    `sandbox` is None where PATH has no `bwrap`.
+    """
+    if sandbox is None:
         return Missing("bubblewrap is not installed", "Install it: apt install bubblewrap")
     if not seccomp.is_known():
         machine = platform.machine()
@@ -182,7 +276,7 @@ def find(program: str | None) -> str | Missing:
             "The kernel does not limit the processes of root, and there is no control group that would",
             "Run quarterdeck-device as an ordinary user",
         )
-    return _self_test(program) or program
+    return _self_test(sandbox)
 
 
 def on_path() -> str | None:
@@ -190,25 +284,32 @@ def on_path() -> str | None:
     return shutil.which("bwrap")
 
 
-def _self_test(program: str) -> Missing | None:
-    """Try inside what must be forbidden; None when nothing of it worked."""
-    with tempfile.TemporaryDirectory(prefix="quarterdeck-probe-") as made, filter_file() as descriptor:
+def _self_test(sandbox: Bubblewrap) -> Missing | None:
+    """Try what must be forbidden in the very sandbox that calls get; None when nothing of it worked."""
+    with tempfile.TemporaryDirectory(prefix="quarterdeck-probe-") as made:
         folder = Path(os.path.realpath(made))
         (folder / "there").write_text("x")
         os.mkfifo(folder / "fifo")
-        bounds = Bounds(_SELF_TEST_S, 1 << 30, 16)
-        probe = [_python(), "-I", "-S", "-c", _PROBE]
+        # Where a call begins that names no folder; one that is not there yet is told to that call.
+        first = next((path for path in sandbox.roots if os.path.isdir(path)), str(folder))
+        start = Path(first)
+        facts = start.stat()
+        seen = replace(sandbox, roots=(*sandbox.roots, str(folder)))
+        probe = [_python(), "-I", "-S", "-c", _PROBE, str(folder), *sandbox.closed]
+        place = Place(start, (facts.st_dev, facts.st_ino))
+        begun = seen.command(probe, place, Bounds(_SELF_TEST_S, 1 << 30, 16))
         try:
-            done = subprocess.run(
-                Bubblewrap(program).command(probe, folder, bounds, descriptor),
-                pass_fds=(descriptor,),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                env=clean_environment(),
-                timeout=_SELF_TEST_S,
-                check=False,
-            )
+            with begun.files() as files:
+                done = subprocess.run(
+                    begun.line(files),
+                    pass_fds=files,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    env=clean_environment(),
+                    timeout=_SELF_TEST_S,
+                    check=False,
+                )
         except (OSError, subprocess.TimeoutExpired) as error:
             return Missing(f"bubblewrap does not run: {error}", _how_to_fix())
     *managed, last = done.stdout.splitlines() or [""]

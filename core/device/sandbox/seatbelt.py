@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from functools import lru_cache
 
 from core.device.sandbox.bubblewrap import Missing, clean_environment
@@ -25,9 +27,19 @@ PROFILE = """(version 1)
 _SELF_TEST_S = 10.0
 
 
-def command(inside: list[str]) -> list[str]:
-    """The command line that runs `inside`."""
-    return ["sandbox-exec", "-p", PROFILE, *inside]
+def command(inside: list[str], closed: Sequence[str] = ()) -> list[str]:
+    """The command line that runs `inside`, which can neither read nor list the closed paths."""
+    rules = "".join(
+        f"(deny file-read* (subpath {_quoted(name)}))\n"
+        for path in closed
+        for name in dict.fromkeys((path, os.path.realpath(path)))
+    )
+    return ["sandbox-exec", "-p", PROFILE + rules, *inside]
+
+
+def _quoted(path: str) -> str:
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,12 @@
-"""The seccomp filter of the read-only shell, as the bytes that bubblewrap takes.
+"""The seccomp filters of the read-only shell, as the bytes that the kernel takes.
 
-The other two walls say what files may be touched; this one takes away whole system calls. What is denied
-fails with a plain error, so that a program that only tried goes on.
+The other two walls say what files may be touched; these take away whole system calls. What is denied fails
+with a plain error, so that a program that only tried goes on. The first filter is put up by bubblewrap, the
+second by the sandbox's own first process (`core.device.sandbox.inner`), which needs some of what it denies.
+
+Kernel pools that all programs of a user, or of the machine, share must not be emptied by a command. Each is
+either counted in the sandbox (pipes, watches of epolls), bounded by a resource limit (signals, queues of
+messages), or not to be had: programs that only read were seen to do without.
 """
 
 from __future__ import annotations
@@ -11,21 +16,44 @@ import platform
 import struct
 from dataclasses import dataclass
 
-_LOAD, _AND = 0x20, 0x54
+_LOAD, _AND, _JUMP = 0x20, 0x54, 0x05
 _EQUAL, _AT_LEAST, _ANSWER = 0x15, 0x35, 0x06
-_ALLOW, _KILL, _FAIL = 0x7FFF0000, 0x80000000, 0x00050000
+_ALLOW, _KILL, _FAIL, _ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 _NOT_PERMITTED = _FAIL | errno.EPERM
+# A call that is answered as if it had been made.
+_NOTHING_DONE = _FAIL
 # Offsets in `struct seccomp_data`; of an argument, the lower half.
-_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24
+_NUMBER, _ARCHITECTURE, _FIRST, _SECOND, _THIRD, _FOURTH = 0, 4, 16, 24, 32, 40
 _X32 = 0x40000000
 _WHOLE = 0xFFFFFFFF
 
 _NEW_NAMESPACES = 0x7E020000
+# A thread that shares memory but not its open files could not be looked at, however it came to have them.
+_THREAD, _SHARED_FILES = 0x00010000, 0x00000400
+_CLOSE_RANGE, _OWN_FILES = 436, 2
+# While everything is stopped to be counted, nothing must be set going again: no timer, and no end of another
+# process, may send this one.
+_SIGCONT, _EXIT_SIGNAL = 18, 0xFF
+_PR_SET_PDEATHSIG = 1
 _AF_UNIX, _SOCK_STREAM, _SOCK_KINDS = 1, 1, 0xF
 # Both put characters into a terminal's input, for whatever program reads it next.
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-# Leases and delegations keep others waiting who open a file; hints are kept with the file.
-_F_SETLEASE, _F_SET_RW_HINT, _F_SET_FILE_RW_HINT, _F_SETDELEG = 1024, 1036, 1038, 1040
+# Leases and delegations keep others waiting who open a file; hints are kept with the file; the size of a pipe
+# comes from a pool; who wants to be notified keeps the file's inode.
+_F_SETSIG, _F_SETLEASE, _F_NOTIFY, _F_SETPIPE_SZ = 10, 1024, 1026, 1031
+_F_SET_RW_HINT, _F_SET_FILE_RW_HINT, _F_SETDELEG = 1036, 1038, 1040
+_DENIED_FCNTL = (
+    *(_F_SETSIG, _F_SETLEASE, _F_NOTIFY, _F_SETPIPE_SZ),
+    *(_F_SET_RW_HINT, _F_SET_FILE_RW_HINT, _F_SETDELEG),
+)
+# F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW. A lock for reading keeps writers of the file out for as long
+# as it is held. Programs read no database without one, so the command is told that it has its lock.
+_LOCKS = (6, 7, 37, 38)
+# MAP_SHARED | MAP_ANONYMOUS: given back by the process, such memory still is not counted as anybody's.
+_SHARED_MEMORY = 0x21
+_MAP_HUGE, _MEMFD_HUGE = 0x40000, 0x4
+_EPOLL_ADD = 1
+_PR_SET_DUMPABLE, _PR_SET_SECCOMP = 4, 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +63,11 @@ class _Machine:
     architecture: int
     not_permitted: tuple[int, ...]
     read_only: tuple[int, ...]
-    # What takes from a store that the user, or the whole machine, has only one of. Programs do without.
+    # What takes from a pool that the user, or the whole machine, has only one of. Programs do without.
     not_there: tuple[int, ...]
+    # Pages of files and of memory held in a pipe of the kernel's own; programs then read and write instead.
+    invalid: tuple[int, ...]
+    makes_pipe: tuple[int, ...]
     # Whose first argument is a process, 0 for the caller's own.
     of_process: tuple[int, ...]
     set_priority: int
@@ -45,6 +76,11 @@ class _Machine:
     socketpair: int
     ioctl: int
     fcntl: int
+    mmap: int
+    memfd_create: int
+    epoll_ctl: int
+    prctl: int
+    seccomp: int
     has_x32: bool = False
 
 
@@ -52,7 +88,9 @@ class _Machine:
 # pidfd_getfd, quotactl_fd; for files fchmodat2, setxattrat, removexattrat, file_setattr.
 _COMMON = (425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442, 443, 467)
 _COMMON_FILES = (452, 463, 466, 469)
-_CLONE3 = 435
+_CLONE3, _MEMFD_SECRET = 435, 447
+# landlock_create_ruleset, landlock_add_rule, landlock_restrict_self: rules are the kernel's memory.
+_LANDLOCK = (444, 445, 446)
 _PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 0, 1
 
 _X86_64 = _Machine(
@@ -70,6 +108,8 @@ _X86_64 = _Machine(
         *(175, 176, 313, 246, 320),  # init_module, delete_module, finit_module, kexec_load, kexec_file_load
         *(103, 153, 73, 256, 279),  # syslog, vhangup, flock, migrate_pages, move_pages
         *(29, 64, 68),  # shmget, semget, msgget: memory that is no process's
+        *(46, 307),  # sendmsg, sendmmsg: files on their way are counted for all of a user's programs
+        54,  # setsockopt: its filters are compiled into the modules' room
     ),
     read_only=(
         *(76, 133, 259),  # truncate, mknod, mknodat
@@ -77,7 +117,10 @@ _X86_64 = _Machine(
         *(132, 235, 261, 280),  # utime, utimes, futimesat, utimensat
         *(188, 189, 190, 197, 198, 199),  # setxattr, removexattr and their kin
     ),
-    not_there=(206, 253, 294),  # io_setup, inotify_init, inotify_init1
+    # io_setup, inotify_init, inotify_init1, copy_file_range, timer_create, mq_notify
+    not_there=(206, 253, 294, 326, 222, 244),
+    invalid=(40, 275, 276, 278),  # sendfile, splice, tee, vmsplice
+    makes_pipe=(22, 293),  # pipe, pipe2
     of_process=(142, 144, 203, 314, 302),  # sched_setparam, -scheduler, -affinity, -attr, prlimit64
     set_priority=141,
     set_io_priority=251,
@@ -85,6 +128,11 @@ _X86_64 = _Machine(
     socketpair=53,
     ioctl=16,
     fcntl=72,
+    mmap=9,
+    memfd_create=319,
+    epoll_ctl=233,
+    prctl=157,
+    seccomp=317,
     has_x32=True,
 )
 
@@ -104,6 +152,8 @@ _GENERIC = _Machine(
         *(105, 106, 273, 104, 294),  # init_module, delete_module, finit_module, kexec_load, kexec_file_load
         *(116, 58, 32, 238, 239),  # syslog, vhangup, flock, migrate_pages, move_pages
         *(194, 190, 186),  # shmget, semget, msgget: memory that is no process's
+        *(211, 269),  # sendmsg, sendmmsg: files on their way are counted for all of a user's programs
+        208,  # setsockopt: its filters are compiled into the modules' room
     ),
     read_only=(
         *(45, 33),  # truncate, mknodat
@@ -111,7 +161,9 @@ _GENERIC = _Machine(
         88,  # utimensat
         *(5, 6, 7, 14, 15, 16),  # setxattr, removexattr and their kin
     ),
-    not_there=(0, 26),  # io_setup, inotify_init1
+    not_there=(0, 26, 285, 107, 184),  # io_setup, inotify_init1, copy_file_range, timer_create, mq_notify
+    invalid=(71, 76, 77, 75),  # sendfile, splice, tee, vmsplice
+    makes_pipe=(59,),  # pipe2
     of_process=(118, 119, 122, 274, 261),  # sched_setparam, -scheduler, -affinity, -attr, prlimit64
     set_priority=140,
     set_io_priority=30,
@@ -119,6 +171,11 @@ _GENERIC = _Machine(
     socketpair=199,
     ioctl=29,
     fcntl=25,
+    mmap=222,
+    memfd_create=279,
+    epoll_ctl=21,
+    prctl=167,
+    seccomp=277,
 )
 
 _MACHINES = {"x86_64": _X86_64, "aarch64": _GENERIC}
@@ -130,12 +187,73 @@ def is_known(machine: str | None = None) -> bool:
 
 
 def filter_program(machine: str | None = None) -> bytes:
-    """The filter for this processor.
+    """The first filter for this processor, for bubblewrap.
 
     Raises:
         KeyError: there is none; see `is_known`.
     """
     of = _MACHINES[machine or platform.machine()]
+    program = _beginning(of)
+    for number in (*of.not_permitted, *_COMMON):
+        program += _denied(number, _NOT_PERMITTED)
+    for number in (*of.read_only, *_COMMON_FILES):
+        program += _denied(number, _FAIL | errno.EROFS)
+    # Of the first, the flags lie in memory, where a filter cannot look; the C library falls back to clone.
+    for number in (_CLONE3, _MEMFD_SECRET, *of.not_there):
+        program += _denied(number, _FAIL | errno.ENOSYS)
+    for number in of.invalid:
+        program += _denied(number, _FAIL | errno.EINVAL)
+    # The sandbox's first process is one of the user's like any other, and must get the processor.
+    for number in of.of_process:
+        program += _only(number, (_FIRST, _WHOLE, 0))
+    program += _only(of.set_priority, (_FIRST, _WHOLE, _PRIO_PROCESS), (_SECOND, _WHOLE, 0))
+    program += _only(of.set_io_priority, (_FIRST, _WHOLE, _IOPRIO_WHO_PROCESS), (_SECOND, _WHOLE, 0))
+    program += _never_bits(of.clone, _FIRST, (_THREAD | _SHARED_FILES, _THREAD), (_EXIT_SIGNAL, _SIGCONT))
+    program += _never_bits(_CLOSE_RANGE, _THIRD, (_OWN_FILES, _OWN_FILES))
+    program += _only(of.clone, (_FIRST, _NEW_NAMESPACES, 0))
+    # A pair of datagram sockets could be used to send to any daemon's address; and to ask for one of a family
+    # that the kernel does not have yet makes it load a module.
+    program += _only(of.socketpair, (_FIRST, _WHOLE, _AF_UNIX), (_SECOND, _SOCK_KINDS, _SOCK_STREAM))
+    program += _never_bits(of.mmap, _FOURTH, (_SHARED_MEMORY, _SHARED_MEMORY), (_MAP_HUGE, _MAP_HUGE))
+    program += _never_bits(of.memfd_create, _SECOND, (_MEMFD_HUGE, _MEMFD_HUGE))
+    program += _with(of.ioctl, _SECOND, (_TIOCSTI, _TIOCLINUX), _NOT_PERMITTED)
+    program += _with(of.fcntl, _SECOND, _LOCKS, _NOTHING_DONE)
+    program += _with(of.fcntl, _SECOND, _DENIED_FCNTL, _NOT_PERMITTED)
+    return b"".join([*program, _step(_ANSWER, _ALLOW)])
+
+
+def counting_program(machine: str | None = None) -> bytes:
+    """The second filter for this processor, for `inner`: the kernel asks before what takes from a pool.
+
+    Raises:
+        KeyError: there is none; see `is_known`.
+    """
+    of = _MACHINES[machine or platform.machine()]
+    program = _beginning(of)
+    for number in of.makes_pipe:
+        program += _denied(number, _ASK)
+    program += _with(of.epoll_ctl, _SECOND, (_EPOLL_ADD,), _ASK)
+    # Filters and rules of the command's own would take from the kernel's memory and the modules' room.
+    for number in (of.seccomp, *_LANDLOCK):
+        program += _denied(number, _FAIL | errno.ENOSYS)
+    program += _with(of.prctl, _FIRST, (_PR_SET_SECCOMP,), _FAIL | errno.EINVAL)
+    # So that what it has open can be counted.
+    program += _with(of.prctl, _FIRST, (_PR_SET_DUMPABLE,), _NOT_PERMITTED)
+    program += _with_both(of.prctl, _PR_SET_PDEATHSIG, _SIGCONT, _NOT_PERMITTED)
+    return b"".join([*program, _step(_ANSWER, _ALLOW)])
+
+
+def epoll_ctl(machine: str | None = None) -> int:
+    """The number of epoll_ctl on this processor.
+
+    Raises:
+        KeyError: it is not known; see `is_known`.
+    """
+    return _MACHINES[machine or platform.machine()].epoll_ctl
+
+
+def _beginning(of: _Machine) -> list[bytes]:
+    """Leave the number of the system call to be compared; calls of another kind end the process."""
     program = [
         _step(_LOAD, _ARCHITECTURE),
         # Calls made the old 32-bit way have numbers of their own, and would pass.
@@ -145,25 +263,7 @@ def filter_program(machine: str | None = None) -> bytes:
     ]
     if of.has_x32:
         program += [_step(_AT_LEAST, _X32, 0, 1), _step(_ANSWER, _FAIL | errno.ENOSYS)]
-    for number in (*of.not_permitted, *_COMMON):
-        program += _denied(number, _NOT_PERMITTED)
-    for number in (*of.read_only, *_COMMON_FILES):
-        program += _denied(number, _FAIL | errno.EROFS)
-    # Of the first, the flags lie in memory, where a filter cannot look; the C library falls back to clone.
-    for number in (_CLONE3, *of.not_there):
-        program += _denied(number, _FAIL | errno.ENOSYS)
-    # The sandbox's first process is one of the user's like any other, and must get the processor.
-    for number in of.of_process:
-        program += _only(number, (_FIRST, _WHOLE, 0))
-    program += _only(of.set_priority, (_FIRST, _WHOLE, _PRIO_PROCESS), (_SECOND, _WHOLE, 0))
-    program += _only(of.set_io_priority, (_FIRST, _WHOLE, _IOPRIO_WHO_PROCESS), (_SECOND, _WHOLE, 0))
-    program += _only(of.clone, (_FIRST, _NEW_NAMESPACES, 0))
-    # A pair of datagram sockets could be used to send to any daemon's address; and to ask for one of a family
-    # that the kernel does not have yet makes it load a module.
-    program += _only(of.socketpair, (_FIRST, _WHOLE, _AF_UNIX), (_SECOND, _SOCK_KINDS, _SOCK_STREAM))
-    program += _never(of.ioctl, _TIOCSTI, _TIOCLINUX)
-    program += _never(of.fcntl, _F_SETLEASE, _F_SET_RW_HINT, _F_SET_FILE_RW_HINT, _F_SETDELEG)
-    return b"".join([*program, _step(_ANSWER, _ALLOW)])
+    return program
 
 
 def _step(code: int, value: int, if_so: int = 0, if_not: int = 0) -> bytes:
@@ -184,13 +284,31 @@ def _only(number: int, *wanted: tuple[int, int, int]) -> list[bytes]:
     return _about(number, [*steps, _step(_ANSWER, _ALLOW), _step(_ANSWER, _NOT_PERMITTED)])
 
 
-def _never(number: int, *values: int) -> list[bytes]:
-    """A call that is allowed unless its second argument has one of these values."""
+def _with(number: int, offset: int, values: tuple[int, ...], answer: int) -> list[bytes]:
+    """An answer to a call whose argument at this offset has one of these values."""
     steps = [_step(_EQUAL, value, len(values) - place, 0) for place, value in enumerate(values)]
-    return _about(
-        number,
-        [_step(_LOAD, _SECOND), *steps, _step(_ANSWER, _ALLOW), _step(_ANSWER, _NOT_PERMITTED)],
-    )
+    otherwise = _step(_LOAD, _NUMBER)
+    return _about(number, [_step(_LOAD, offset), *steps, _skip(1), _step(_ANSWER, answer), otherwise])
+
+
+def _with_both(number: int, first: int, second: int, answer: int) -> list[bytes]:
+    """An answer to a call with these first two arguments."""
+    steps = [_step(_LOAD, _FIRST), _step(_EQUAL, first, 0, 3)]
+    steps += [_step(_LOAD, _SECOND), _step(_EQUAL, second, 0, 1), _step(_ANSWER, answer)]
+    return _about(number, [*steps, _step(_LOAD, _NUMBER)])
+
+
+def _never_bits(number: int, offset: int, *bits: tuple[int, int]) -> list[bytes]:
+    """A call that is denied where the argument at this offset has, under a mask, that mask's value."""
+    steps = []
+    for mask, value in bits:
+        steps += [_step(_LOAD, offset), _step(_AND, mask), _step(_EQUAL, value, 0, 1)]
+        steps += [_step(_ANSWER, _NOT_PERMITTED)]
+    return _about(number, [*steps, _step(_LOAD, _NUMBER)])
+
+
+def _skip(steps: int) -> bytes:
+    return _step(_JUMP, steps)
 
 
 def _about(number: int, steps: list[bytes]) -> list[bytes]:

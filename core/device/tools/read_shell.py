@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
 from typing import Any
 
 from core.device.children import Finished, Job
-from core.device.sandbox import bubblewrap, process_limit, seatbelt
+from core.device.config import DeviceConfig
+from core.device.held_paths import HeldPath
+from core.device.private_places import outermost, private_places, shown_place
+from core.device.sandbox import bubblewrap, inner, process_limit, seatbelt
 from core.device.tool import (
     OBSERVES,
     FailedWithResult,
@@ -27,7 +31,7 @@ from core.device.tools.shell import (
     shell_arguments,
     working_directory,
 )
-from core.errors import ErrorCode
+from core.errors import BadInput, DeviceError, ErrorCode
 
 NAME = "shell_execute_read"
 # What the C library and common programs say when one of the sandbox's walls was in the way.
@@ -44,65 +48,134 @@ _OWN_PROCESSES = 3
 
 def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
     """The read-only shell, where this machine has a sandbox that passed its self-test."""
-    if NAME in workshop.config.tools_off:
+    config = workshop.config
+    if NAME in config.tools_off:
         # No self-test for what is not wanted; the router says why it is missing.
         return [_tool(workshop, None)], []
     if sys.platform == "darwin":
         missing = seatbelt.missing()
     else:
-        found = bubblewrap.find(bubblewrap.on_path())
-        missing = found if isinstance(found, bubblewrap.Missing) else None
+        program = bubblewrap.on_path()
+        sandbox = _sandbox(config, program, private_places(config)) if program else None
+        missing = bubblewrap.find(sandbox)
     if missing is not None:
         return [], [Unavailable(NAME, missing.reason, missing.how_to_fix)]
 
     async def shell_execute_read(call: ToolCall) -> dict[str, Any]:
-        finished = await run(workshop, call)
+        private = [] if call.approved else await workshop.in_thread(private_places, config)
+        finished = await run(workshop, call, private)
         answer = {
             **common(finished),
             "truncated": finished.truncated,
             "blocked": blocked_lines(finished.stderr),
+            "hidden": await workshop.in_thread(_hidden, private),
         }
         if finished.exit_code is None:
             said = f"The command ran out of time after {finished.seconds:.1f} s and was killed"
             raise FailedWithResult(said, ErrorCode.TIMEOUT, answer)
-        if answer["blocked"] and finished.exit_code != 0:
-            said = f"This tool can only read. The system refused: {answer['blocked'][0]}"
-            raise FailedWithResult(said, ErrorCode.DENIED_BY_DEVICE, answer)
+        if finished.exit_code != 0:
+            if (place := named_place(finished.stderr, answer["hidden"])) is not None:
+                said = f"{place} is private: it is shown only to a line that an operator approved"
+                raise FailedWithResult(said, ErrorCode.DENIED_BY_DEVICE, answer)
+            if answer["blocked"]:
+                said = f"This tool can only read. The system refused: {answer['blocked'][0]}"
+                raise FailedWithResult(said, ErrorCode.DENIED_BY_DEVICE, answer)
         return answer
 
     return [_tool(workshop, shell_execute_read)], []
 
 
-async def run(workshop: Workshop, call: ToolCall) -> Finished:
-    """Run a call's command inside."""
+async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> Finished:
+    """Run a call's command inside, where neither the private paths nor what is closed can be read.
+
+    Raises:
+        BadInput: the folder to start in is missing, or was exchanged since it was checked.
+        DeviceError: there is no sandbox now, or a closed path changed while the command ran.
+    """
     folder = await working_directory(workshop, call)
     seconds, config = seconds_for(workshop, call), workshop.config
     shell = [shutil.which("bash") or "/bin/sh", "-c", call.arguments["command"]]
     environment = bubblewrap.clean_environment()
     if sys.platform == "darwin":
         workshop.guard.process_slot(workshop.children.running)
-        return await workshop.children.run(
-            Job(seatbelt.command(shell), folder.path, seconds, environment, call.report)
-        )
-    program = bubblewrap.on_path() or "bwrap"
-    sandbox = bubblewrap.Bubblewrap(program, config.closed_paths, config.roots)
-    most = config.limits.read_shell_processes
-    bounds = bubblewrap.Bounds(seconds, config.limits.read_shell_memory_bytes, most)
-    line = await workshop.in_thread(sandbox.command, shell, folder.path, bounds)
+        line = seatbelt.command(shell, _closed(config, private))
+        return await workshop.children.run(Job(line, folder.path, seconds, environment, call.report))
+    sandbox = _sandbox(config, bubblewrap.on_path() or "bwrap", private)
+    limits = config.limits
+    bounds = bubblewrap.Bounds(
+        seconds, limits.read_shell_memory_bytes, limits.read_shell_processes, limits.max_processes
+    )
+    place = await workshop.in_thread(_place, folder)
+    begun = await workshop.in_thread(sandbox.command, shell, place, bounds)
     # Nothing is awaited from here until it counts as running, so that two cannot take one slot.
     workshop.guard.process_slot(workshop.children.running)
-    with bubblewrap.filter_file() as descriptor, process_limit.limited(most + _OWN_PROCESSES) as group:
+    with (
+        begun.files() as files,
+        process_limit.limited(limits.read_shell_processes + _OWN_PROCESSES) as group,
+    ):
         job = Job(
-            line,
+            begun.line(),
             folder.path,
             seconds,
             environment,
             call.report,
-            more=(descriptor,),
+            more=files,
             contained=True,
             group=str(group or ""),
         )
-        return await workshop.children.run(job, folder)
+        finished = await workshop.children.run(job, folder)
+        _check(files.said(), finished, folder)
+    return finished
+
+
+def _check(report: bytes, finished: Finished, folder: HeldPath) -> None:
+    if inner.OTHER_FOLDER in report:
+        raise BadInput(
+            f"working_directory {folder.path} changed while it was being opened", ErrorCode.PATH_NOT_ALLOWED
+        )
+    if inner.CLOSED_CHANGED in report:
+        raise DeviceError(
+            "A closed or private path became another one while the command ran, so the command was ended and "
+            "what it had not yet written is not shown; run it again",
+            ErrorCode.CANCELLED,
+        )
+    if not report and finished.exit_code is not None:
+        lines = finished.stderr.decode("utf-8", "replace").strip().splitlines() or ["bubblewrap says nothing"]
+        raise DeviceError(f"The sandbox could not be made: {lines[-1][:_MOST_LINE]}", ErrorCode.TOOL_FAILED)
+
+
+def _place(folder: HeldPath) -> bubblewrap.Place:
+    descriptor = folder.open()
+    try:
+        facts = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    return bubblewrap.Place(folder.path, (facts.st_dev, facts.st_ino))
+
+
+def _sandbox(config: DeviceConfig, program: str, private: list[str]) -> bubblewrap.Bubblewrap:
+    return bubblewrap.Bubblewrap(program, _closed(config, private), tuple(map(str, config.roots)))
+
+
+def _closed(config: DeviceConfig, private: list[str]) -> tuple[str, ...]:
+    """What a call is not shown. An operator's approval opens what is private, never what is closed."""
+    return (*map(str, config.closed_paths), *private)
+
+
+def _hidden(private: list[str]) -> list[str]:
+    """The private places that are there, as a person writes them."""
+    return [shown_place(place) for place in outermost(private) if os.path.lexists(place)]
+
+
+def named_place(stderr: bytes, hidden: list[str]) -> str | None:
+    """The first of the hidden places that an error of a program is about, where it names one."""
+    lines = stderr.decode("utf-8", "replace")
+    for place in hidden:
+        # As it stands below the home, for programs name a file as they were told to.
+        name = re.escape(place.removeprefix("~").lstrip("/"))
+        if re.search(rf"(?:^|[\s/'\"‘“:]){name}(?:$|[\s/'\"’”:])", lines, re.MULTILINE):
+            return place
+    return None
 
 
 def blocked_lines(stderr: bytes) -> list[str]:
@@ -117,6 +190,11 @@ def _tool(workshop: Workshop, run: Any) -> Tool:
         "items": text("A line of standard error."),
         "description": "Where the command ran into what the sandbox forbids.",
     }
+    hidden = {
+        "type": "array",
+        "items": text("A file or folder; ~ is the home."),
+        "description": "What is there but private, and was not shown to this line.",
+    }
     return Tool(
         name=NAME,
         title="Look with a shell command",
@@ -124,10 +202,11 @@ def _tool(workshop: Workshop, run: Any) -> Tool:
         description=(
             "Run a line in a shell that can only read: the kernel forbids it to change anything, to use any "
             "network or socket, and to leave a process behind. A command that tries gets an error. "
-            "/tmp, /run and the device client's own files are hidden, but allowed roots below them are not."
+            "/tmp, /run and the device client's own files are hidden, but allowed roots below them are not. "
+            "Keys, passwords, browser data and histories are shown only to a line that an operator approved."
         ),
         input_schema=shell_arguments(workshop),
-        output_schema=object_schema({**OUTPUT, "truncated": TRUNCATED, "blocked": blocked}),
+        output_schema=object_schema({**OUTPUT, "truncated": TRUNCATED, "blocked": blocked, "hidden": hidden}),
         contract=OBSERVES,
         run=run,
         platforms=("linux", "macos"),
