@@ -1,8 +1,8 @@
-"""How a press came about: by a hand, by input that a program made, or by no input at all.
+"""By whom a press is made: a person at an input device, a program that makes input, or no input at all.
 
-What lets more run unasked, and every approval from medium risk on, asks who pressed. A widget hands the
-events of one press, as `Stroke`s, to the `InputSource` of its window, which knows what the window system
-tells of them. A press that assistive technology or the program itself makes has no strokes.
+A guarded control hands the events of one press, as `Stroke`s, to the `InputSource` of its window. The source
+knows what the window system reports about the origin of input. A press by assistive technology, or by code of
+this program, has no strokes.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from core.fleet.models import Risk
 
 
 class Hand(IntEnum):
-    """By whom a press was made; of several events, the smallest counts."""
+    """The origin of a press. A press of several events has the smallest value among them."""
 
     NONE = 0
-    """No input event made it: assistive technology pressed, or code of this program."""
+    """No input event: assistive technology, or code of this program."""
     SYNTHETIC = 1
-    """A program made the input, or the window system's word for it did not come."""
+    """A program made the input, or the window system did not confirm that a device did."""
     UNKNOWN = 2
-    """It is input, and the window system does not tell who made it."""
+    """An input event, and the window system does not report its origin."""
     REAL = 3
     """An input device made it."""
 
 
 class Stake(Enum):
-    """What a press would bring about, as far as it decides who may press."""
+    """What a press brings about, as far as it decides which presses count."""
 
     LOW = "low"
-    """Low risk, or what only tightens: any press does."""
+    """Low risk, and whatever tightens: every press counts."""
     MEDIUM = "medium"
-    """Medium risk: input only."""
+    """Medium risk: input counts, whoever made it."""
     HIGH = "high"
-    """High risk and above, and whatever loosens: a hand only; in place of it, the passphrase."""
+    """High risk and above, and whatever loosens: synthetic input needs the passphrase as well."""
 
     @classmethod
     def of_risk(cls, *risks: Risk) -> Stake:
-        """What hangs on approving requests of these risks with one press."""
+        """The stake of approving requests of these risks with one press; without any, the highest."""
         most = max((risk.rank for risk in risks), default=Risk.CRITICAL.rank)
         if most >= Risk.HIGH.rank:
             return cls.HIGH
@@ -64,11 +64,11 @@ _KINDS: dict[QEvent.Type, StrokeKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """One event of a pointer's button or a key, as Qt handed it over.
+    """One event of a pointer button or a key, as Qt delivered it.
 
     `time_ms` is the window system's time in milliseconds, `keycode` its number of the key (0 for a pointer),
-    `control` whether Ctrl was held. Qt's own mark for events from outside, `spontaneous`, tells nothing here:
-    it is set for what another program sent, and lost on the way of a shortcut.
+    `control` whether Ctrl is among the modifiers. Qt's `spontaneous()` is left out: it is set for events that
+    another program sent, and lost for shortcuts.
     """
 
     kind: StrokeKind
@@ -78,10 +78,10 @@ class Stroke:
 
 
 def stroke_of(event: QMouseEvent | QKeyEvent) -> Stroke:
-    """What an event tells of who made it.
+    """The stroke of a press or release.
 
     Raises:
-        KeyError: it is neither press nor release.
+        KeyError: the event is neither.
     """
     return Stroke(
         kind=_KINDS[event.type()],
@@ -92,37 +92,37 @@ def stroke_of(event: QMouseEvent | QKeyEvent) -> Stroke:
 
 
 class InputSource(Protocol):
-    """What a window system tells of the origin of input; each window is given one."""
+    """What a window system reports about the origin of input. Each window is given one."""
 
     async def begin(self) -> None:
-        """Begin to listen; needs the running loop. It raises nothing: what fails is told as synthetic."""
+        """Begin to listen; needs the running loop. A failure is logged, and input is synthetic then."""
 
     async def end(self) -> None:
         """Stop listening."""
 
     def hand_of(self, stroke: Stroke) -> Hand:
-        """By whom this event was made."""
+        """The origin of one event."""
 
 
 class BlindSource:
-    """For window systems that tell nothing of the origin of input (Wayland, Windows, macOS, none)."""
+    """For window systems that are not asked for the origin of input: Wayland, Windows, macOS, off screen."""
 
     async def begin(self) -> None:
-        """There is nothing to listen to."""
+        """Nothing to listen to."""
 
     async def end(self) -> None:
-        """There is nothing to stop."""
+        """Nothing to stop."""
 
     def hand_of(self, stroke: Stroke) -> Hand:
-        """It is input, and by whom is not known."""
+        """Unknown."""
         return Hand.UNKNOWN
 
 
 class DeafSource(BlindSource):
-    """For a window system that would tell, while nothing listens to it: no input counts as a hand."""
+    """For a window system that would report the origin, while nothing listens."""
 
     def hand_of(self, stroke: Stroke) -> Hand:
-        """It is input, and nothing speaks for a hand."""
+        """Synthetic: nothing confirms a device."""
         return Hand.SYNTHETIC
 
 
@@ -136,7 +136,7 @@ def platform_source() -> InputSource:
 
 
 def source_of(widget: QWidget) -> InputSource:
-    """The source of the window that this widget is in; its `input_source`."""
+    """The `input_source` of the window around this widget."""
     place: QWidget | None = widget
     while place is not None:
         source: InputSource | None = getattr(place, "input_source", None)
@@ -147,6 +147,6 @@ def source_of(widget: QWidget) -> InputSource:
 
 
 def hand_behind(widget: QWidget, strokes: Iterable[Stroke]) -> Hand:
-    """By whom the press was made that consists of these events; `NONE` without any."""
+    """The origin of a press that consists of these strokes; `NONE` without any."""
     source = source_of(widget)
     return min((source.hand_of(stroke) for stroke in strokes), default=Hand.NONE)

@@ -1,4 +1,4 @@
-"""Who makes input on an X11 display, for the window: XInput's word for each press, and no sent events."""
+"""The origin of input on an X11 display, for the window, and a filter for events that a program sent."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ log = structlog.get_logger(__name__)
 Answer = TypeVar("Answer")
 
 _XCB_EVENT = b"xcb_generic_event_t"
-_SENT = 0x80
-_KEY_PRESS, _BUTTON_RELEASE = 2, 5  # with key releases and button presses between
+_SENT = 0x80  # the bit of an event's code that XSendEvent sets
+_KEY_PRESS, _BUTTON_RELEASE = 2, 5  # key release and button press are between them
 
 
 class SentInputFilter(QAbstractNativeEventFilter):
     """Drops keys and clicks that another client sent with XSendEvent, as xterm does.
 
-    Qt would take them for input: they carry whatever time, key and place their sender likes.
+    Their sender writes the time, the key and the place, and Qt takes them for input.
     """
 
     def nativeEventFilter(self, kind: QByteArray | bytes, message: int) -> tuple[bool, int]:  # type: ignore[override]
-        """Look at the first byte of an X event: its code, and whether it was sent."""
+        """Look at the code in the first byte of an X event."""
         if bytes(kind) != _XCB_EVENT:  # type: ignore[arg-type]
             return False, 0
         code: int = ctypes.c_uint8.from_address(int(message)).value
@@ -43,11 +43,11 @@ class SentInputFilter(QAbstractNativeEventFilter):
 class X11Source(QObject):
     """The `InputSource` of a window on X11.
 
-    Until the watch has begun, and after the server was lost, every press counts as made by a program.
+    Every press is synthetic before the watch has begun, and after the server was lost.
     """
 
     def __init__(self, open_watch: Callable[[], XWatch] | None = None) -> None:
-        """`open_watch` connects to the server, in a thread; else it is the one of `DISPLAY`."""
+        """`open_watch` connects to the server, in a thread; without it, to the one in `DISPLAY`."""
         super().__init__()
         self._open = open_watch
         self._watch: XWatch | None = None
@@ -58,7 +58,7 @@ class X11Source(QObject):
         _application().installNativeEventFilter(self._filter)
 
     async def begin(self) -> None:
-        """Connect in a thread: python-xlib takes its time to be imported, and waits for the server."""
+        """Connect in a thread: python-xlib takes long to import, and waits for the server."""
         watch = await asyncio.to_thread(self._open_watch)
         if watch is None:
             return
@@ -72,13 +72,13 @@ class X11Source(QObject):
         self._follow_focus(app.applicationState())
 
     def _open_watch(self) -> XWatch | None:
-        """In a thread, which goes on when the window ends meanwhile."""
+        """Runs in a thread, which goes on when the window ends meanwhile."""
         from app.x11_watch import Unwatched, XWatch
 
         try:
             watch = (self._open or XWatch)()
         except Unwatched as error:
-            log.warning("every press counts as made by a program", problem=str(error))
+            log.warning("input is synthetic", problem=str(error))
             return None
         if self._ended:
             watch.close()
@@ -94,51 +94,44 @@ class X11Source(QObject):
 
     @property
     def is_watching(self) -> bool:
-        """Whether the server tells who makes input."""
+        """Whether the server reports the origin of input."""
         return self._watch is not None
 
     def hand_of(self, stroke: Stroke) -> Hand:
-        """By whom this event was made; asks the server, and waits for it at most `x11_watch.LATEST_S`."""
+        """The origin of one event; asks the server, and waits for it at most `x11_watch.LATEST_S`."""
         watch = self._watch
-        told_all = self._with(lambda watch: watch.catch_up())
-        return watch.hand_of(stroke) if watch is not None and told_all else Hand.SYNTHETIC
+        caught_up = self._with(lambda watch: watch.catch_up())
+        return watch.hand_of(stroke) if watch is not None and caught_up else Hand.SYNTHETIC
 
     def _read(self) -> None:
         self._with(lambda watch: watch.read())
 
     def _follow_focus(self, state: Qt.ApplicationState) -> None:
-        """The keys of other programs' windows are nothing to us."""
+        """Follow keys only while they are meant for this program."""
         self._with(lambda watch: watch.watch_keys(state == Qt.ApplicationState.ApplicationActive))
 
     def _with(self, act: Callable[[XWatch], Answer]) -> Answer | None:
-        """Do something with the watch, if there is one; whatever goes wrong, there is none afterwards."""
+        """Do something with the watch, if there is one; an error ends it."""
         watch = self._watch
         if watch is None:
             return None
         try:
             answer = act(watch)
         except Exception as error:
-            # The edge: python-xlib has errors of many kinds for a server that is lost, or talks nonsense.
-            log.warning("the X server is lost: every press counts as made by a program", exc_info=error)
+            # The edge: python-xlib raises errors of many kinds for a server that is lost or sends nonsense.
+            log.warning("the X server is lost: input is synthetic", exc_info=error)
             self._leave()
             return None
-        self._know_devices()
+        if watch.devices_changed:
+            watch.devices_changed = False
+            self._tasks.spawn("ask which devices are real", self._ask_devices(watch))
         return answer
-
-    # Devices that come and go
-
-    def _know_devices(self) -> None:
-        if self._watch is not None and self._watch.devices_changed:
-            self._watch.devices_changed = False
-            self._tasks.spawn("ask which devices are real", self._ask_devices(self._watch))
 
     async def _ask_devices(self, watch: XWatch) -> None:
         real = await asyncio.to_thread(_real_devices)
-        # When they have changed once more, the next answer counts.
+        # After another change the next answer counts.
         if not watch.devices_changed:
             watch.know_devices(real)
-
-    # The end
 
     def _leave(self) -> None:
         watch, self._watch = self._watch, None

@@ -1,19 +1,20 @@
-"""What an X server tells of the origin of input, read over connections of its own; knows no Qt.
+"""What an X server reports about the origin of input, read over connections of its own; knows no Qt.
 
-Three things are told, each by another part of the server:
+- **The device** of each event stands in XInput 2's raw events. Events that XTEST makes come from devices with
+  the property "XTEST Device", one beside each pointer and each keyboard. The accessibility registry's
+  generated clicks and keys, xdotool and x11vnc use XTEST.
+- **XTEST in the name of another device**: an older form of its request lets a program name a real device as
+  the source, which the raw event then repeats. The RECORD extension reports these requests, and each attempt
+  to change the recording. A server has both extensions or neither.
+- **The devices there are** may change: an event of a device that is not known yet is synthetic.
 
-- **which device** made an event: XInput 2's raw events name it. What XTEST makes comes from a device with the
-  property "XTEST Device", one beside each pointer and each keyboard; the accessibility registry's clicks and
-  keys, xdotool and x11vnc use it.
-- **who used XTEST**: its older form lets a program name a real device as the source, and the raw event then
-  says so. The RECORD extension shows the requests that do this; a server has both extensions or neither.
-- **which devices there are**: an event of one that is not known yet counts as made by a program.
-
-Sources: The X Input Extension 2.4 (XI2proto.txt), X Test Extension 2.2, Record Extension 1.13.
+Sources: The X Input Extension 2.4 (XI2proto.txt), X Test Extension Protocol 2.2 (also its chapter on XInput
+devices), Record Extension Protocol 1.13.
 """
 
 from __future__ import annotations
 
+import contextlib
 import select
 import struct
 import sys
@@ -34,17 +35,18 @@ log = structlog.get_logger(__name__)
 
 # What a lost or refused connection raises.
 LOST = (XError, DisplayError, ConnectionClosedError, OSError)
-# The server answers within 0.1 ms (measured); one that takes this long is not waited for.
+# How long to wait for an answer of the server, in seconds. It takes 0.1 ms (measured).
 LATEST_S = 0.25
 BEGIN_S = 2.0
-# More strokes than a hand makes while the window's loop is busy. What fell out counts as made by a program.
+# Strokes and fakes that are remembered; far more than a hand makes while the window's loop is busy. A stroke
+# that was forgotten is synthetic.
 MOST = 256
 
 _RAW_TOUCH_BEGIN, _RAW_TOUCH_END = 22, 24  # python-xlib has no names for them
 _KINDS: dict[int, StrokeKind] = {
     xinput.RawButtonPress: "button down",
     xinput.RawButtonRelease: "button up",
-    # Qt makes a button's press of a touch, with the time of the touch.
+    # Qt translates a touch into presses of a button, with the time of the touch.
     _RAW_TOUCH_BEGIN: "button down",
     _RAW_TOUCH_END: "button up",
     xinput.RawKeyPress: "key down",
@@ -54,19 +56,21 @@ _KEYS = xinput.RawKeyPressMask | xinput.RawKeyReleaseMask
 _BUTTONS = (
     xinput.RawButtonPressMask | xinput.RawButtonReleaseMask | 1 << _RAW_TOUCH_BEGIN | 1 << _RAW_TOUCH_END
 )
-_RAW_EVENT = struct.Struct("=HIIH")  # device, time, detail, source; the first four fields of xXIRawEvent
+_RAW_EVENT = struct.Struct("=HIIH")  # device, time, detail, source: the fields of xXIRawEvent in front
 _GET_VERSION, _FAKE_INPUT = 0, 2  # minor opcodes of XTEST
+# Minor opcodes of RECORD: the first and the last that act on a context, and the one that only reads it.
+_REGISTER, _FREE, _GET_CONTEXT = 2, 7, 4
 _FIRST_EXTENSION_EVENT = 64
-_TIMES = 1 << 32  # the server's time wraps around
+_TIMES = 1 << 32  # the server's time, in milliseconds, wraps around
 
 
 class Unwatched(Exception):
-    """The server cannot tell who makes input; says why."""
+    """The server does not report the origin of input; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawStroke:
-    """One press or release as the server saw it; `control` is whether a real device held Ctrl then."""
+    """One press or release as the server saw it; `control`: a real device held Ctrl at that moment."""
 
     kind: StrokeKind
     time_ms: int
@@ -76,49 +80,50 @@ class RawStroke:
 
 
 class XWatch:
-    """Follows the raw input of one display. Not thread-safe; everything but the constructor is quick.
+    """Follows the raw input of one display. Not thread-safe; only the constructor takes long.
 
-    `watch_keys` is off at first: key presses are only asked for while the window is in front, since the
-    server tells them of all windows.
+    The server reports keys of all windows, so keys are followed only while `watch_keys` is on.
     """
 
     def __init__(self, name: str | None = None) -> None:
-        """Connect to the display `name`, else to the one in `DISPLAY`. Blocks: call it in a thread.
+        """Connect to the display `name`, else to the one in `DISPLAY`. Waits for the server.
 
         Raises:
-            Unwatched: the server has no XInput 2.1, or refuses.
+            Unwatched: there is no such server, it is too old, or it refuses.
         """
+        self._record: Any = None
+        self._context = 0
+        self._recording = False
+        self._strokes: deque[RawStroke] = deque(maxlen=MOST)
+        # Spans of the server's time in which XTEST was used in the name of a device. A part of the record has
+        # the time at which it began, and ends before the mark that follows it. Those whose mark has not come
+        # stand in `_faking`, those whose mark has no time yet in `_marked`.
+        self._faking: list[int] = []
+        self._marked: list[int] = []
+        self._faked: deque[tuple[int, int]] = deque(maxlen=MOST)
+        # Marks are requests that the server answers behind everything it had to report: how many were made,
+        # seen in the events, and seen in the record.
+        self._marks = self._marks_answered = self._marks_recorded = 0
+        self._mark_time = 0
+        self._held: set[int] = set()
+        self.devices_changed = False
         try:
-            self._input = display.Display(name)
-            self._record: Any = None
-            self._recording = False
-            self._strokes: deque[RawStroke] = deque(maxlen=MOST)
-            # Spans of the server's time, in milliseconds, in which XTEST was used in the name of a device. A
-            # part of the record tells when it began; what is in it was done before our next mark. Those that
-            # have no end yet stand in two lists of their own: behind that mark, and before it.
-            self._faking: list[int] = []
-            self._marked: list[int] = []
-            self._faked: deque[tuple[int, int]] = deque(maxlen=MOST)
-            self._mark_time = 0
-            self._held: set[int] = set()
-            # How often the server was asked to answer behind everything it had to tell, and what came of it.
-            self._asked = self._answered = self._recorded = 0
-            self.devices_changed = False
+            self._input = _connect(name)
             self._real = real_devices(self._input)
             self._controls = set(self._input.get_modifier_mapping()[X.ControlMapIndex]) - {0}
             self._marker = self._listen()
-            self._listen_for_fakes(name)
-            if not self.catch_up():
+            self._record_fakes(name)
+            if not self.catch_up(BEGIN_S):
                 raise Unwatched("The X server does not answer in time.")
         except LOST as error:
-            raise Unwatched(f"The X server does not tell who makes input: {error}") from error
+            raise Unwatched(f"The X server does not report the origin of input: {error}") from error
 
     def _listen(self) -> Any:
         if not self._input.has_extension(xinput.extname):
             raise Unwatched("The X server has no XInput extension.")
         opcode = self._input.display.get_extension_major(xinput.extname)
-        # python-xlib's own method asks for 2.0, in which raw events name no source and stop while another
-        # client has the device to itself.
+        # python-xlib's own method asks for 2.0, in which raw events name no source, and stop while another
+        # client has grabbed the device.
         asked = {"opcode": opcode, "major_version": 2, "minor_version": 2}
         version = xinput.XIQueryVersion(display=self._input.display, **asked)
         if (version.major_version, version.minor_version) < (2, 1):
@@ -132,31 +137,24 @@ class XWatch:
         self._input.sync()
         return marker
 
-    def _listen_for_fakes(self, name: str | None) -> None:
-        """Have the server report each use of XTEST."""
+    def _record_fakes(self, name: str | None) -> None:
+        """Have the server report each use of XTEST, and each change of this recording."""
         if not self._input.has_extension("XTEST"):
             return
         if not self._input.has_extension("RECORD"):
             raise Unwatched("The X server has XTEST without RECORD.")
-        self._xtest = self._input.display.get_extension_major("XTEST")
-        nothing = dict.fromkeys(
-            ("core_requests", "core_replies", "delivered_events", "device_events"), (0, 0)
-        )
-        wanted = {
-            **nothing,
-            "ext_requests": (self._xtest, self._xtest, _GET_VERSION, _FAKE_INPUT),
-            "ext_replies": (0, 0, 0, 0),
-            "errors": (0, 0),
-            "client_started": False,
-            "client_died": False,
-        }
-        context = self._input.record_create_context(0, [record.AllClients], [wanted])
+        majors = self._input.display.get_extension_major
+        self._xtest, self._recorder = majors("XTEST"), majors(record.extname)
+        ranges = [
+            _record_range(self._xtest, _GET_VERSION, _FAKE_INPUT),
+            _record_range(self._recorder, _REGISTER, _FREE),
+        ]
+        self._context = self._input.record_create_context(0, [record.AllClients], ranges)
         self._input.sync()
-        # What is recorded comes as answers to one request that does not end, over a connection of its own.
-        self._record = display.Display(name)
-        opcode = self._record.display.get_extension_major(record.extname)
-        arguments = {"display": self._record.display, "opcode": opcode, "context": context}
-        record.EnableContext(callback=self._take_record, defer=True, **arguments)
+        # The record comes as replies to one request that does not end, over a connection of its own.
+        self._record = _connect(name)
+        arguments = {"opcode": self._recorder, "context": self._context}
+        record.EnableContext(self._take_record, display=self._record.display, defer=True, **arguments)
         until = time.monotonic() + BEGIN_S
         while not self._recording:
             self._record.pending_events()
@@ -167,22 +165,19 @@ class XWatch:
         """End the connections."""
         for connection in (self._record, self._input):
             if connection is not None:
-                # One that is lost already says so.
-                try:
+                with contextlib.suppress(*LOST):  # it has ended already
                     connection.close()
-                except LOST:
-                    log.debug("a connection to the X server was lost before its end")
 
     def sockets(self) -> Iterator[int]:
-        """The descriptors on which something may come; `read` takes it."""
+        """The descriptors on which something may come for `read`."""
         yield self._input.fileno()
         if self._record is not None:
             yield self._record.fileno()
 
     def watch_keys(self, wanted: bool) -> None:
-        """Follow keys, or buttons alone."""
+        """Follow keys as well as buttons."""
         self._held.clear()
-        # Of all masters: then each event comes once, and under the name of the device that made it.
+        # Of all masters: each event comes once then, and names the device that made it as its source.
         mask = _BUTTONS | _KEYS if wanted else _BUTTONS
         self._input.screen().root.xinput_select_events([(xinput.AllMasterDevices, mask)])
         self._input.flush()
@@ -190,7 +185,7 @@ class XWatch:
     # Reading
 
     def read(self) -> None:
-        """Take what has come; waits for nothing.
+        """Take what has come, without waiting.
 
         Raises:
             XError, DisplayError, ConnectionClosedError, OSError: the server is lost.
@@ -202,11 +197,11 @@ class XWatch:
 
     def _take(self, event: Any) -> None:
         if event.type == X.PropertyNotify:
-            self._answered += 1
+            self._marks_answered += 1
             self._mark_time = event.time
         elif event.type == ge.GenericEventCode:
             if event.evtype == xinput.HierarchyChanged:
-                # Numbers of devices are given anew: none is known until they were asked for again.
+                # Numbers of devices are given anew: none is known until `know_devices`.
                 self._real = frozenset()
                 self.devices_changed = True
             elif event.evtype in _KINDS:
@@ -214,54 +209,68 @@ class XWatch:
 
     def _take_stroke(self, kind: StrokeKind, data: bytes) -> None:
         _device, at, detail, source = _RAW_EVENT.unpack_from(data)
-        is_key = kind in ("key down", "key up")
         is_real = source in self._real
         control = not self._controls.isdisjoint(self._held)
-        if is_key and kind == "key up":
+        if kind == "key up":
             self._held.discard(detail)
-        elif is_key and is_real:
+        elif kind == "key down" and is_real:
             self._held.add(detail)
-        self._strokes.append(RawStroke(kind, at, detail if is_key else 0, is_real, control))
+        # A button's number is left out: raw events have the physical one, which may be mapped to another.
+        keycode = detail if kind in ("key down", "key up") else 0
+        self._strokes.append(RawStroke(kind, at, keycode, is_real, control))
 
     def _take_record(self, answer: Any) -> None:
-        """A part of the record: requests of one client, one after the other."""
+        """Take a part of the record: requests that one client made, one after the other."""
         if answer.category == record.StartOfData:
             self._recording = True
-        if answer.category != record.FromClient:
-            return
-        requests = bytes(answer.data)
-        if answer.id_base == self._input.display.info.resource_id_base:
-            self._recorded += len(list(_requests(requests)))
-            self._marked += self._faking
-            self._faking = []
-        # A client of the other byte order does not work at this desk.
-        elif answer.client_swapped or any(map(_names_a_device, _requests(requests))):
-            self._faking.append(answer.server_time)
+        elif answer.category == record.EndOfData:
+            self._recording = False
+        elif answer.category == record.FromClient:
+            requests = list(_requests(bytes(answer.data)))
+            if answer.id_base == self._input.display.info.resource_id_base:
+                self._marks_recorded += len(requests)
+                self._marked += self._faking
+                self._faking = []
+            # Requests of a client with the other byte order are not read.
+            elif answer.client_swapped or any(map(self._changes_recording, requests)):
+                log.warning("another program changes what this window records: input is synthetic")
+                self._recording = False
+            elif any(map(_names_a_device, requests)):
+                self._faking.append(answer.server_time)
+
+    def _changes_recording(self, request: bytes) -> bool:
+        at = int.from_bytes(request[4:8], sys.byteorder)
+        return request[0] == self._recorder and at == self._context and request[1] != _GET_CONTEXT
 
     def know_devices(self, real: frozenset[int]) -> None:
-        """Take over which devices are real, as `real_devices` told after they had changed."""
+        """Take over which devices are real, after `devices_changed`."""
         self._real = real
 
-    # Telling
+    # Judging
 
     def catch_up(self, seconds: float = LATEST_S) -> bool:
-        """Read everything that the server had to tell before now; False when it does not answer in time.
+        """Read everything that the server had to report before this call.
+
+        Returns False when it does not answer within `seconds`, or no longer records.
 
         Raises:
             XError, DisplayError, ConnectionClosedError, OSError: the server is lost.
         """
-        self._asked += 1
+        self._marks += 1
         if self._record is not None:
-            # Each of our own uses of XTEST stands in the record, behind all that came before it.
+            # A use of XTEST: it stands in the record, behind all requests before it.
             xtest.GetVersion(
                 display=self._input.display, opcode=self._xtest, major_version=2, minor_version=2, defer=True
             )
-        # The answer to this stands behind all events, and tells the server's time after both.
+        # Its event stands behind all other events, and has a time that is later than the record's mark.
         self._marker.change_property(Xatom.WM_NAME, Xatom.STRING, 8, b"")
         until = time.monotonic() + seconds
         while True:
             self.read()
-            if self._answered >= self._asked and (self._record is None or self._recorded >= self._asked):
+            if self._record is not None and not self._recording:
+                return False
+            recorded = self._record is None or self._marks_recorded >= self._marks
+            if recorded and self._marks_answered >= self._marks:
                 self._faked.extend((began, self._mark_time) for began in self._marked)
                 self._marked = []
                 return True
@@ -269,69 +278,91 @@ class XWatch:
                 return False
 
     def hand_of(self, stroke: Stroke) -> Hand:
-        """By whom this event was made; as far as was read by now."""
-        same = [
-            one
-            for one in self._strokes
-            if (one.kind, one.time_ms, one.keycode) == (stroke.kind, stroke.time_ms % _TIMES, stroke.keycode)
+        """The origin of an event, from what was read before."""
+        at = stroke.time_ms % _TIMES
+        raw = [
+            known
+            for known in self._strokes
+            if (known.kind, known.time_ms, known.keycode) == (stroke.kind, at, stroke.keycode)
         ]
-        if not same or not all(one.is_real for one in same) or self._was_faked(stroke.time_ms):
+        if not raw or not all(known.is_real for known in raw) or self._was_faked(at):
             return Hand.SYNTHETIC
-        # Ctrl may be latched, or held by a program that waits until a hand presses the rest of the chord.
-        if stroke.control and stroke.keycode and not all(one.control for one in same):
+        # Ctrl may be latched, or held by a program until a hand presses the rest of a chord.
+        if stroke.keycode and stroke.control and not all(known.control for known in raw):
             return Hand.SYNTHETIC
         return Hand.REAL
 
     def _was_faked(self, at: int) -> bool:
         if any((at - began) % _TIMES <= (ended - began) % _TIMES for began, ended in self._faked):
             return True
-        # So many that the first of them are forgotten.
+        # When older spans were forgotten, what was pressed before the oldest that is left is not known.
         return len(self._faked) == MOST and (self._faked[0][0] - at) % _TIMES < _TIMES // 2
 
 
 def real_devices(connection: Any) -> frozenset[int]:
-    """The numbers of the devices that are none of XTEST's. Waits for the server."""
+    """The numbers of the devices that are not XTEST's. Waits for the server."""
     mark = connection.intern_atom("XTEST Device")
     real = set()
     for device in connection.xinput_query_device(xinput.AllDevices).devices:
         if device.use in (xinput.SlavePointer, xinput.SlaveKeyboard):
-            told = connection.xinput_get_device_property(device.deviceid, mark, X.AnyPropertyType, 0, 1)
-            if told.type == X.NONE:
+            value = connection.xinput_get_device_property(device.deviceid, mark, X.AnyPropertyType, 0, 1)
+            if value.type == X.NONE:
                 real.add(device.deviceid)
     return frozenset(real)
 
 
 def real_devices_of(name: str | None = None) -> frozenset[int]:
-    """As `real_devices`, over a connection of its own; for a thread.
+    """As `real_devices`, over a connection of its own.
 
     Raises:
         XError, DisplayError, ConnectionClosedError, OSError: the server is lost.
     """
-    connection = display.Display(name)
+    connection = _connect(name)
     try:
         return real_devices(connection)
     finally:
         connection.close()
 
 
+def _connect(name: str | None) -> Any:
+    connection = display.Display(name)
+    # python-xlib prints errors of requests that nothing waits for; a refused selection is noticed anyway, by
+    # events that do not come.
+    connection.set_error_handler(lambda error, _request: log.debug("the X server refuses", error=str(error)))
+    return connection
+
+
 def _ready(sockets: Iterable[int], until: float) -> bool:
-    """Wait until one of them can be read; False when none can by then, in seconds of the monotonic clock."""
+    """Wait until a socket can be read; False when none can before `until`, in seconds of `time.monotonic`."""
     left = until - time.monotonic()
     return left > 0 and bool(select.select(list(sockets), [], [], left)[0])
 
 
+def _record_range(major: int, first: int, last: int) -> dict[str, Any]:
+    """A RECORD range of one extension's requests, from one minor opcode to another."""
+    nothing = ("core_requests", "core_replies", "delivered_events", "device_events", "errors")
+    return {
+        **dict.fromkeys(nothing, (0, 0)),
+        "ext_requests": (major, major, first, last),
+        "ext_replies": (0, 0, 0, 0),
+        "client_started": False,
+        "client_died": False,
+    }
+
+
 def _requests(recorded: bytes) -> Iterator[bytes]:
-    """The single requests of a recorded part; the rest as it is where they are not as they should be."""
+    """The requests in a part of the record; the whole rest, where a length makes no sense."""
     place = 0
     while place < len(recorded):
         length = 4 * int.from_bytes(recorded[place + 2 : place + 4], sys.byteorder)
-        yield recorded[place : place + length if length >= 8 else len(recorded)]
-        place += length if length >= 8 else len(recorded)
+        end = place + length if length >= 8 else len(recorded)
+        yield recorded[place:end]
+        place = end
 
 
 def _names_a_device(request: bytes) -> bool:
-    """Whether an XTEST request makes input in the name of a device; one that is odd is taken for it."""
-    if len(request) == 8 and request[1] == _GET_VERSION:
+    """Whether an XTEST request makes input in the name of a device; a malformed one counts as such."""
+    if len(request) == 8 and request[1] != _FAKE_INPUT:
         return False
-    odd = len(request) < 36 or len(request) % 4
-    return bool(odd) or request[4] & 0x7F >= _FIRST_EXTENSION_EVENT
+    malformed = len(request) < 36 or len(request) % 4 != 0
+    return malformed or request[4] & 0x7F >= _FIRST_EXTENSION_EVENT

@@ -22,7 +22,7 @@ _PROPERTY = "quarterdeck_button_access"
 
 
 class PressInterface(QAccessibleWidget):
-    """One of our own buttons as assistive technology sees it: whatever is done to it is a press."""
+    """A button of this program as assistive technology sees it: each of its own actions is a press."""
 
     def __init__(self, button: QAbstractButton, role: QAccessible.Role = QAccessible.Role.CheckBox) -> None:
         super().__init__(button, role, "")

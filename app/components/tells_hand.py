@@ -1,4 +1,4 @@
-"""Controls that tell by whom they are pressed: `hand`, as long as `clicked` or `returnPressed` is emitted."""
+"""Controls that tell by whom they are pressed: `hand`, in slots of `clicked` and `returnPressed`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ else:
 class TellsHand(Base):
     """For buttons and fields: `class Button(TellsHand, KeepsKeyboard, QPushButton)`.
 
-    The strokes of a press are those of the event that is being handled, and of the press that its release
-    ends. Outside of that there are none, so that nothing left over from an earlier event counts.
+    The strokes of a press are the event that is being handled and, for a release, the press before it.
+    Outside of an event there are none, so nothing left over from an earlier event counts.
     """
 
     _went_down: Stroke | None = None
@@ -29,7 +29,7 @@ class TellsHand(Base):
 
     @property
     def hand(self) -> Hand:
-        """By whom the press is made that is being handled; `NONE` when no input is."""
+        """By whom the press is made that is being handled; `NONE` outside of an input event."""
         return hand_behind(self, self._strokes)
 
     @property
@@ -39,7 +39,7 @@ class TellsHand(Base):
 
     @contextmanager
     def made_by(self, strokes: tuple[Stroke, ...]) -> Iterator[None]:
-        """What happens inside was made by these strokes."""
+        """Count what happens inside as made by these strokes."""
         before, self._strokes = self._strokes, strokes
         try:
             yield
@@ -51,7 +51,7 @@ class TellsHand(Base):
         return (stroke_of(event),) if began is None else (began, stroke_of(event))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Remember how the press began."""
+        """Remember the stroke that begins a click."""
         self._went_down = stroke_of(event)
         super().mousePressEvent(event)
 
@@ -61,20 +61,20 @@ class TellsHand(Base):
             super().mouseReleaseEvent(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Some keys press at once, Space with its release."""
+        """Enter presses at once, Space with its release."""
         if not event.isAutoRepeat():
             self._went_down = stroke_of(event)
         with self.made_by((stroke_of(event),)):
             super().keyPressEvent(event)
 
     def keyReleaseEvent(self, event: QKeyEvent) -> None:
-        """Space ends its press here."""
+        """A press by Space ends here."""
         with self.made_by((stroke_of(event),) if event.isAutoRepeat() else self._ended_by(event)):
             super().keyReleaseEvent(event)
 
 
 class HandShortcut(QShortcut):
-    """A key or chord that tells by whom it is pressed. It acts once for a press, held or not.
+    """A key or chord that tells by whom it is pressed. It does not repeat while it is held.
 
     Signals:
         pressed_by(hand): it was pressed.
@@ -88,8 +88,8 @@ class HandShortcut(QShortcut):
         self._stroke: Stroke | None = None
         self.setAutoRepeat(False)
         self.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-        # Qt tells a shortcut nothing of the key's event. Right before, it asks whatever has the focus, and
-        # everything around it up to `parent`, whether it wants the key for itself: that event has it all.
+        # Qt gives a shortcut nothing of the key event. Right before, it sends a ShortcutOverride with all of
+        # it to the widget with the focus and to its parents, `parent` among them.
         parent.installEventFilter(self)
         self.activated.connect(self._activated)
 

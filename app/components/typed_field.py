@@ -23,10 +23,10 @@ class TypedField(TextField):
     ) -> None:
         super().__init__(name, placeholder, mono, parent)
         self._composes = self._sets = False
-        # A menu's "Paste" and what is dropped change the text without a key.
+        # "Paste" in a menu, and a drop, change the text without a key.
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)
         self.setAcceptDrops(False)
-        # Connected first: whoever reads the text of a change finds it taken out.
+        # Connected first, so that every other slot reads the field after the text was taken out.
         self.textChanged.connect(lambda *_: self._changed())
 
     def setText(self, text: str | None) -> None:

@@ -144,7 +144,7 @@ class Shortcut:
     screen is in front. Single letters reach a focused text field first (Qt's own rule), so they are safe.
     Without `act` and `act_by` the key is only listed (a list view's own arrows, for example).
 
-    `act_by` is for what asks by whom it is pressed; such a key does not repeat while it is held.
+    `act_by` is for an act that depends on by whom the key is pressed.
     """
 
     keys: str
@@ -220,9 +220,9 @@ class Screen(QWidget):
         self.state, self.link, self.nav = state, link, nav
         for shortcut in self.shortcuts():
             if shortcut.act_by is not None:
-                told = HandShortcut(shortcut.keys, self)
-                told.pressed_by.connect(shortcut.act_by)
-                self._bound_keys.append(told)
+                chord = HandShortcut(shortcut.keys, self)
+                chord.pressed_by.connect(shortcut.act_by)
+                self._bound_keys.append(chord)
             elif shortcut.act is not None:
                 self._bind_key(shortcut.keys, shortcut.act)
 

@@ -1,16 +1,16 @@
-"""Whether a press counts: what loosens, and approvals from medium risk on, ask for a hand.
+"""Decides whether a press counts: what loosens, and approvals from medium risk on, ask for a hand.
 
-An act that needs a hand is done through `ByHand`:
+A flow guards its last button, and does its act when the press counts:
 
     self.nav.by_hand.guard(button, Stake.HIGH, "save the policy", self.say, self._save)
 
-or, where the press is no button's, with the hand that a key told of:
+or asks with the hand that a chord or a field reported:
 
     self.nav.by_hand.ask(self, hand, Stake.HIGH, "save the policy", self.say, self._save)
 
-The act runs at once when the press counts. It is given up, with words, when no input made the press. Input
-that a program made counts up to medium risk; above, the operator's passphrase takes the place of the hand,
-each time anew, so that a desk can be worked over a remote desktop that makes its input with XTEST.
+A press without input is refused in words. Synthetic input counts up to medium risk. Above, the operator types
+the passphrase of the unlocked key, each time anew: a desk stays usable over a remote desktop that makes its
+input with XTEST.
 """
 
 from __future__ import annotations
@@ -31,45 +31,44 @@ from app.shell.sheet import Sheet
 from core.errors import QuarterdeckError
 
 Say = Callable[[str], None]
+Act = Callable[[], None]
 PROVED = "proved"
-NO_INPUT = "This press came from a program, not from your hand. Use the pointer or the keyboard."
-MADE_INPUT = "This press came from a program, not from your hand"
+MADE_BY_PROGRAM = "This press came from a program, not from your hand"
+NO_INPUT = f"{MADE_BY_PROGRAM}. Use the pointer or the keyboard."
 TYPE_IT = "Text that a program sets does not count: type the passphrase."
 
 
 class ByHand(QObject):
-    """One for a window; knows the keys whose passphrase takes the place of a hand."""
+    """The guard of one window, with the keys whose passphrase takes the place of a hand."""
 
     def __init__(self, link: ConsoleLink, keys: OperatorKeys, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._link, self._keys = link, keys
         self._sheet: PassphraseSheet | None = None
 
-    def guard(self, button: Button, stake: Stake, what: str, say: Say, act: Callable[[], None]) -> None:
-        """Have a button do `act` on presses that count; see `ask`."""
+    def guard(self, button: Button, stake: Stake, what: str, say: Say, act: Act) -> None:
+        """Let a button do `act` on each press that counts; the rest as for `ask`."""
         button.clicked.connect(lambda *_: self.ask(button, button.hand, stake, what, say, act))
 
-    def ask(
-        self, asker: QWidget, hand: Hand, stake: Stake, what: str, say: Say, act: Callable[[], None]
-    ) -> None:
-        """Do `act` when a press by `hand` counts for what is at stake.
+    def ask(self, asker: QWidget, hand: Hand, stake: Stake, what: str, say: Say, act: Act) -> None:
+        """Do `act` when a press by `hand` counts for `stake`, else say why not or ask for the passphrase.
 
-        Otherwise `say` gets one sentence that says why not, or the passphrase is asked for first. Then time
-        goes by: `act` is about what was on the screen at the press, and looks whether it still holds. It is
-        given up when `asker`, the part of the window that was pressed, is gone by then. `what` ends the
-        sentence "Type your passphrase to …".
+        When it counts at once, `act` is called before this returns. After a passphrase it is called later: it
+        acts on what was on the screen at the press, and checks that this still holds. It is not called when
+        `asker`, the part of the window that was pressed, is no longer visible. `what` completes the sentence
+        "Type your passphrase to …". `say` gets a sentence for the operator.
         """
-        if stake is Stake.LOW or hand >= Hand.UNKNOWN or (stake is Stake.MEDIUM and hand is Hand.SYNTHETIC):
+        if _counts(hand, stake):
             act()
         elif hand is Hand.NONE:
             say(NO_INPUT)
         elif why := self._why_no_passphrase():
-            say(f"{MADE_INPUT}. {why}")
+            say(f"{MADE_BY_PROGRAM}. {why}")
         else:
             self._ask_passphrase(asker, what, act)
 
     def _why_no_passphrase(self) -> str:
-        """Why no passphrase can take the place of a hand; empty when one can."""
+        """Why no passphrase can take the place of a hand; empty when it can."""
         if not self._keys.unlocked:
             return "Unlock your key, and press again."
         if not self._keys.has_passphrase:
@@ -79,7 +78,7 @@ class ByHand(QObject):
             )
         return ""
 
-    def _ask_passphrase(self, asker: QWidget, what: str, act: Callable[[], None]) -> None:
+    def _ask_passphrase(self, asker: QWidget, what: str, act: Act) -> None:
         if self._sheet is not None:
             return
         sheet = self._sheet = PassphraseSheet(asker.window(), self._keys.unlocked or "", what)
@@ -104,8 +103,18 @@ class ByHand(QObject):
                 sheet.finish(PROVED)
 
 
+def _counts(hand: Hand, stake: Stake) -> bool:
+    match stake:
+        case Stake.LOW:
+            return True
+        case Stake.MEDIUM:
+            return hand >= Hand.SYNTHETIC
+        case Stake.HIGH:
+            return hand >= Hand.UNKNOWN
+
+
 class PassphraseSheet(Sheet):
-    """Asks for the passphrase in place of a hand; nothing of it is kept.
+    """Asks for the passphrase in place of a hand. Nothing of it is remembered.
 
     Signals:
         typed(passphrase): the operator has typed it.
@@ -114,9 +123,8 @@ class PassphraseSheet(Sheet):
     typed = Signal(str)
 
     def __init__(self, window: QWidget, name: str, what: str) -> None:
-        super().__init__(
-            window, f"Type your passphrase to {what}", f"{MADE_INPUT}: type your passphrase to go on."
-        )
+        words = f"{MADE_BY_PROGRAM}: type your passphrase to go on."
+        super().__init__(window, f"Type your passphrase to {what}", words)
         self.secret = TypedField("Passphrase")
         self.secret.setEchoMode(QLineEdit.EchoMode.Password)
         self.add(Field(f"Passphrase of {name}", self.secret))
@@ -127,7 +135,7 @@ class PassphraseSheet(Sheet):
         self.secret.was_set.connect(lambda: self.say(TYPE_IT))
 
     def say_wrong(self, problem: str) -> None:
-        """It does not open the key: try again."""
+        """The passphrase does not open the key; it can be typed again."""
         self._go.set_working("")
         self.say(problem)
         self.secret.selectAll()

@@ -28,7 +28,7 @@ from core.policy.operator_keys import create_operator_key
 from core.service.console import Console
 from core.statements import make_request
 from tests.fakes.console import FakeConsole
-from tests.fakes.hand import ToldHand
+from tests.fakes.hand import ScriptedHand
 
 # Only a test that fails waits so long; a passing one on a busy machine may need some of it.
 PATIENCE_S = 20.0
@@ -214,7 +214,7 @@ async def open_desk(
     link = ConsoleLink(open_console, state)
     nav = FakeNav(keys, ByHand(link, keys), QSettings(str(folder / "window.ini"), QSettings.Format.IniFormat))
     screen = ApprovalsScreen()
-    screen.input_source = ToldHand(hand)  # type: ignore[attr-defined]  # as the window has it
+    screen.input_source = ScriptedHand(hand)  # type: ignore[attr-defined]  # as the window has it
     screen.bind(state, link, nav)
     screen.resize(*size)
     screen.show()

@@ -1,4 +1,4 @@
-"""An input source that says what a test says, in place of the window system's word."""
+"""An input source that answers as a test wants, in place of the window system."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from PySide6.QtWidgets import QAbstractButton
 from app.hand import BlindSource, Hand, Stroke
 
 
-class ToldHand(BlindSource):
-    """Every stroke was made by `hand`. What Qt made of no stroke is told apart before it comes here."""
+class ScriptedHand(BlindSource):
+    """Every stroke is made by `hand`; a press without strokes never comes here."""
 
     def __init__(self, hand: Hand = Hand.REAL) -> None:
         self.hand = hand
 
     def hand_of(self, stroke: Stroke) -> Hand:
-        """By whom the test says that it was made."""
+        """As the test has it."""
         return self.hand
 
 

@@ -258,6 +258,17 @@ class XAttacker:
         for keycode in reversed(keycodes):
             self.key(keycode, down=False, device=device)
 
+    def leave_record(self, context: int) -> None:
+        """Take this client out of another program's recording."""
+        own = self._display.display.info.resource_id_base
+        self._display.record_unregister_clients(context, [own])
+        self._display.sync()
+
+    def end_record(self, context: int) -> None:
+        """End another program's recording."""
+        self._display.record_disable_context(context)
+        self._display.sync()
+
     def add_master(self) -> int:
         """Make another pointer and keyboard; the number of the keyboard that XTEST has for them."""
         name = b"other"

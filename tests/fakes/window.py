@@ -28,7 +28,7 @@ from app.look.theme import Theme
 from app.main import Desk
 from core.home import Home
 from core.service.console import Console
-from tests.fakes.hand import ToldHand
+from tests.fakes.hand import ScriptedHand
 
 # Only a test that fails waits so long; a passing one on a busy machine may need some of it.
 PATIENCE_S = 20.0
@@ -80,7 +80,7 @@ def play(
     async def main() -> None:
         # A window brings its own.
         app.setStyleSheet("")
-        desk = Desk(Home(folder).create(), theme, opened, ToldHand(hand))
+        desk = Desk(Home(folder).create(), theme, opened, ScriptedHand(hand))
         if begins_on and not desk.store.contains("window/screen"):
             desk.store.setValue("window/screen", begins_on)
         desk.window.resize(*size)

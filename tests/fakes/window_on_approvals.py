@@ -26,8 +26,8 @@ def _believing_source() -> InputSource:
     from app.x11_watch import XWatch
 
     class Believing(XWatch):
-        def _listen_for_fakes(self, name: str | None) -> None:
-            """Nothing tells this one who used XTEST."""
+        def _record_fakes(self, name: str | None) -> None:
+            """This one does not ask who uses XTEST."""
 
     return X11Source(Believing)
 

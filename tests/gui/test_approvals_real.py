@@ -23,7 +23,7 @@ from core.home import Home
 from core.service.console import Console
 from tests.fakes.approvals_desk import FakeNav
 from tests.fakes.desk import choose_channel, open_service
-from tests.fakes.hand import ToldHand, press_button
+from tests.fakes.hand import ScriptedHand, press_button
 from tests.fakes.window import seen
 
 
@@ -44,7 +44,7 @@ async def open_screen(home: Home) -> AsyncIterator[tuple[ApprovalsScreen, Consol
             keys, ByHand(link, keys), QSettings(str(home.path / "w.ini"), QSettings.Format.IniFormat)
         )
         screen = ApprovalsScreen()
-        screen.input_source = ToldHand()  # type: ignore[attr-defined]  # as the window has it
+        screen.input_source = ScriptedHand()  # type: ignore[attr-defined]  # as the window has it
         screen.bind(state, link, nav)
         screen.resize(1264, 830)
         screen.show()

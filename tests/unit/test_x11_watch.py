@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import psutil
@@ -111,12 +111,24 @@ def test_a_fake_behind_thousands_of_other_requests_is_found(desk: Desk) -> None:
     assert {hand for _kind, hand in desk.hands()} == {Hand.SYNTHETIC}
 
 
-def test_nobody_elses_requests_are_taken_for_our_own_marks(desk: Desk) -> None:
+def test_requests_of_other_programs_are_not_taken_for_marks(desk: Desk) -> None:
     assert desk.watch.catch_up(10)
-    before = desk.watch._recorded
+    before = desk.watch._marks_recorded
     desk.attacker.versions(50)
     assert desk.watch.catch_up(10)
-    assert desk.watch._recorded == before + 1
+    assert desk.watch._marks_recorded == before + 1
+
+
+@pytest.mark.parametrize("attack", [XAttacker.leave_record, XAttacker.end_record])
+def test_a_recording_that_another_program_changes_confirms_no_hand(
+    desk: Desk, attack: Callable[[XAttacker, int], None]
+) -> None:
+    assert desk.watch.catch_up(10)
+    attack(desk.attacker, desk.watch._context)
+    desk.attacker.button(device=True)
+    assert desk.watch.catch_up(10) is False
+    # Nor later.
+    assert desk.watch.catch_up(10) is False
 
 
 def test_a_chord_counts_when_a_device_holds_ctrl(desk: Desk) -> None:
