@@ -50,6 +50,7 @@ _HARMLESS: dict[str, Any] = {
     "blockBoundingRect": QRectF(),
     "flags": Qt.ItemFlag.NoItemFlags,
     "id": -1,
+    "nativeEventFilter": (False, 0),
     "pixelMetric": 0,
     "styleHint": 0,
     "visualRect": QRect(),

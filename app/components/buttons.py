@@ -16,6 +16,8 @@ from app.components import paint
 from app.components.button_access import show_buttons_as_they_are, tell_of_change
 from app.components.keeps_keyboard import KeepsKeyboard
 from app.components.label import plain_tip
+from app.components.tells_hand import TellsHand
+from app.hand import stroke_of
 from app.look.glyphs import paint_glyph
 from app.look.icons import ICONS, paint_icon
 from app.look.theme import Theme, theme_of
@@ -26,8 +28,8 @@ PAD = 10
 GAP = 6
 
 
-class Button(KeepsKeyboard, QPushButton):
-    """A push button that paints itself.
+class Button(TellsHand, KeepsKeyboard, QPushButton):
+    """A push button that paints itself. Its `hand` tells who presses it, while `clicked` is emitted.
 
     Never a default button: Enter in a field must not approve anything by accident.
     """
@@ -188,9 +190,15 @@ class Button(KeepsKeyboard, QPushButton):
         """Enter presses the button that has the focus, as Space does; held keys press once."""
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             if not event.isAutoRepeat():
-                self.click()
+                with self.made_by((stroke_of(event),)):
+                    self.click()
             return
         super().keyPressEvent(event)
+
+    def press_from(self, field: TellsHand) -> None:
+        """Press it by the key that `field` is handling: Enter in a form is a press of its button."""
+        with self.made_by(field.strokes):
+            self.click()
 
 
 class IconButton(KeepsKeyboard, QAbstractButton):

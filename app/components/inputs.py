@@ -19,6 +19,7 @@ from app.components.buttons import IconButton
 from app.components.key_hint import KeyHint
 from app.components.label import Label
 from app.components.showing import show_or_hide
+from app.components.tells_hand import TellsHand
 from app.look.glyphs import paint_glyph
 from app.look.icons import ICONS, paint_icon
 from app.look.theme import theme_of
@@ -34,8 +35,8 @@ def mark_failed(widget: QWidget, failed: bool) -> None:
         widget.style().polish(widget)
 
 
-class TextField(QLineEdit):
-    """One line of text; `mono` for what a machine will read."""
+class TextField(TellsHand, QLineEdit):
+    """One line of text; `mono` for what a machine will read. `hand` tells who presses Enter in it."""
 
     def __init__(
         self, name: str, placeholder: str = "", mono: bool = False, parent: QWidget | None = None

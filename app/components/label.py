@@ -8,6 +8,8 @@ from PySide6.QtWidgets import QAbstractButton, QFrame, QLabel, QSizePolicy, QWid
 
 from app.components import paint
 from app.components.keeps_keyboard import KeepsKeyboard
+from app.components.tells_hand import TellsHand
+from app.hand import stroke_of
 from app.look.theme import theme_of
 from app.look.tokens import TYPE
 
@@ -105,7 +107,7 @@ def plain_tip(text: str) -> str:
     return f"<span>{escaped}</span>"
 
 
-class Link(KeepsKeyboard, QAbstractButton):
+class Link(TellsHand, KeepsKeyboard, QAbstractButton):
     """Accent words that do something; underlined while hovered or focused."""
 
     def __init__(self, text: str, role: str = "name", parent: QWidget | None = None) -> None:
@@ -125,7 +127,8 @@ class Link(KeepsKeyboard, QAbstractButton):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Enter follows the link, as Space does."""
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.isEnabled():
-            self.click()
+            with self.made_by((stroke_of(event),)):
+                self.click()
             return
         super().keyPressEvent(event)
 

@@ -10,13 +10,24 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def virtual_display(size: str = "1280x800") -> Iterator[str]:
+def virtual_display(size: str = "1280x800", options: tuple[str, ...] = ()) -> Iterator[str]:
     """The name of a display of `size` pixels; the server says itself when it is ready."""
     program = shutil.which("Xvfb")
     assert program, "Xvfb is needed for these tests; make setup installs it"
     reads, writes = os.pipe()
     server = subprocess.Popen(
-        [program, "-displayfd", str(writes), "-screen", "0", f"{size}x24", "-nolisten", "tcp", "-noreset"],
+        [
+            program,
+            "-displayfd",
+            str(writes),
+            "-screen",
+            "0",
+            f"{size}x24",
+            "-nolisten",
+            "tcp",
+            "-noreset",
+            *options,
+        ],
         pass_fds=[writes],
         stderr=subprocess.DEVNULL,
     )
