@@ -1,7 +1,9 @@
-"""What assistive technology is told of a button that works.
+"""What assistive technology is told of buttons, and what its actions do.
 
-Such a button stays enabled in Qt's eyes, so that it keeps the keyboard (`keeps_keyboard`), and Qt's own
-interface would go on to call it so. This one is Qt's for a push button in all but that.
+A button that works stays enabled in Qt's eyes, so that it keeps the keyboard (`keeps_keyboard`), and Qt's
+own interface would go on to call it so. Qt's "Toggle" only changes whether a button is checked: the rail, a
+choice or a filter would then show as chosen what is not. Here it presses. In all else these are Qt's own
+interfaces.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QAccessible, QAccessibleInterface, QAccessibleStateChangeEvent
-from PySide6.QtWidgets import QAccessibleWidget, QApplication
+from PySide6.QtWidgets import QAbstractButton, QAccessibleWidget, QApplication, QCheckBox
 
 if TYPE_CHECKING:
     from app.components.buttons import Button
@@ -19,11 +21,11 @@ PRESS, TOGGLE = "Press", "Toggle"
 _PROPERTY = "quarterdeck_button_access"
 
 
-class ButtonInterface(QAccessibleWidget):
-    """One button as assistive technology sees it: busy while it works, not to be pressed while it is off."""
+class PressInterface(QAccessibleWidget):
+    """A button of this program as assistive technology sees it: each of its own actions is a press."""
 
-    def __init__(self, button: Button) -> None:
-        super().__init__(button, QAccessible.Role.Button, "")
+    def __init__(self, button: QAbstractButton, role: QAccessible.Role = QAccessible.Role.CheckBox) -> None:
+        super().__init__(button, role, "")
         self._button = button
 
     def state(self) -> QAccessible.State:
@@ -32,7 +34,6 @@ class ButtonInterface(QAccessibleWidget):
         state.checkable, state.checked = button.isCheckable(), button.isChecked()
         state.pressed = button.isDown()
         state.disabled = not button.isEnabled()
-        state.busy = button.is_working
         return state
 
     def text(self, which: QAccessible.Text) -> str:
@@ -41,8 +42,11 @@ class ButtonInterface(QAccessibleWidget):
 
     def actionNames(self) -> list[str]:
         """It can be pressed, unless it is off or works."""
-        own = [TOGGLE if self._button.isCheckable() else PRESS] if self._button.isEnabled() else []
+        own = self._presses() if self._button.isEnabled() else ()
         return [*own, *super().actionNames()]
+
+    def _presses(self) -> tuple[str, ...]:
+        return TOGGLE, PRESS
 
     def doAction(self, name: str) -> None:
         """Press it, or do what any widget can be told to."""
@@ -52,11 +56,32 @@ class ButtonInterface(QAccessibleWidget):
             self._button.click()
 
 
+class ButtonInterface(PressInterface):
+    """A push button: busy while it works."""
+
+    def __init__(self, button: Button) -> None:
+        super().__init__(button, QAccessible.Role.Button)
+        self._push = button
+
+    def state(self) -> QAccessible.State:
+        """As for any, and whether it works."""
+        state = super().state()
+        state.busy = self._push.is_working
+        return state
+
+    def _presses(self) -> tuple[str, ...]:
+        return (TOGGLE if self._push.isCheckable() else PRESS,)
+
+
 def _interface_of(_key: str, thing: QObject) -> QAccessibleInterface | None:
     # Buttons say when they work, and this says what a button is: one of the two has to be looked up late.
     from app.components.buttons import Button
 
-    return ButtonInterface(thing) if isinstance(thing, Button) else None
+    if isinstance(thing, Button):
+        return ButtonInterface(thing)
+    if isinstance(thing, QAbstractButton) and thing.isCheckable() and not isinstance(thing, QCheckBox):
+        return PressInterface(thing)
+    return None
 
 
 def show_buttons_as_they_are() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QObject
@@ -10,8 +11,14 @@ from PySide6.QtGui import QAccessible, QAccessibleInterface
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.components.buttons import Button
+from app.components.badges import Chip
+from app.components.buttons import Button, Segmented
 from app.look.theme import Theme
+from app.main import Desk
+from app.shell.nav import Nav, NavLine
+from app.shell.registry import SCREENS
+from tests.fakes.console import FakeConsole
+from tests.fakes.window import play_from_journal
 
 
 class Pane(QWidget):
@@ -100,6 +107,39 @@ def test_the_rest_of_what_is_said_of_a_button_is_qts_own(theme: Theme, qtbot: Qt
     assert seen(pane.other).state().checked
     seen(pane.other).actionInterface().doAction("SetFocus")
     assert pane.focusWidget() is pane.other
+
+
+def test_toggle_is_a_press_and_shows_nothing_as_chosen_that_is_not(theme: Theme, qtbot: QtBot) -> None:
+    rail = Nav(SCREENS)
+    choice = Segmented([("guarded", "guarded"), ("trusted", "trusted")], "Profile")
+    chip = Chip("only these", checkable=True)
+    pane = QWidget()
+    column = QVBoxLayout(pane)
+    for widget in (rail, choice, chip):
+        column.addWidget(widget)
+    qtbot.addWidget(pane)
+    pane.show()
+    rail.show_current("fleet")
+    told: list[object] = []
+    rail.chosen.connect(told.append)
+    choice.chosen.connect(told.append)
+    chip.clicked.connect(lambda *_: told.append("chip"))
+    for button in (*pane.findChildren(NavLine)[-1:], choice._group.button(1), chip):
+        assert actions(button)[:2] == ["Toggle", "Press"]
+        seen(button).actionInterface().doAction("Toggle")
+        assert seen(button).state().checked
+    assert told == ["settings", "trusted", "chip"]
+    assert choice.current() == "trusted"
+
+
+def test_toggle_on_the_rail_opens_the_screen(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("journal")
+        seen(desk.window.navigation._lines["settings"]).actionInterface().doAction("Toggle")
+        assert desk.window.current.name == "settings"
+        assert not seen(desk.window.navigation._lines["journal"]).state().checked
+
+    play_from_journal(theme, tmp_path, FakeConsole(), scenario)
 
 
 def test_buttons_that_were_looked_at_go_without_a_trace(theme: Theme, qtbot: QtBot) -> None:
