@@ -11,6 +11,7 @@ from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QApplication
 
 from app.event_loop import ErrorReporter, run_on_qt
+from app.hand import InputSource, platform_source
 from app.link import ConsoleLink
 from app.look.theme import Theme
 from app.shell.leaving import Leaving
@@ -28,14 +29,22 @@ DEFAULT_SCREEN = "fleet"
 class Desk:
     """The parts of one running window: made together, ended together."""
 
-    def __init__(self, home: Home, theme: Theme, open_console: Callable[[], Awaitable[Console]]) -> None:
+    def __init__(
+        self,
+        home: Home,
+        theme: Theme,
+        open_console: Callable[[], Awaitable[Console]],
+        input_source: InputSource | None = None,
+    ) -> None:
+        """`input_source` stands in for what the window system tells of the origin of input."""
         self.theme = theme
         self.store = layout_store(home)
         self.state = AppState()
         self.keys = OperatorKeys(home)
         self._door_name: str | None = None
         self.link = ConsoleLink(open_console, self.state)
-        self.window = MainWindow(self.state, self.link, self.keys, self.store)
+        self.input_source = input_source or platform_source()
+        self.window = MainWindow(self.state, self.link, self.keys, self.store, self.input_source)
         self.leaving = Leaving(self.window, self.state, self.link)
         self.window.close_asked.connect(self.leaving.start)
         self.tray: Tray | None = None
@@ -55,6 +64,7 @@ class Desk:
         self.window.show()
         self.link.start()
         self.link.spawn("read the operator keys", self._read_keys())
+        self.link.spawn("listen to who makes input", self.input_source.begin())
 
     async def _read_keys(self) -> None:
         try:
@@ -74,6 +84,7 @@ class Desk:
         """Close the window and leave the door; nothing of it is left."""
         self.keys.lock()
         await self.link.close()
+        await self.input_source.end()
         self.window.allow_close()
         self.window.close()
         self.reporter.remove()

@@ -25,10 +25,12 @@ from app.components.focus_frame import FocusFrame
 from app.components.keyboard_keeper import KeyboardKeeper
 from app.components.label import surface
 from app.components.toast import Toast
+from app.hand import InputSource
 from app.link import ConsoleLink
 from app.look.theme import theme_of
 from app.look.tokens import FRAME, Density
 from app.screens.base import Screen, Target
+from app.shell.by_hand import ByHand
 from app.shell.control import Control
 from app.shell.nav import Nav
 from app.shell.notices import Notices
@@ -61,9 +63,13 @@ class MainWindow(QMainWindow):
         link: ConsoleLink,
         keys: OperatorKeys,
         layout_store: QSettings,
+        input_source: InputSource,
         screens: tuple[ScreenEntry, ...] = SCREENS,
     ) -> None:
+        """`input_source` tells by whom presses are made; `app.hand` looks for it here."""
         super().__init__()
+        self.input_source = input_source
+        self._by_hand = ByHand(link, keys, self)
         self._state, self._link, self._keys, self._store = state, link, keys, layout_store
         self._entries = {entry.name: entry for entry in screens}
         self._made: dict[str, Screen] = {}
@@ -160,6 +166,11 @@ class MainWindow(QMainWindow):
     def keys(self) -> OperatorKeys:
         """The operator's keys."""
         return self._keys
+
+    @property
+    def by_hand(self) -> ByHand:
+        """Whether a press counts."""
+        return self._by_hand
 
     @property
     def layout_store(self) -> QSettings:

@@ -20,11 +20,14 @@ from PySide6.QtCore import QByteArray, QSettings, Qt
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QHeaderView, QSplitter, QWidget
 
+from app.components.tells_hand import HandShortcut
+from app.hand import Hand
 from app.link import ConsoleLink
 from app.state import AppState
 from core.policy.models import Profile
 
 if TYPE_CHECKING:
+    from app.shell.by_hand import ByHand
     from app.shell.operator import OperatorKeys
 
 
@@ -135,12 +138,15 @@ class Shortcut:
 
     `keys` in Qt's portable form ("T", "Ctrl+Return", "Alt+Up"); with `act` the window binds it while the
     screen is in front. Single letters reach a focused text field first (Qt's own rule), so they are safe.
-    Without `act` the key is only listed (a list view's own arrows, for example).
+    Without `act` and `act_by` the key is only listed (a list view's own arrows, for example).
+
+    `act_by` is for an act that depends on by whom the key is pressed.
     """
 
     keys: str
     what: str
     act: Callable[[], None] | None = None
+    act_by: Callable[[Hand], None] | None = None
 
 
 class Navigator(Protocol):
@@ -149,6 +155,10 @@ class Navigator(Protocol):
     @property
     def keys(self) -> OperatorKeys:
         """The operator's keys; the unlocked one signs."""
+
+    @property
+    def by_hand(self) -> ByHand:
+        """Whether a press counts; every act that loosens, and each approval, asks it."""
 
     @property
     def layout_store(self) -> QSettings:
@@ -198,14 +208,18 @@ class Screen(QWidget):
         """Connect to the window; called once, before the first `enter`. Build on this with super().bind()."""
         self.state, self.link, self.nav = state, link, nav
         for shortcut in self.shortcuts():
-            if shortcut.act is not None:
-                self._bind_key(shortcut)
+            if shortcut.act_by is not None:
+                chord = HandShortcut(shortcut.keys, self)
+                chord.pressed_by.connect(shortcut.act_by)
+                self._bound_keys.append(chord)
+            elif shortcut.act is not None:
+                self._bind_key(shortcut.keys, shortcut.act)
 
-    def _bind_key(self, shortcut: Shortcut) -> None:
-        key = QShortcut(QKeySequence(shortcut.keys), self)
+    def _bind_key(self, keys: str, act: Callable[[], None]) -> None:
+        key = QShortcut(QKeySequence(keys), self)
         key.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         key.setAutoRepeat(False)
-        key.activated.connect(shortcut.act)
+        key.activated.connect(act)
         self._bound_keys.append(key)
 
     def enter(self, target: Target | None) -> None:

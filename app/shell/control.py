@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QComboBox, QLineEdit
 
 from app.components.label import Label
 from app.event_loop import ended
+from app.hand import Stake
 from app.link import ConsoleLink
 from app.screens.base import OpenSection
 from app.shell.notices import Notices
@@ -23,6 +24,22 @@ from core.policy.models import Profile
 if TYPE_CHECKING:
     from app.window import MainWindow
     from core.policy.operator_keys import KeyFile
+
+
+# Under which profiles nothing runs that asked before, and nothing asks that was denied. `observe` denies what
+# `lockdown` asks about, and lets reads run that `lockdown` asks about: neither is the stricter one.
+STRICTER: dict[Profile, frozenset[Profile]] = {
+    Profile.OBSERVE: frozenset(),
+    Profile.LOCKDOWN: frozenset(),
+    Profile.GUARDED: frozenset({Profile.OBSERVE, Profile.LOCKDOWN}),
+    Profile.TRUSTED: frozenset({Profile.OBSERVE, Profile.LOCKDOWN, Profile.GUARDED}),
+}
+_QUESTIONS: dict[Profile, str] = {
+    Profile.OBSERVE: "Let reads run without asking?",
+    Profile.GUARDED: "Let low risk run without asking?",
+    Profile.TRUSTED: "Let medium risk run without asking?",
+    Profile.LOCKDOWN: "Let everything be asked about, also what is denied now?",
+}
 
 
 class Control(QObject):
@@ -88,7 +105,10 @@ class Control(QObject):
             "What was stopped stays stopped: its runs have ended and its requests were withdrawn.",
         )
         sheet.add_answer("stay", "Stay stopped")
-        sheet.add_answer("resume", "Resume", "primary")
+        resume = sheet.add_answer("resume", "Resume", "primary", closes=False)
+        self._window.by_hand.guard(
+            resume, Stake.HIGH, "let commands leave again", sheet.say, lambda: sheet.finish("resume")
+        )
         sheet.open()
         if await ended(sheet.finished) == "resume":
             self._link.ask(lambda console: console.resume(), what="resume")
@@ -96,26 +116,29 @@ class Control(QObject):
     # Profile
 
     def choose_profile(self, profile: Profile) -> None:
-        """Set the profile; `trusted` is asked about first, because more runs without a question then."""
-        if self._state.policy is not None and profile is self._state.policy.profile:
+        """Set the profile; one that lets more run or ask than the present one is asked about first."""
+        now = self._state.policy.profile if self._state.policy is not None else None
+        if profile is now:
             return
-        if profile is Profile.TRUSTED:
-            self._link.spawn("profile", self._ask_for_trusted())
-        else:
+        if now is not None and profile in STRICTER[now]:
             self._set_profile(profile)
+        else:
+            self._link.spawn("profile", self._ask_for_laxer(profile))
 
-    async def _ask_for_trusted(self) -> None:
+    async def _ask_for_laxer(self, profile: Profile) -> None:
         sheet = Sheet(
             self._window,
-            "Let medium risk run without asking?",
-            f"With the profile trusted, {PROFILE_WORDS[Profile.TRUSTED]}. It holds for every device that has "
+            _QUESTIONS[profile],
+            f"With the profile {profile.value}, {PROFILE_WORDS[profile]}. It holds for every device that has "
             "no profile of its own, for agents too, and is written to policy.toml.",
         )
         sheet.add_answer("stay", "Leave it as it is")
-        sheet.add_answer("trusted", "Use trusted")
+        use = sheet.add_answer("use", f"Use {profile.value}", closes=False)
+        what = f"use the profile {profile.value}"
+        self._window.by_hand.guard(use, Stake.HIGH, what, sheet.say, lambda: sheet.finish("use"))
         sheet.open()
-        if await ended(sheet.finished) == "trusted":
-            self._set_profile(Profile.TRUSTED)
+        if await ended(sheet.finished) == "use":
+            self._set_profile(profile)
 
     def _set_profile(self, profile: Profile) -> None:
         self._link.ask(lambda console: console.set_profile(profile), what=f"use the profile {profile.value}")

@@ -124,6 +124,28 @@ class OperatorKeys(QObject):
         self._key = await asyncio.to_thread(load_operator_key, self._home, name, passphrase)
         self.changed.emit()
 
+    @property
+    def has_passphrase(self) -> bool:
+        """Whether the unlocked key opens with a passphrase only; False when none is unlocked."""
+        return self._key is not None and self._key.has_passphrase
+
+    async def prove(self, passphrase: str) -> None:
+        """Check that a passphrase opens the unlocked key, which stays as it is.
+
+        Raises:
+            BadInput: the passphrase is wrong, or the key's file is gone.
+            Refused: no key is unlocked, or its file holds another one (code `approval_invalid`).
+        """
+        from core.policy.operator_keys import load_operator_key
+
+        unlocked = self._key
+        if unlocked is None:
+            raise Refused("No operator key is unlocked.", ErrorCode.APPROVAL_INVALID)
+        key = await asyncio.to_thread(load_operator_key, self._home, unlocked.name, passphrase)
+        if key.public_key != unlocked.public_key:
+            words = f"The file of {unlocked.name}'s key holds another key than the unlocked one."
+            raise Refused(words, ErrorCode.APPROVAL_INVALID)
+
     def lock(self) -> None:
         """Forget the unlocked key."""
         if self._key is not None:

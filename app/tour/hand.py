@@ -24,6 +24,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.hand import BlindSource, Stroke
+from app.hand import Hand as HandBehind
 from app.window import MainWindow
 
 PATIENCE_S = 20.0
@@ -35,6 +37,17 @@ Found = TypeVar("Found", bound=QWidget)
 
 class StepDidNotHappen(Exception):
     """Something the tour waited for did not come about, or could not be found."""
+
+
+class TourInput(BlindSource):
+    """The input source of the tour's window: what the tour presses stands in for an operator's hand.
+
+    Its events are made in this process, so no window system knows of them.
+    """
+
+    def hand_of(self, stroke: Stroke) -> HandBehind:
+        """An operator's, as far as this window is concerned."""
+        return HandBehind.REAL
 
 
 class Hand:

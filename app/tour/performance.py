@@ -14,7 +14,7 @@ from app.tour.after_restart import AFTER_RESTART
 from app.tour.approval_story import APPROVAL_SCENES
 from app.tour.crew import Crew, free_port
 from app.tour.fleet_story import FLEET_SCENES
-from app.tour.hand import Hand
+from app.tour.hand import Hand, TourInput
 from app.tour.policy_story import POLICY_SCENES
 from app.tour.stage import Scene, Stage, play
 from app.tour.story import SCENES
@@ -48,7 +48,7 @@ async def perform(app: QApplication, home: Home, out: Path, folder: Path) -> lis
     crew = Crew(folder / "devices")
     try:
         for scenes in (STORY, AFTER_RESTART):
-            await _play(home, Desk(home, theme, attach(home)), crew, scenes, work, out, pictures)
+            await _play(home, Desk(home, theme, attach(home), TourInput()), crew, scenes, work, out, pictures)
     finally:
         crew.close()
     return pictures

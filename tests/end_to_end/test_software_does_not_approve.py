@@ -1,7 +1,8 @@
 """Programs of the operator's own session try to press Approve: a real window, a real service, a real bus.
 
 The attacker is a device client's router of its own, outside the console: it finds the button through the
-accessibility bus and does its action, as any program of the session can.
+accessibility bus and does its action, as any program of the session can. What it can do beside that, and what
+a hand can, is in `test_by_hand.py`.
 """
 
 from __future__ import annotations
@@ -158,27 +159,17 @@ async def desk(
 
 
 @pytest.mark.slow
-async def test_the_script_on_the_bus_cannot_approve_high_risk_and_a_hand_can(desk: Desk, tmp_path: Path):
+async def test_the_script_on_the_bus_cannot_approve_high_risk(desk: Desk, tmp_path: Path):
     ran = tmp_path / "ran"
-    run, approval = await desk.ask("shell_execute", command=f"touch '{ran}'")
+    _run, approval = await desk.ask("shell_execute", command=f"touch '{ran}'")
     assert approval.decision.risk.value == "high"
     await desk.attacker.press()
-    await desk.attacker.reads("Not accepted for High")
+    await desk.attacker.reads("This press came from a program, not from your hand")
     assert await desk.waiting() == [approval.id]
     for _again in range(5):
         await desk.attacker.press()
     assert await desk.waiting() == [approval.id]
     assert not ran.exists()
-    # A hand presses the same button: to Qt, the X server's pointer is one.
-    box = (await desk.attacker.button())["box"]
-    shot = await desk.attacker.do("screenshot")
-    at = {"x": box["x"] + box["width"] // 2, "y": box["y"] + box["height"] // 2}
-    clicked = await desk.attacker.do("click_point", **at, observation=shot.result["observation"])
-    assert clicked.status is ResultStatus.SUCCESS, clicked.error
-    ended = await desk.console.wait_run(run.summary.id, PATIENCE)
-    assert ended.cells[0].result is not None
-    assert ended.cells[0].result.error is None
-    assert ran.exists()
 
 
 async def test_the_same_script_does_approve_what_is_harmless(desk: Desk):

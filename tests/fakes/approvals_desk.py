@@ -14,9 +14,11 @@ from PySide6.QtCore import QEvent, QSettings, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from app.hand import Hand
 from app.link import ConsoleLink
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.base import Target
+from app.shell.by_hand import ByHand
 from app.shell.operator import OperatorKeys
 from app.state import AppState, Link
 from core.fleet.models import Effect, Risk
@@ -26,6 +28,7 @@ from core.policy.operator_keys import create_operator_key
 from core.service.console import Console
 from core.statements import make_request
 from tests.fakes.console import FakeConsole
+from tests.fakes.hand import ScriptedHand
 
 # Only a test that fails waits so long; a passing one on a busy machine may need some of it.
 PATIENCE_S = 20.0
@@ -93,6 +96,7 @@ class FakeNav:
     """The window, as far as a screen sees it."""
 
     keys: OperatorKeys
+    by_hand: ByHand
     layout_store: QSettings
     opened: list[tuple[str, Target | None]] = field(default_factory=list)
     toasts: list[str] = field(default_factory=list)
@@ -183,10 +187,12 @@ async def open_desk(
     unlocked: bool = True,
     passphrase: str | None = None,
     second: str | None = None,
+    hand: Hand = Hand.REAL,
 ) -> AsyncIterator[ApprovalsDesk]:
     """The screen in a window of its own, attached, with an operator whose key is registered.
 
-    `second` is the passphrase of another operator, anna, whose key lies in the home as well.
+    `second` is the passphrase of another operator, anna, whose key lies in the home as well. `hand` makes the
+    input.
     """
     home = Home(folder).create()
     keys = OperatorKeys(home)
@@ -206,8 +212,9 @@ async def open_desk(
         return console
 
     link = ConsoleLink(open_console, state)
-    nav = FakeNav(keys, QSettings(str(folder / "window.ini"), QSettings.Format.IniFormat))
+    nav = FakeNav(keys, ByHand(link, keys), QSettings(str(folder / "window.ini"), QSettings.Format.IniFormat))
     screen = ApprovalsScreen()
+    screen.input_source = ScriptedHand(hand)  # type: ignore[attr-defined]  # as the window has it
     screen.bind(state, link, nav)
     screen.resize(*size)
     screen.show()

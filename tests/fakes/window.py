@@ -23,10 +23,12 @@ from typing import Any
 from PySide6.QtWidgets import QApplication
 
 from app.event_loop import run_on_qt
+from app.hand import Hand
 from app.look.theme import Theme
 from app.main import Desk
 from core.home import Home
 from core.service.console import Console
+from tests.fakes.hand import ScriptedHand
 
 # Only a test that fails waits so long; a passing one on a busy machine may need some of it.
 PATIENCE_S = 20.0
@@ -59,10 +61,12 @@ def play(
     wait: bool = True,
     begins_on: str | None = None,
     has_faults: bool = False,
+    hand: Hand = Hand.REAL,
 ) -> None:
     """Play `scenario` in the window; with `wait`, after the first state was read.
 
     It fails with the first error that nobody caught, wherever Qt or the loop called; with `has_faults` not.
+    What `QTest` presses counts as made by `hand`.
 
     `console` may be a function that opens one, to test what happens when that fails. The window begins on the
     screen that it was left on in this folder before; the first time on `begins_on`, if that is given.
@@ -76,7 +80,7 @@ def play(
     async def main() -> None:
         # A window brings its own.
         app.setStyleSheet("")
-        desk = Desk(Home(folder).create(), theme, opened)
+        desk = Desk(Home(folder).create(), theme, opened, ScriptedHand(hand))
         if begins_on and not desk.store.contains("window/screen"):
             desk.store.setValue("window/screen", begins_on)
         desk.window.resize(*size)

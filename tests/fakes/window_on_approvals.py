@@ -1,6 +1,8 @@
-"""A window on its approvals, key unlocked: `python -m tests.fakes.window_on_approvals HOME NAME`.
+"""A window on its approvals, key unlocked: `python -m tests.fakes.window_on_approvals HOME NAME [WORDS]`.
 
-Prints `ready` when the operator NAME could answer, and stays until something kills it.
+Prints `ready` when the operator NAME, whose passphrase is WORDS, could answer, and stays until something
+kills it. With `--devices` in the end it believes what XTEST makes in the name of a real device: no display
+of a test has a device that a hand could reach.
 """
 
 from __future__ import annotations
@@ -12,19 +14,34 @@ from pathlib import Path
 from PySide6.QtWidgets import QApplication
 
 from app.event_loop import run_on_qt
+from app.hand import InputSource, platform_source
 from app.look.theme import Theme
 from app.main import Desk, attach
+from app.x11_input import X11Source
 from core.home import Home
 from tests.fakes.window import seen
 
 
-async def run(home: Home, theme: Theme, name: str) -> None:
-    desk = Desk(home, theme, attach(home))
+def _believing_source() -> InputSource:
+    from app.x11_watch import XWatch
+
+    class Believing(XWatch):
+        def _record_fakes(self, name: str | None) -> None:
+            """This one does not ask who uses XTEST."""
+
+    return X11Source(Believing)
+
+
+async def run(home: Home, theme: Theme, name: str, passphrase: str | None, source: InputSource) -> None:
+    desk = Desk(home, theme, attach(home), source)
     # As it was left last: every screen that was made is walked through by whoever looks for a button.
     desk.store.setValue("window/screen", "approvals")
+    desk.store.setValue("settings/section", "policy")
     desk.begin()
     await seen(lambda: desk.state.loaded, 30)
-    await desk.keys.unlock(name, None)
+    await desk.keys.unlock(name, passphrase)
+    if isinstance(source, X11Source):
+        await seen(lambda: source.is_watching, 30)
     desk.window.open("approvals")
     desk.window.activateWindow()
     print("ready", flush=True)
@@ -32,7 +49,10 @@ async def run(home: Home, theme: Theme, name: str) -> None:
 
 
 if __name__ == "__main__":
+    believes = sys.argv[-1] == "--devices"
+    home, name, *rest = sys.argv[1 : -1 if believes else None]
     application = QApplication(sys.argv[:1])
     look = Theme("dark", "comfortable", True, parent=application)
     look.apply(application)
-    run_on_qt(application, run(Home(Path(sys.argv[1])).create(), look, sys.argv[2]))
+    chosen = _believing_source() if believes else platform_source()
+    run_on_qt(application, run(Home(Path(home)).create(), look, name, rest[0] if rest else None, chosen))

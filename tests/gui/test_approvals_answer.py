@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
+from app.hand import Hand
 from core.policy.models import ApprovalState
 from core.statements import request_digest
 from tests.fakes.approvals_desk import (
@@ -58,7 +59,7 @@ def test_a_new_card_takes_no_answer_for_700_ms(play: Play) -> None:
         press(desk, KEYS.Key_Return, CTRL)
         press(desk, KEYS.Key_D)
         QTest.mouseClick(bar.approve, Qt.MouseButton.LeftButton)
-        bar.approve_asked.emit()
+        bar.approve_asked.emit(Hand.REAL)
         bar.deny_asked.emit("")
         assert not bar.asks_reason
         await desk.until(lambda: not bar.guarded, "the guard ends by itself")
@@ -109,7 +110,7 @@ def test_high_risk_is_approved_only_after_its_end_was_seen(play: Play, risk: str
         box.verticalScrollBar().setValue(box.verticalScrollBar().maximum())
         await desk.until(bar.approve.isEnabled, "approve is possible")
         assert "decide" not in desk.console.asked
-        bar.press_approve()
+        bar.press_approve(Hand.REAL)
         await desk.until(lambda: state_of(desk) is ApprovalState.APPROVED)
 
     play(story, requests=[make_approval(1, risk=risk, parameters={"command": LONG})])
@@ -133,7 +134,7 @@ def test_software_that_presses_the_button_does_not_approve_high_risk(play: Play)
         bar = desk.screen.bar
         await desk.until(bar.approve.isEnabled)
         bar.approve.click()
-        assert "ot accepted for High" in bar.hint.text()
+        assert "from a program, not from your hand" in bar.error.words()
         assert "decide" not in desk.console.asked
         QTest.mouseClick(bar.approve, Qt.MouseButton.LeftButton)
         await desk.until(lambda: state_of(desk) is ApprovalState.APPROVED)
@@ -160,7 +161,7 @@ def test_critical_asks_for_the_devices_name_and_is_not_primary(play: Play) -> No
         for wrong in ("", "db-primar", "DB-PRIMARY", "db-primary ", "db-prіmary"):
             bar.name_field.setText(wrong)
             assert not bar.approve.isEnabled(), wrong
-            bar.press_approve()
+            bar.press_approve(Hand.REAL)
         assert "decide" not in desk.console.asked
         bar.name_field.setFocus()
         bar.name_field.clear()
@@ -236,7 +237,7 @@ def test_a_digest_that_does_not_fit_the_bytes_is_never_signed(play: Play) -> Non
         assert not bar.approve.isEnabled()
         assert not bar.deny.isEnabled()
         press(desk, KEYS.Key_Return, CTRL)
-        bar.approve_asked.emit()
+        bar.approve_asked.emit(Hand.REAL)
         bar.deny_asked.emit("no")
         desk.screen.pane._answer(approve=True, reason="")
         desk.screen.pane._answer(approve=False, reason="")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from PySide6.QtTest import QTest
 
+from app.hand import Hand
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.approvals.queue_filter import QueueFilter
@@ -155,7 +156,7 @@ def test_a_card_that_is_not_asked_for_is_closed_and_no_key_answers_it(play: Play
         assert not desk.screen.queue.view.currentIndex().isValid()
         for key, modifier in ((KEYS.Key_Return, CTRL), (KEYS.Key_Enter, CTRL)):
             press(desk, key, modifier)
-        desk.screen.bar.press_approve()
+        desk.screen.bar.press_approve(Hand.REAL)
         desk.screen.bar.open_reason()
         assert not desk.screen.bar.asks_reason
         assert desk.screen.pane.answering == "", "nothing was signed or sent"

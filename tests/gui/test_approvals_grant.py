@@ -189,7 +189,7 @@ def test_software_that_presses_the_sheets_button_remembers_nothing_of_high_risk(
         await desk.until(lambda: desk.screen.card.end_was_seen)
         sheet = await sheet_of(desk)
         sheet.approve.click()
-        assert "not accepted" in sheet._problem.text()
+        assert "from a program, not from your hand" in sheet._problem.text()
         assert "decide" not in desk.console.asked
 
     play(story, requests=[make_approval(1, risk="high", parameters={"command": "x"})])

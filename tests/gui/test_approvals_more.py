@@ -17,6 +17,7 @@ from core.errors import DeviceError
 from core.policy.before_deciding import Helper
 from core.policy.models import ApprovalState
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
+from tests.fakes.hand import press_button
 from tests.fakes.slow_schema import LARGE, while_checking
 
 PHRASE = "a long passphrase"
@@ -105,7 +106,7 @@ def test_an_edit_that_is_refused_says_so_and_the_request_still_waits(play: Play)
         desk.console.fail_next["edit_approval"] = DeviceError("lab-lnx-01 is offline.")
         sheet.form.set_value({"command": "true"})
         sheet.show_versions()
-        sheet.answer("ask").click()
+        press_button(sheet.answer("ask"))
         await desk.until(lambda: "offline" in sheet._problem.text())
         assert desk.console.queue["a-0001"].state is ApprovalState.WAITING
 

@@ -16,12 +16,14 @@ from app.link import ConsoleLink
 from app.look.theme import Theme
 from app.screens.approvals.edit_sheet import EditSheet
 from app.screens.approvals.screen import ApprovalsScreen
+from app.shell.by_hand import ByHand
 from app.shell.operator import OperatorKeys
 from app.state import AppState
 from core.home import Home
 from core.service.console import Console
 from tests.fakes.approvals_desk import FakeNav
 from tests.fakes.desk import choose_channel, open_service
+from tests.fakes.hand import ScriptedHand, press_button
 from tests.fakes.window import seen
 
 
@@ -38,8 +40,11 @@ async def open_screen(home: Home) -> AsyncIterator[tuple[ApprovalsScreen, Consol
             return console
 
         link = ConsoleLink(open_console, state)
-        nav = FakeNav(keys, QSettings(str(home.path / "w.ini"), QSettings.Format.IniFormat))
+        nav = FakeNav(
+            keys, ByHand(link, keys), QSettings(str(home.path / "w.ini"), QSettings.Format.IniFormat)
+        )
         screen = ApprovalsScreen()
+        screen.input_source = ScriptedHand()  # type: ignore[attr-defined]  # as the window has it
         screen.bind(state, link, nav)
         screen.resize(1264, 830)
         screen.show()
@@ -106,7 +111,7 @@ def test_a_file_is_compared_edited_and_written_as_it_was_approved(
             sheet = next(iter(screen.findChildren(EditSheet)))
             sheet.form.set_value({**asked, "content": "one\nthree\n"})
             sheet.show_versions()
-            sheet.answer("ask").click()
+            press_button(sheet.answer("ask"))
             await seen(lambda: screen.card.approval and screen.card.approval.edited_from)
             await seen(screen.card.edited.isVisible)
             await seen(screen.bar.approve.isEnabled)

@@ -17,6 +17,7 @@ from app.screens.fleet.screen import FleetScreen
 from app.shell.sheet import Sheet
 from core.aip.pairing import Pairing, encode_pairing
 from core.errors import DeviceError
+from tests.fakes.hand import press_button
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -221,7 +222,7 @@ def test_a_configured_agent_can_be_taken_back(theme: Theme, tmp_path: Path) -> N
         field = next(one for one in sheet.findChildren(QLineEdit) if one.text() == device.agent)
         field.clear()
         assert sheet.answer("save").isEnabled()
-        sheet.answer("save").click()
+        press_button(sheet.answer("save"))
         await seen(lambda: not desk.state.devices["line2-board"].agent)
 
     play(theme, tmp_path, console, scenario)

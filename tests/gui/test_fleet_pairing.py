@@ -20,6 +20,7 @@ from app.shell.sheet import Sheet
 from core.errors import BadInput, DeviceError
 from core.fleet.models import Health, Listening
 from tests.fakes.fleet_data import make_devices
+from tests.fakes.hand import press_button
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -91,7 +92,7 @@ def test_what_is_shown_once_is_not_lost_by_a_slip(theme: Theme, tmp_path: Path) 
     async def scenario(desk: Desk) -> None:
         sheet = await pairing_of(desk)
         sheet.name_field.setText("db-4")
-        sheet.answer("pair").click()
+        press_button(sheet.answer("pair"))
         await seen(sheet.result.isVisible)
         QTest.mouseClick(sheet, Qt.MouseButton.LeftButton, pos=QPoint(5, sheet.height() - 5))
         assert sheet.isVisible()
@@ -134,10 +135,10 @@ def test_a_device_that_listens_is_paired_by_its_string_and_errors_stand_below_it
         sheet.name_field.setText("line-9")
         assert not sheet.answer("pair").isEnabled()
         sheet.form.string_field.setPlainText("nonsense")
-        sheet.answer("pair").click()
+        press_button(sheet.answer("pair"))
         await seen(lambda: "not a pairing string" in sheet.form.string_row.error)
         sheet.form.string_field.setPlainText("qd1.line-9.x.y")
-        sheet.answer("pair").click()
+        press_button(sheet.answer("pair"))
         await seen(sheet.result.isVisible)
         assert not sheet.result.string.isVisible()
         assert sheet.result.waiting.text().startswith("Dialling line-9 …")
@@ -158,7 +159,7 @@ def test_a_refused_pairing_keeps_what_was_typed(theme: Theme, tmp_path: Path) ->
         sheet = desk.window.findChildren(PairingSheet)[-1]
         sheet.name_field.setText("db-4")
         await seen(sheet.answer("pair").isEnabled)
-        sheet.answer("pair").click()
+        press_button(sheet.answer("pair"))
         await seen(lambda: "The name is taken." in sheet._problem.text())
         assert sheet.name_field.text() == "db-4"
         assert sheet.answer("pair").isEnabled()
@@ -207,7 +208,7 @@ def test_tags_and_production_are_set_from_the_device_page(theme: Theme, tmp_path
         QTest.keyClicks(sheet.focusWidget(), " spare !")
         assert not sheet.answer("save").isEnabled()
         QTest.keyClick(sheet.focusWidget(), Qt.Key.Key_Backspace)
-        sheet.answer("save").click()
+        press_button(sheet.answer("save"))
         await seen(lambda: console.devices["lab-lnx-05"].tags == ["lab", "spare"])
 
     play(theme, tmp_path, console, scenario)

@@ -28,6 +28,7 @@ from app.screens.replay.screen import ReplayScreen
 from app.screens.runs.screen import RunsScreen
 from app.shell.palette import Palette
 from app.shell.sheet import Sheet
+from tests.fakes.hand import press_button
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -100,7 +101,7 @@ async def _fleet(desk: Desk, theme: Theme) -> None:
     pairing.name_field.setText("db-9")
     pairing.production.setChecked(True)
     await seen(lambda: pairing.answer("pair").isEnabled())
-    pairing.answer("pair").click()
+    press_button(pairing.answer("pair"))
     await banded(pairing.result.strip, theme)
     pairing.dismiss()
     fleet.show_as(False)

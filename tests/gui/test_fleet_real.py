@@ -18,6 +18,7 @@ from core.home import Home
 from core.policy.operator_keys import create_operator_key
 from core.service.console import Console
 from tests.fakes.desk import choose_channel, open_service
+from tests.fakes.hand import press_button
 from tests.fakes.stock_client import stock_client
 from tests.fakes.window import play, seen
 
@@ -44,7 +45,7 @@ def test_a_stock_client_is_paired_in_the_window_seen_tried_and_revoked(theme: Th
         QTest.keyClicks(sheet.name_field, "line-7")
         QTest.keyClicks(sheet.tags_field, "floor")
         await seen(sheet.answer("pair").isEnabled, 20)
-        sheet.answer("pair").click()
+        press_button(sheet.answer("pair"))
         await seen(lambda: sheet.result.stock.text(), 20)
         async with stock_client(sheet.result.stock.text(), "line-7"):
             await seen(lambda: "line-7 is connected" in sheet.result.waiting.text(), 20)

@@ -21,6 +21,7 @@ from core.fleet.models import Risk, Source
 from core.policy.policy_file import Override
 from core.service.console import ContractChange
 from tests.fakes.fleet_data import CHANGED_KEY
+from tests.fakes.hand import press_button
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -212,7 +213,7 @@ def test_a_claim_alone_that_was_taken_back_can_be_read_and_trusted(
         assert sheet.what.text().startswith("Changed: the risk that the device claims.")
         assert sheet.turns.text() == "risk: critical → high"
         await seen(sheet.trust.isEnabled)
-        sheet.trust.click()
+        press_button(sheet.trust)
         await seen(lambda: not desk.window.findChildren(ReviewSheet))
         assert "review_contract" in console.asked
 

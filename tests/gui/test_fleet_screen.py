@@ -16,6 +16,7 @@ from app.shell.sheet import Sheet
 from core.errors import DeviceError, ErrorCode, Refused
 from core.fleet.models import Health
 from tests.fakes.fleet_data import CHANGED_KEY
+from tests.fakes.hand import press_button
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -275,7 +276,7 @@ def test_a_changed_definition_is_blocked_shown_whole_and_trusted_only_by_a_butto
         shown = " ".join(line.text for line in sheet.diff.shown)
         assert "also deletes what the index does not name" in shown
         assert CHANGED_KEY in console.devices["build-lnx-03"].changed_tools
-        sheet.answer("trust").click()
+        press_button(sheet.answer("trust"))
         await seen(lambda: not overview.notice.isVisible())
         assert console.devices["build-lnx-03"].changed_tools == []
 
@@ -297,7 +298,7 @@ def test_a_definition_that_changed_again_is_not_trusted(theme: Theme, tmp_path: 
         sheet = desk.window.findChildren(Sheet)[0]
         assert isinstance(sheet, ReviewSheet)
         await read_to_the_end(sheet)
-        sheet.answer("trust").click()
+        press_button(sheet.answer("trust"))
         await seen(lambda: "It changed again." in sheet._problem.text())
         assert sheet.isVisible()
         sheet.finish("")

@@ -16,6 +16,7 @@ from app.screens.settings.devices import Devices, address_help, address_problem
 from app.screens.settings.screen import SettingsScreen
 from core.errors import BadInput
 from core.fleet.models import Listening
+from tests.fakes.hand import press_button
 from tests.fakes.story import story
 from tests.fakes.window import play_without_fleet, seen
 
@@ -66,7 +67,7 @@ def test_a_taken_port_is_said_below_the_field(theme: Theme, tmp_path: Path) -> N
         section = section_of(desk)
         await seen(lambda: section.address.text())
         section.address.setText("127.0.0.1:5001")
-        section.listen.click()
+        press_button(section.listen)
         await seen(lambda: "is taken" in section.address_row.error)
         assert section.listen.isEnabled()
 

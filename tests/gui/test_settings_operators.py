@@ -18,6 +18,7 @@ from app.shell.sheet import Sheet
 from core.home import Home
 from core.policy.operator_keys import create_operator_key, list_operator_keys
 from tests.fakes.console import FakeConsole
+from tests.fakes.hand import press_button
 from tests.fakes.rules_door import make_grants
 from tests.fakes.window import play_without_fleet, seen
 
@@ -60,7 +61,7 @@ def test_the_unlocked_operator_vouches_for_another_one(theme: Theme, tmp_path: P
         assert "not the same" in section.again_row.error
         assert not section.make.isEnabled()
         fill(section, "quay", PHRASE, PHRASE)
-        section.make.click()
+        press_button(section.make)
         await seen(lambda: len(console.operators) == 2)
         await seen(lambda: row_words(section, "quay")[3] != "not yet")
         # Whoever was unlocked still is: the new key did not take the window over.
@@ -157,7 +158,7 @@ def test_a_key_that_nobody_registered_is_shown_and_registered_with_a_signature(
         await desk.window.keys.refresh()
         assert row_words(section, "quay")[3] == "not yet"
         section.table.choose("quay")
-        section.register.click()
+        press_button(section.register)
         await seen(lambda: [one.name for one in console.operators] == ["harbour", "quay"])
 
     play_without_fleet(theme, tmp_path, console, scenario)
@@ -187,7 +188,7 @@ def test_the_first_operator_needs_nobody(theme: Theme, tmp_path: Path) -> None:
         section = await operators_of(desk)
         assert section.head.title.text() == "Make a key"
         fill(section, "harbour", PHRASE, PHRASE)
-        section.make.click()
+        press_button(section.make)
         await seen(lambda: [one.name for one in console.operators] == ["harbour"])
         assert desk.window.keys.unlocked == "harbour"
 

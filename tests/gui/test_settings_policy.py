@@ -22,6 +22,7 @@ from core.policy.checking import PolicyProblem
 from core.policy.models import Profile
 from core.service.console import ControlChanged
 from tests.fakes.console import FakeConsole
+from tests.fakes.hand import press_button
 from tests.fakes.story import story
 from tests.fakes.window import play_without_fleet, seen
 
@@ -174,7 +175,7 @@ def test_a_file_changed_meanwhile_is_not_overwritten_but_compared(theme: Theme, 
         page = await policy_of(desk)
         type_at_end(page, RULE)
         console.policy_on_disk = theirs
-        page.work.save()
+        page.work.save(page.editor.text())
         await seen(page.banner.isVisible)
         assert "changed by somebody else" in page.banner.words()
         assert console.policy_on_disk == theirs
@@ -184,7 +185,7 @@ def test_a_file_changed_meanwhile_is_not_overwritten_but_compared(theme: Theme, 
         sheet_of(desk).answer(KEEP).click()
         await seen(lambda: page.work.conflict is None)
         assert page.save.isEnabled()
-        page.save.click()
+        press_button(page.save)
         await seen(lambda: 'id = "typed"' in console.policy_on_disk)
 
     play_without_fleet(theme, tmp_path, console, scenario)
@@ -240,7 +241,7 @@ def test_unsaved_text_survives_the_window_and_is_gone_once_saved(theme: Theme, t
         assert 'id = "typed"' in page.editor.text()
         assert page.work.dirty
         await seen(lambda: page.work.found is not None)
-        page.save.click()
+        press_button(page.save)
         await seen(lambda: not page.work.dirty)
         folder = Path(desk.window.layout_store.fileName()).parent
         await seen(lambda: not (folder / FILE).exists())
@@ -262,7 +263,7 @@ def test_a_draft_of_an_older_file_asks_before_it_replaces_the_newer_one(theme: T
         page = await policy_of(desk)
         assert 'id = "typed"' in page.editor.text()
         assert page.banner.isVisible()
-        page.work.save()
+        page.work.save(page.editor.text())
         assert "save_policy" not in changed.asked
 
     play_without_fleet(theme, tmp_path, story(), types)
@@ -346,7 +347,7 @@ def test_a_refused_save_is_said_where_it_was_asked(theme: Theme, tmp_path: Path)
     async def scenario(desk: Desk) -> None:
         page = await policy_of(desk)
         type_at_end(page, RULE)
-        page.work.save()
+        page.work.save(page.editor.text())
         await seen(lambda: "disk full" in page.banner.words())
         assert page.work.dirty
         assert page.save.isEnabled()

@@ -19,6 +19,7 @@ from core.home import Home
 from core.policy.operator_keys import create_operator_key
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
+from tests.fakes.hand import press_button
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -44,7 +45,7 @@ def test_three_steps_lead_from_nothing_to_the_first_picture(
         assert page.device_step.state == "done"
         page.name_field.setText("harbour")
         if passphrase is None:
-            page.without.click()
+            press_button(page.without)
         else:
             page.secret_field.setText(passphrase)
             QTest.keyClick(page.secret_field, Qt.Key.Key_Return)
@@ -76,7 +77,7 @@ def test_a_short_passphrase_is_refused_in_words(theme: Theme, tmp_path: Path) ->
         page = fleet_of(desk).first_run
         page.name_field.setText("harbour")
         page.secret_field.setText("short")
-        page.create_button.click()
+        press_button(page.create_button)
         await seen(page.key_problem.isVisible)
         assert "10 characters" in page.key_problem.text()
         assert not console.operators
@@ -94,10 +95,10 @@ def test_a_key_that_the_service_did_not_take_is_offered_again_not_made_twice(
     async def scenario(desk: Desk) -> None:
         page = fleet_of(desk).first_run
         page.name_field.setText("harbour")
-        page.without.click()
+        press_button(page.without)
         await seen(page.key_problem.isVisible)
         assert desk.keys.unlocked == "harbour"
-        page.without.click()
+        press_button(page.without)
         await seen(lambda: page.key_step.state == "done")
         assert len(list((tmp_path / "keys").glob("*.pem"))) == 1
 

@@ -22,6 +22,7 @@ from core.fleet.models import Health
 from core.home import Home
 from core.policy.models import Profile
 from tests.fakes.console import FakeConsole
+from tests.fakes.hand import press_button
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -118,14 +119,14 @@ def test_resume_asks_first(theme: Theme, tmp_path: Path) -> None:
         desk.window.control.start_resume()
         await seen(lambda: has_sheet(desk))
         assert "resume" not in console.asked
-        sheet_of(desk).answer("resume").click()
+        press_button(sheet_of(desk).answer("resume"))
         await seen(lambda: not console.stopped)
         await seen(lambda: not desk.window.notices.words())
 
     play(theme, tmp_path, console, scenario)
 
 
-@pytest.mark.parametrize(("answer", "expected"), [("stay", Profile.GUARDED), ("trusted", Profile.TRUSTED)])
+@pytest.mark.parametrize(("answer", "expected"), [("stay", Profile.GUARDED), ("use", Profile.TRUSTED)])
 def test_trusted_is_asked_about_before_it_is_set(
     theme: Theme, tmp_path: Path, answer: str, expected: Profile
 ) -> None:
@@ -136,7 +137,7 @@ def test_trusted_is_asked_about_before_it_is_set(
         await seen(lambda: has_sheet(desk))
         assert console.policy.profile is Profile.GUARDED
         sheet = sheet_of(desk)
-        sheet.answer(answer).click()
+        press_button(sheet.answer(answer))
         await seen(lambda: not has_sheet(desk))
         if expected is Profile.TRUSTED:
             await seen(lambda: desk.window.top_bar.profile.text() == "trusted")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, Literal
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.components.banner import BannerKind
+from app.hand import Hand, Stake
 from app.link import ConsoleLink
 from app.screens.approvals.answering import Answers, answer_all
 from app.screens.approvals.card import RequestCard
@@ -230,10 +232,32 @@ class CardPane(QWidget):
         name = self._nav.keys.usual_name
         self.bar.show_situation(self.situation(), f"Unlock {name}…" if name else "Unlock a key…")
 
-    def approve(self) -> None:
-        """Approve the open request, if nothing stands against it."""
-        if not why_not_approve(self.situation()):
-            self._answer(approve=True, reason="")
+    def approve(self, hand: Hand) -> None:
+        """Approve the open request, if nothing stands against it and the press counts."""
+        now = self.situation()
+        if why_not_approve(now):
+            return
+        about = self._about()
+
+        def answer() -> None:
+            if self._about() != about:
+                self.bar.error.tell("Nothing was signed.", "The request is another one by now.")
+            elif not why_not_approve(self.situation()):
+                self._answer(approve=True, reason="")
+
+        self._ask_hand(hand, now.stake, "approve the request", answer)
+
+    def _ask_hand(self, hand: Hand, stake: Stake, what: str, act: Callable[[], None]) -> None:
+        def say(why: str) -> None:
+            self.bar.error.tell("Not accepted.", why)
+
+        self._nav.by_hand.ask(self, hand, stake, what, say, act)
+
+    def _about(self) -> list[tuple[str, str]]:
+        """What an answer now would be about: each request on the card, with its digest."""
+        shown = self.card.approval
+        members = [shown, *self.card.others] if shown is not None else []
+        return [(one.id, one.request.digest) for one in members]
 
     def deny(self, reason: str) -> None:
         """Deny the open request, if nothing stands against it."""
@@ -301,7 +325,7 @@ class CardPane(QWidget):
         now = self.situation()
         if why_not_by_another(now) or now.approval is None:
             return
-        sheet = SecondSheet(self.window(), now, self._nav.keys)
+        sheet = SecondSheet(self.window(), now, self._nav.keys, self._nav.by_hand)
         sheet.approved.connect(
             lambda name, words: self._link.spawn("sign", self._sign_second(sheet, name, words))
         )
@@ -326,7 +350,9 @@ class CardPane(QWidget):
         shown = now.approval
         if why_not_grant(now) or shown is None:
             return
-        sheet = GrantSheet(self.window(), shown, self._nav.keys.unlocked or "", self._state)
+        sheet = GrantSheet(
+            self.window(), shown, self._nav.keys.unlocked or "", self._state, self._nav.by_hand
+        )
         sheet.why_not = lambda: why_not_approve(self.situation())
         sheet.agreed.connect(lambda terms: self._grant(sheet, terms))
         sheet.begin()
@@ -361,7 +387,8 @@ class CardPane(QWidget):
         if self.card.approval is None or self.card.approval.id != shown.id or why_not_edit(self.situation()):
             return
         tool = next((one for one in tools if one.tool_key == shown.request.tool_key), None)
-        sheet = EditSheet(self.window(), shown, tool.input_schema if tool is not None else {"type": "object"})
+        schema = tool.input_schema if tool is not None else {"type": "object"}
+        sheet = EditSheet(self.window(), shown, schema, self._nav.by_hand)
         sheet.wanted.connect(lambda parameters: self._edit(sheet, shown, parameters))
         sheet.begin()
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, QVariantAnimation, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.components.buttons import Button
 from app.components.inputs import TextField
 from app.components.label import Label, surface
+from app.components.typed_field import TypedField
+from app.hand import Hand
 from app.look.theme import theme_of
 from app.look.tokens import SPACE
 from app.screens.approvals.bar_parts import AnswerError, CodeWords, GuardLine, Hint, Slots
@@ -38,13 +40,6 @@ class ApproveButton(Button):
         super().__init__("Approve once", "primary", "approve", "Ctrl+Enter", large=True)
         # A click must not leave the keyboard here, where the next card's approval would be one key away.
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.by_hand = False
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """Tell a click of the pointer from one that another program makes."""
-        self.by_hand = event.spontaneous()
-        super().mouseReleaseEvent(event)
-        self.by_hand = False
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Let Enter and Space pass without effect."""
@@ -61,7 +56,7 @@ class DecisionBar(QWidget):
     """62 px at the bottom of a card, always in sight; errors stand above it.
 
     Signals:
-        approve_asked: the operator wants to approve; `why_not_approve` is empty at this moment.
+        approve_asked(hand): to approve, by a press of this hand; `why_not_approve` is empty at this moment.
         deny_asked(reason): the operator wants to deny, with this reason (perhaps empty).
         edit_asked: the operator wants to change the arguments and see the request again.
         grant_asked: the operator wants like requests to run without asking.
@@ -72,7 +67,7 @@ class DecisionBar(QWidget):
         focus_to_park: what has the focus is about to be disabled; it belongs somewhere harmless.
     """
 
-    approve_asked = Signal()
+    approve_asked = Signal(object)
     deny_asked = Signal(str)
     edit_asked = Signal()
     grant_asked = Signal()
@@ -119,7 +114,7 @@ class DecisionBar(QWidget):
         self.code = CodeWords()
         self.hint = Hint()
         self.name_label = Label("", "body", "text2")
-        self.name_field = TextField("Name of the device, to approve", mono=True)
+        self.name_field = TypedField("Name of the device, to approve", mono=True)
         self.name_field.setFixedWidth(180)
         self.grant = Button("Approve for…", "normal", "grant", "G", large=True)
         self.second = Button("Another operator…", "normal", "operator", large=True)
@@ -140,7 +135,7 @@ class DecisionBar(QWidget):
         self.grant.clicked.connect(lambda *_: self.press_grant())
         self.second.clicked.connect(lambda *_: self.press_second())
         self.deny.clicked.connect(lambda *_: self.open_reason())
-        self.approve.clicked.connect(lambda *_: self._clicked_approve())
+        self.approve.clicked.connect(lambda *_: self.press_approve(self.approve.hand))
         self.unlock.clicked.connect(lambda *_: self.unlock_asked.emit())
         self.next.clicked.connect(lambda *_: self.next_asked.emit())
         self.name_field.textChanged.connect(lambda *_: self.situation_changed.emit())
@@ -293,18 +288,10 @@ class DecisionBar(QWidget):
 
     # What the operator wants
 
-    def press_approve(self) -> None:
+    def press_approve(self, hand: Hand) -> None:
         """Ctrl+Enter or a click; does nothing while anything stands against it."""
         if not why_not_approve(self.situation):
-            self.approve_asked.emit()
-
-    def _clicked_approve(self) -> None:
-        """Any program of the session can press a button through the accessibility bus: not for High."""
-        if self.situation.by_hand_only and not self.approve.by_hand:
-            self.hint.set_text("Not accepted for High: pressed by software. Use pointer or keyboard.")
-            self.hint.show()
-            return
-        self.press_approve()
+            self.approve_asked.emit(hand)
 
     def press_edit(self) -> None:
         """E or a click."""

@@ -9,9 +9,11 @@ from PySide6.QtWidgets import QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from app.components.forms import SchemaForm
 from app.components.label import Label, surface
+from app.hand import Stake
 from app.look.tokens import SPACE
 from app.screens.approvals.edited_part import EditedPart
 from app.screens.approvals.words import one_line
+from app.shell.by_hand import ByHand
 from app.shell.sheet import FOCUS_ROOM, Sheet
 from core.canonical import canonical_bytes
 from core.errors import BadInput
@@ -28,7 +30,7 @@ class EditSheet(Sheet):
 
     wanted = Signal(object)
 
-    def __init__(self, window: QWidget, approval: Approval, schema: Any) -> None:
+    def __init__(self, window: QWidget, approval: Approval, schema: Any, by_hand: ByHand) -> None:
         width = min(WIDTH, window.width() - 2 * SPACE.wide)
         super().__init__(
             window,
@@ -68,7 +70,9 @@ class EditSheet(Sheet):
         self.add(Label("Nothing is sent by this.", "meta", "text3"))
         self.add_answer("cancel", "Cancel")
         self._ask = self.add_answer("ask", "Ask again with this", "primary", closes=False)
-        self._ask.clicked.connect(lambda *_: self._go())
+        # It runs nothing yet: the new request asks for an approval, with all that this takes.
+        low = Stake.of_risk(approval.decision.risk) is Stake.LOW
+        by_hand.guard(self._ask, Stake.LOW if low else Stake.MEDIUM, "ask again", self.say, self._go)
         self._soon = QTimer(self)
         self._soon.setSingleShot(True)
         self._soon.setInterval(SHOW_AFTER_MS)

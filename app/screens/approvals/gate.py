@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.hand import Stake
 from app.screens.approvals.what_is_sent import DigestCheck
 from core.errors import Refused
 from core.fleet.models import Risk
@@ -44,9 +45,10 @@ class Situation:
         return risky or bool(self.others)
 
     @property
-    def by_hand_only(self) -> bool:
-        """A button that another program presses does not approve this."""
-        return self.approval is not None and self.approval.decision.risk.rank >= Risk.HIGH.rank
+    def stake(self) -> Stake:
+        """What hangs on approving this: the greatest risk among the requests."""
+        members = (self.approval, *self.others)
+        return Stake.of_risk(*(one.decision.risk for one in members if one is not None))
 
     @property
     def needs_name(self) -> bool:

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.components.buttons import Segmented
-from app.components.inputs import DropDown, Field, TextField
+from app.components.inputs import DropDown, Field
 from app.components.label import ElidedLabel, Label, surface
 from app.components.section import Card, Section
+from app.components.tells_hand import HandShortcut
+from app.components.typed_field import TypedField
+from app.hand import Hand, Stake
 from app.look.tokens import SPACE
 from app.screens.approvals.decision_bar import ApproveButton
 from app.screens.approvals.grant_draft import (
@@ -27,10 +29,10 @@ from app.screens.approvals.grant_draft import (
     terms_of,
 )
 from app.screens.approvals.words import one_line
+from app.shell.by_hand import ByHand
 from app.shell.sheet import FOCUS_ROOM, Sheet
 from app.state import AppState
 from core.errors import BadInput, QuarterdeckError
-from core.fleet.models import Risk
 from core.policy.grants import GrantTerms
 from core.policy.models import Approval
 from core.text import shorten_middle
@@ -68,7 +70,7 @@ class ArgumentRow(QWidget):
         for one in argument.breadths():
             self.breadth.addItem(BREADTH_WORDS[one], one)
         self.breadth.setMinimumWidth(self.breadth.sizeHint().width())
-        self.field = TextField(f"What {name} may be", mono=True)
+        self.field = TypedField(f"What {name} may be", mono=True)
         self.value = ElidedLabel(
             shorten_middle(one_line(_shown(argument.value)), MOST_VALUE), "mono_small", "text2"
         )
@@ -115,7 +117,9 @@ class GrantSheet(Sheet):
 
     agreed = Signal(object)
 
-    def __init__(self, window: QWidget, approval: Approval, author: str, state: AppState) -> None:
+    def __init__(
+        self, window: QWidget, approval: Approval, author: str, state: AppState, by_hand: ByHand
+    ) -> None:
         width = min(WIDTH, window.width() - 2 * SPACE.wide)
         super().__init__(
             window,
@@ -123,7 +127,7 @@ class GrantSheet(Sheet):
             "What is signed is exactly what stands at the right. It can be revoked at any time.",
             width=width,
         )
-        self._approval, self._author, self._state = approval, author, state
+        self._approval, self._author, self._state, self._by_hand = approval, author, state, by_hand
         self.why_not: Callable[[], str] = lambda: ""
         self.terms: GrantTerms | None = None
         self.draft: GrantDraft | None = None
@@ -146,12 +150,9 @@ class GrantSheet(Sheet):
         self.approve = ApproveButton()
         self.approve.set_words("Approve and remember")
         self._row.addWidget(self.approve)
-        self.approve.clicked.connect(lambda *_: self._clicked())
+        self.approve.clicked.connect(lambda *_: self._go(self.approve.hand))
         for keys in ("Ctrl+Return", "Ctrl+Enter"):
-            chord = QShortcut(QKeySequence(keys), self)
-            chord.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-            chord.setAutoRepeat(False)
-            chord.activated.connect(self._go)
+            HandShortcut(keys, self).pressed_by.connect(self._go)
         state.approvals_changed.connect(self.show_words)
         self.show_words()
         if problem:
@@ -170,9 +171,9 @@ class GrantSheet(Sheet):
         self.scope = Segmented([(_RUN, "For this run"), (_SCOPE, "For a scope")], "How far it reaches")
         self.scope.choose(_SCOPE)
         self.scope.set_part_enabled(_RUN, approval.run is not None, "This request belongs to no run.")
-        self.devices = TextField("Devices", mono=True)
+        self.devices = TypedField("Devices", mono=True)
         self.devices.setText(approval.request.device)
-        self.actors = TextField("Asked by", mono=True)
+        self.actors = TypedField("Asked by", mono=True)
         self.actors.setText(approval.actor)
         self.uses, self.lasts = DropDown("How often"), DropDown("Until")
         for words, count in _USES:
@@ -292,17 +293,25 @@ class GrantSheet(Sheet):
 
     # The answer
 
-    def _clicked(self) -> None:
-        if self._approval.decision.risk.rank >= Risk.HIGH.rank and not self.approve.by_hand:
-            self.say("Pressed by software: not accepted at this risk. Use Ctrl+Enter.")
-            return
-        self._go()
-
-    def _go(self) -> None:
+    def _go(self, hand: Hand) -> None:
+        shown = self._scope()
         # The end is counted from now: what was shown a while ago is shown again with the moment it is signed.
         self.show_words()
-        if self.terms is not None and self.approve.isEnabled():
-            self.agreed.emit(self.terms)
+        terms = self.terms
+        if terms is None or not self.approve.isEnabled():
+            return
+        if self._scope() != shown:
+            # A choice can be changed through accessibility without a word to the sheet.
+            self.say("What would be signed is not what was shown: read it again.")
+            return
+        what = "approve and remember"
+        self._by_hand.ask(self, hand, Stake.HIGH, what, self.say, lambda: self.agreed.emit(terms))
+
+    def _scope(self) -> object:
+        """What the words say, but for the moment from which the end is counted."""
+        if self.terms is None or self.draft is None:
+            return None
+        return self.terms.model_copy(update={"expires": ""}), self.draft.lasts
 
 
 def _scrolled(inner: QWidget, height: int) -> QScrollArea:

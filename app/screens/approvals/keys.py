@@ -15,8 +15,8 @@ def approvals_keys(screen: ApprovalsScreen) -> list[Shortcut]:
     return [
         Shortcut("J", "Next request", screen.step_on),
         Shortcut("K", "Request before", screen.step_back),
-        Shortcut("Ctrl+Return", "Approve once", screen.bar.press_approve),
-        Shortcut("Ctrl+Enter", "Approve once (number pad)", screen.bar.press_approve),
+        Shortcut("Ctrl+Return", "Approve once", act_by=screen.bar.press_approve),
+        Shortcut("Ctrl+Enter", "Approve once (number pad)", act_by=screen.bar.press_approve),
         Shortcut("D", "Deny, with a reason", screen.bar.open_reason),
         Shortcut("E", "Edit, then approve", screen.bar.press_edit),
         Shortcut("G", "Approve for this run, or for a scope", screen.bar.press_grant),

@@ -7,11 +7,13 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.components.inputs import DropDown, Field
 from app.components.label import Label
-from app.look.theme import theme_of
+from app.components.typed_field import TypedField
+from app.hand import Stake
 from app.screens.approvals.bar_parts import slot_words
 from app.screens.approvals.gate import Situation, why_not_counted
 from app.screens.approvals.likeness import device_words
 from app.screens.approvals.words import one_line
+from app.shell.by_hand import TYPE_IT, ByHand
 from app.shell.operator import OperatorKeys
 from app.shell.sheet import Sheet
 
@@ -25,7 +27,7 @@ class SecondSheet(Sheet):
 
     approved = Signal(str, str)
 
-    def __init__(self, window: QWidget, now: Situation, keys: OperatorKeys) -> None:
+    def __init__(self, window: QWidget, now: Situation, keys: OperatorKeys, by_hand: ByHand) -> None:
         shown = now.approval
         assert shown is not None
         members = (shown, *now.others)
@@ -39,10 +41,8 @@ class SecondSheet(Sheet):
         self.about = [one.id for one in members]
         self.add(Label(slot_words(shown), "name", "waiting"))
         self.who = DropDown("Operator")
-        self.secret = QLineEdit()
+        self.secret = TypedField("Passphrase")
         self.secret.setEchoMode(QLineEdit.EchoMode.Password)
-        self.secret.setFont(theme_of(self).font("body"))
-        self.secret.setAccessibleName("Passphrase")
         out: list[str] = []
         for file in keys.listed:
             why = why_not_counted(now, file.name)
@@ -63,8 +63,11 @@ class SecondSheet(Sheet):
         if not self.who.count():
             self._approve.set_off("No other operator's key lies in this home.")
             self.say("No other operator can approve here: add one in Settings, Operators.")
-        self._approve.clicked.connect(lambda *_: self._go())
-        self.secret.returnPressed.connect(self._approve.click)
+        # The passphrase that takes the place of a hand is typed right here.
+        stake = Stake.LOW if now.stake is Stake.LOW else Stake.MEDIUM
+        by_hand.guard(self._approve, stake, "approve", self.say, self._go)
+        self.secret.returnPressed.connect(lambda: self._approve.press_from(self.secret))
+        self.secret.was_set.connect(lambda: self.say(TYPE_IT))
 
     def begin(self) -> None:
         """Come up, with the keyboard in the passphrase."""

@@ -12,6 +12,7 @@ from app.components.icon_mark import IconMark
 from app.components.inputs import Field, TextField
 from app.components.label import Label, Link, surface
 from app.components.section import Card
+from app.hand import Hand, Stake
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenBatch, OpenDevice
 from app.screens.first_run.steps import Step, StepList
@@ -142,9 +143,9 @@ class FirstRunPage(QScrollArea):
         self.secret_field.setEchoMode(QLineEdit.EchoMode.Password)
         self.secret_field.setMinimumWidth(210)
         self.create_button = Button("Create key", "primary", key="Enter")
-        self.create_button.clicked.connect(lambda: self._create_key(with_passphrase=True))
+        self.create_button.clicked.connect(lambda *_: self._press_create(self.create_button.hand, True))
         for field in (self.name_field, self.secret_field):
-            field.returnPressed.connect(self.create_button.click)
+            field.returnPressed.connect(lambda field=field: self.create_button.press_from(field))
         row = QHBoxLayout()
         row.setSpacing(12)
         row.addWidget(Field("Your name on approvals", self.name_field), 0, Qt.AlignmentFlag.AlignBottom)
@@ -157,7 +158,7 @@ class FirstRunPage(QScrollArea):
         below.addWidget(Label("The key stays in this home; the service never sees it.", tone="text2"))
         self.without = Link("Without a passphrase")
         self.without.setToolTip("Whoever can read this home's files can then sign as you; it is marked so")
-        self.without.clicked.connect(lambda: self._create_key(with_passphrase=False))
+        self.without.clicked.connect(lambda *_: self._press_create(self.without.hand, False))
         below.addWidget(self.without)
         below.addStretch(1)
         form.addLayout(below)
@@ -294,6 +295,13 @@ class FirstRunPage(QScrollArea):
         self.picture.show_picture(image, "The first picture of this computer")
 
     # Wishes
+
+    def _press_create(self, hand: Hand, with_passphrase: bool) -> None:
+        # No passphrase can take the place of a hand yet, so input that a program made counts, too.
+        self._nav.by_hand.ask(
+            self, hand, Stake.MEDIUM, "make the first operator",
+            self._say_key, lambda: self._create_key(with_passphrase),
+        )  # fmt: skip
 
     def _create_key(self, with_passphrase: bool) -> None:
         if self._busy:

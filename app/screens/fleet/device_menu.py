@@ -69,7 +69,8 @@ def device_menu(screen: FleetScreen, column: int = -1) -> QMenu:
     entries = partial(screen.nav.open, "journal", OpenQuery(f"device:{name}"))
     _add(menu, f"Entries of {name}", "", entries)
     if current.direction != "local":
-        edit = partial(start_edit, screen.window(), screen.link, current, screen.nav.toast)
+        nav = screen.nav
+        edit = partial(start_edit, screen.window(), screen.link, nav.by_hand, current, nav.toast)
         _add(menu, f"Settings of {name}…", "", edit)
     return menu
 

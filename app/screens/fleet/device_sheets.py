@@ -9,8 +9,10 @@ from PySide6.QtWidgets import QWidget
 from app.components.badges import ProductionStrip
 from app.components.inputs import CheckBox, Field, TextField
 from app.components.label import Label
+from app.hand import Stake
 from app.link import ConsoleLink
 from app.screens.fleet.device_words import agent_problem, split_tags, tags_problem
+from app.shell.by_hand import ByHand
 from app.shell.sheet import Sheet
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, DeviceSettings
@@ -47,7 +49,9 @@ class DeviceSheet(Sheet):
         self._link.ask(wish, came, failed, what=f"{answer} the device")
 
 
-def start_edit(window: QWidget, link: ConsoleLink, device: Device, toast: Toast) -> DeviceSheet:
+def start_edit(
+    window: QWidget, link: ConsoleLink, by_hand: ByHand, device: Device, toast: Toast
+) -> DeviceSheet:
     """Ask for tags, the colour band and a stock client's agent."""
     sheet = DeviceSheet(window, f"Settings of {device.name}", "They hold at once.", device, link)
     tags = TextField("Tags", "lab linux")
@@ -82,6 +86,10 @@ def start_edit(window: QWidget, link: ConsoleLink, device: Device, toast: Toast)
             production=production.isChecked() if production.isChecked() != device.production else None,
             agent=agent.text().strip() if agent.text().strip() != device.agent else None,
         )
+        what = f"change the settings of {device.name}"
+        by_hand.ask(save, save.hand, Stake.HIGH, what, sheet.say, lambda: keep(settings))
+
+    def keep(settings: DeviceSettings) -> None:
         sheet.carry(
             "save", f"{device.name} is set", toast, lambda console: console.set_device(device.name, settings)
         )
@@ -89,7 +97,7 @@ def start_edit(window: QWidget, link: ConsoleLink, device: Device, toast: Toast)
     for field in (tags, agent):
         field.textChanged.connect(check)
     production.toggled.connect(lambda _on: check())
-    save.clicked.connect(press)
+    save.clicked.connect(lambda *_: press())
     sheet.open(tags)
     return sheet
 

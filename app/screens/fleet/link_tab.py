@@ -200,7 +200,7 @@ class LinkTab(QScrollArea):
 
     def _edit(self) -> None:
         if self._device is not None:
-            start_edit(self.window(), self._link, self._device, self._nav.toast)
+            start_edit(self.window(), self._link, self._nav.by_hand, self._device, self._nav.toast)
 
     def _revoke(self) -> None:
         if self._device is not None:

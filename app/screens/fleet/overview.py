@@ -156,7 +156,7 @@ class OverviewTab(QWidget):
         if changed is None:
             self.say_no_tools("The tools are still being read; review it in a moment.")
             return
-        start_review(self.window(), self._link, changed, self.reviewed.emit)
+        start_review(self.window(), self._link, self._nav.by_hand, changed, self.reviewed.emit)
 
 
 def device_facts(device: Device, fingerprint: str = "") -> list[Fact]:

@@ -13,6 +13,7 @@ from app.components.copy_box import CopyBox
 from app.components.inputs import CheckBox, Field, TextField
 from app.components.label import Label
 from app.components.progress import Spinner
+from app.hand import Stake
 from app.link import ConsoleLink
 from app.look.theme import theme_of
 from app.screens.base import Navigator, OpenDevice, OpenSection
@@ -188,12 +189,12 @@ class PairingSheet(Sheet):
         self._done = self.add_answer("done", "Done", "primary", closes=False)
         self._show.hide()
         self._done.hide()
-        self._pair.clicked.connect(self._ask_to_pair)
+        self._pair.clicked.connect(lambda *_: self._press_pair())
         self._show.clicked.connect(self._open_device)
         self._done.clicked.connect(lambda: self._leave("done"))
         for field in (self.form.name_field, self.form.tags_field, self.form.agent_field):
             field.textChanged.connect(self._check)
-            field.returnPressed.connect(self._pair.click)
+            field.returnPressed.connect(lambda field=field: self._pair.press_from(field))
         self.form.string_field.textChanged.connect(self._string_changed)
         self.form.direction.chosen.connect(self._turn)
         self.form.not_listening.acted.connect(self._open_settings)
@@ -268,12 +269,19 @@ class PairingSheet(Sheet):
             return "The service is asked where it listens."
         return self._listening.problem and "This console does not listen."
 
-    def _ask_to_pair(self) -> None:
+    def _press_pair(self) -> None:
         name, settings = self.form.name_field.text().strip(), self.form.settings()
+        string = self.form.string_field.toPlainText().strip() if self._listens else ""
+        self._nav.by_hand.ask(
+            self, self._pair.hand, Stake.HIGH, f"pair {name}",
+            self.say, lambda: self._ask_to_pair(name, settings, string),
+        )  # fmt: skip
+
+    def _ask_to_pair(self, name: str, settings: DeviceSettings, string: str) -> None:
+        """Pair as it was filled in; `string` is that of a device that listens, else empty."""
         self.say("")
         self._pair.set_working("The service is asked.")
-        if self._listens:
-            string = self.form.string_field.toPlainText().strip()
+        if string:
             self._link.ask(
                 lambda console: console.pair_listening(name, string, settings),
                 lambda device: self._made_dialled(device.name), self._refused, what=f"pair {name}",

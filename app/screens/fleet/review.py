@@ -13,11 +13,13 @@ from app.components.banner import Notice
 from app.components.diff_view import DiffView
 from app.components.label import Label
 from app.event_loop import ended
+from app.hand import Stake
 from app.link import ConsoleLink
 from app.look.tokens import FRAME
 from app.screens.fleet.contract import ContractFacts, DefinitionBox
 from app.screens.fleet.contract_change import Change, change_of, turns
 from app.screens.fleet.rows import tool_title
+from app.shell.by_hand import ByHand
 from app.shell.sheet import Sheet
 from core.errors import QuarterdeckError
 from core.fleet.models import Tool
@@ -53,9 +55,11 @@ def trust_words(change: ContractChange) -> str:
     return "Trust it without the claim" if change.after.get("claimed_risk") is None else "Trust this claim"
 
 
-def start_review(window: QWidget, link: ConsoleLink, tool: Tool, on_trusted: Callable[[], None]) -> None:
+def start_review(
+    window: QWidget, link: ConsoleLink, by_hand: ByHand, tool: Tool, on_trusted: Callable[[], None]
+) -> None:
     """Show what changed; trusting it asks the service, which refuses when it changed once more."""
-    link.spawn("review a contract", _review(window, link, tool, on_trusted))
+    link.spawn("review a contract", _review(window, link, by_hand, tool, on_trusted))
 
 
 class ReviewSheet(Sheet):
@@ -161,7 +165,9 @@ class ReviewSheet(Sheet):
         super()._fit()
 
 
-async def _review(window: QWidget, link: ConsoleLink, tool: Tool, on_trusted: Callable[[], None]) -> None:
+async def _review(
+    window: QWidget, link: ConsoleLink, by_hand: ByHand, tool: Tool, on_trusted: Callable[[], None]
+) -> None:
     sheet = ReviewSheet(window, tool)
 
     def trusted(_tool: Tool) -> None:
@@ -189,7 +195,7 @@ async def _review(window: QWidget, link: ConsoleLink, tool: Tool, on_trusted: Ca
         if isValid(sheet):
             sheet.show_change(*found)
 
-    sheet.trust.clicked.connect(press)
+    by_hand.guard(sheet.trust, Stake.HIGH, f"trust {tool_title(tool)}", sheet.say, press)
     sheet.open(sheet.answer("not-yet"))
     link.ask(compare, show, lambda error: sheet.say(error.message), what="compare the definitions")
     await ended(sheet.finished)

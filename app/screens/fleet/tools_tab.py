@@ -161,7 +161,7 @@ class ToolsTab(QWidget):
 
     def _review(self) -> None:
         if (tool := self.chosen()) is not None and tool.changed:
-            start_review(self.window(), self._link, tool, self.reviewed.emit)
+            start_review(self.window(), self._link, self._nav.by_hand, tool, self.reviewed.emit)
 
 
 def _searched(tool: Tool) -> str:

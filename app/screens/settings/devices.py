@@ -14,6 +14,7 @@ from app.components.inputs import Field, TextField
 from app.components.label import Label, Link
 from app.components.section import SectionHead
 from app.components.tables import DataTable
+from app.hand import Stake
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenPairing, OpenQuery
 from app.screens.fleet.device_words import fingerprint_groups
@@ -88,8 +89,8 @@ class Devices(SettingsSection):
         journal.clicked.connect(lambda: nav.open("journal", OpenQuery("kind:device_refused")))
         self.column.addWidget(journal, 0, Qt.AlignmentFlag.AlignLeft)
         self.address.textChanged.connect(self._check)
-        self.address.returnPressed.connect(self.listen.click)
-        self.listen.clicked.connect(self._ask_to_listen)
+        self.address.returnPressed.connect(lambda: self.listen.press_from(self.address))
+        self.listen.clicked.connect(lambda *_: self._press_listen())
         state.reset.connect(self._read_if_shown)
         self._check()
 
@@ -154,8 +155,14 @@ class Devices(SettingsSection):
         reason = "It listens there already." if same else ""
         self.listen.set_off(problem or reason or ("" if address else "Write an address first."))
 
-    def _ask_to_listen(self) -> None:
+    def _press_listen(self) -> None:
         address = self.address.text().strip()
+        self._nav.by_hand.ask(
+            self, self.listen.hand, Stake.HIGH, f"listen at {address}",
+            self.address_row.set_error, lambda: self._ask_to_listen(address),
+        )  # fmt: skip
+
+    def _ask_to_listen(self, address: str) -> None:
         self.listen.set_working("The service is asked.")
 
         def done(listening: Listening) -> None:

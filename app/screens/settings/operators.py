@@ -15,6 +15,7 @@ from app.components.label import Label, Link
 from app.components.section import SectionHead
 from app.components.tables import Cell, Column, DataTable, Kind, Row
 from app.event_loop import ended
+from app.hand import Hand, Stake
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenQuery
 from app.screens.settings.base import SettingsSection
@@ -109,7 +110,7 @@ class Operators(SettingsSection):
         self.unlock = Button("Unlock…", icon="key")
         self.unlock.clicked.connect(self._unlock_or_lock)
         self.register = Button("Register…")
-        self.register.clicked.connect(self._register_chosen)
+        self.register.clicked.connect(lambda *_: self._register_chosen())
         self.entries = Link("What they decided")
         self.entries.clicked.connect(self._open_entries)
         line = QHBoxLayout()
@@ -143,8 +144,8 @@ class Operators(SettingsSection):
             one.textChanged.connect(self._check_form)
         self.name_field.textChanged.connect(self._check_form)
         self.make = Button("Create key")
-        self.make.clicked.connect(lambda: self._create(with_passphrase=True))
-        self.again_field.returnPressed.connect(self.make.click)
+        self.make.clicked.connect(lambda *_: self._press_create(self.make.hand, with_passphrase=True))
+        self.again_field.returnPressed.connect(lambda: self.make.press_from(self.again_field))
         self.name_row = Field("Name on approvals", self.name_field)
         self.secret_row = Field("Passphrase", self.secret_field)
         self.again_row = Field("Passphrase again", self.again_field)
@@ -154,7 +155,7 @@ class Operators(SettingsSection):
             row.addWidget(field, 1, Qt.AlignmentFlag.AlignTop)
         self.column.addLayout(row)
         self.without = Link("Without a passphrase")
-        self.without.clicked.connect(lambda: self._create(with_passphrase=False))
+        self.without.clicked.connect(lambda *_: self._press_create(self.without.hand, with_passphrase=False))
         buttons = QHBoxLayout()
         buttons.setSpacing(16)
         buttons.addWidget(self.make)
@@ -296,8 +297,18 @@ class Operators(SettingsSection):
         self.without.setEnabled(not (reason or self.make.is_working))
         self.without.setToolTip(reason)
 
-    def _create(self, with_passphrase: bool) -> None:
-        name, secret = self.name_field.text().strip(), self.secret_field.text()
+    def _stake(self) -> Stake:
+        """The first operator is made before there is a passphrase that could take the place of a hand."""
+        return Stake.HIGH if self._state.operators else Stake.MEDIUM
+
+    def _press_create(self, hand: Hand, with_passphrase: bool) -> None:
+        name, secret = self.name_field.text().strip(), self.secret_field.text() if with_passphrase else None
+        self._nav.by_hand.ask(
+            self, hand, self._stake(), f"make {name} an operator",
+            self._say, lambda: self._create(name, secret),
+        )  # fmt: skip
+
+    def _create(self, name: str, secret: str | None) -> None:
         self._say("")
         self._say_working("The key is being made.")
         first = not self._state.operators
@@ -305,7 +316,7 @@ class Operators(SettingsSection):
         async def create(console: Console) -> Operator:
             keys = self._nav.keys
             make = keys.create if first else keys.create_other
-            made = await make(name, secret if with_passphrase else None)
+            made = await make(name, secret)
             return await console.register_operator(made, None if first else keys.endorse(made))
 
         self._link.ask(create, self._made, self._failed, what="make an operator key")
@@ -327,6 +338,12 @@ class Operators(SettingsSection):
         if one is None or one.registered:
             return
         operator = Operator(name=one.name, public_key=one.public_key, has_passphrase=one.has_passphrase)
+        self._nav.by_hand.ask(
+            self, self.register.hand, self._stake(), f"make {one.name} an operator",
+            self._say, lambda: self._register(operator),
+        )  # fmt: skip
+
+    def _register(self, operator: Operator) -> None:
         first = not self._state.operators
         self._say("")
         self._say_working("The service is asked.")

@@ -15,6 +15,7 @@ from app.components.inputs import SearchField
 from app.components.label import ElidedLabel, Label, rule, surface
 from app.components.text_editor import TextEditor
 from app.components.toml_colors import TomlColors
+from app.hand import Hand, Stake
 from app.link import ConsoleLink
 from app.look.tokens import SPACE
 from app.screens.base import Navigator
@@ -166,7 +167,7 @@ class PolicyPage(QWidget):
             tab.line_wanted.connect(self.go_to)
         self.why.grant_wanted.connect(self.grant_wanted)
         self.time_machine.rule_wanted.connect(self.show_rule)
-        self.save.clicked.connect(self.work.save)
+        self.save.clicked.connect(lambda *_: self.press_save(self.save.hand))
         self.insert.clicked.connect(self.insert_rule)
         self.profile.chosen.connect(self._choose_profile)
         self.banner.acted.connect(lambda _key: self.compare())
@@ -207,6 +208,18 @@ class PolicyPage(QWidget):
             other = Qt.Orientation.Horizontal if narrow else Qt.Orientation.Vertical
             self.why.split.setOrientation(other)
             self.why.split.setSizes([460, 540])
+
+    def press_save(self, hand: Hand) -> None:
+        """Ctrl+S or a click: the text as it stands becomes the policy, if the press counts."""
+        text = self.editor.text()
+
+        def say(why: str) -> None:
+            self._say_failed("The policy was not saved.", why)
+
+        if self.save.isEnabled():
+            self._nav.by_hand.ask(
+                self, hand, Stake.HIGH, "save the policy", say, lambda: self.work.save(text)
+            )
 
     def check_now(self) -> None:
         """Check at once, and show what came of it."""
@@ -357,6 +370,8 @@ class PolicyPage(QWidget):
         self.folder.setVisible(bool(policy.path))
 
     def _choose_profile(self, profile: str) -> None:
+        # It is a wish, which may come to nothing: what is shown as chosen is what holds.
+        self.show_state()
         self.profile_chosen.emit(Profile(profile))
         # The choice holds when the service says so; until then the old one is shown.
         self.show_state()

@@ -52,7 +52,8 @@ class PolicyWork(QObject):
         self._base_shown = ""
         self._checked_text: str | None = None
         self._found: PolicyCheck | None = None
-        self._save_when_checked = False
+        # The text that was saved before it was checked, and no other.
+        self._save_when_checked: str | None = None
         self._asked: asyncio.Future[object] | None = None
         self._said = ""
         self._check_soon = self._timer(CHECK_PAUSE_MS, self.check_now)
@@ -145,16 +146,16 @@ class PolicyWork(QObject):
             if text == self._text():
                 self.checked.emit(found)
                 self.stands_changed.emit()
-                if self._save_when_checked:
-                    self._save_when_checked = False
-                    self.save()
+                if self._save_when_checked is not None:
+                    wanted, self._save_when_checked = self._save_when_checked, None
+                    self.save(wanted)
 
         self._asked = self._link.ask(
             lambda console: console.check_policy(text), came, self._not_checked, "check the policy"
         )
 
     def _not_checked(self, error: QuarterdeckError) -> None:
-        self._save_when_checked = False
+        self._save_when_checked = None
         self.failed.emit(f"The policy was not checked. {error.message}", error.info.next)
 
     # The draft
@@ -193,16 +194,24 @@ class PolicyWork(QObject):
 
     # Saving
 
-    def save(self) -> None:
-        """Make the text the policy, when nothing is wrong with it; unchecked, it is checked first."""
+    def save(self, text: str) -> None:
+        """Make `text` the policy, when nothing is wrong with it; unchecked, it is checked first.
+
+        It is what stood in the editor when it was saved: by now another text may stand there, which was not.
+        """
         if self.base is None or self.saving or not self.dirty:
+            return
+        if text != self._text():
+            self.failed.emit(
+                "The policy was not saved.", "The text was changed meanwhile: read it, and save again."
+            )
             return
         if self.conflict is not None:
             self.stands_changed.emit()
             return
         found = self.found
         if found is None:
-            self._save_when_checked = True
+            self._save_when_checked = text
             self.check_now()
         elif found.ok:
             self._send()

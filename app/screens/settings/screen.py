@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLay
 from app.components.label import rule, surface
 from app.components.section import ScreenHead
 from app.components.tables import Column, DataTable, Kind, Row
+from app.hand import Hand
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenSection, Screen, Shortcut, Target
 from app.screens.settings.devices import Devices
@@ -124,7 +125,7 @@ class SettingsScreen(Screen):
         return [
             Shortcut("Up", "Previous section"),
             Shortcut("Down", "Next section"),
-            Shortcut("Ctrl+S", "Policy: save", self._save),
+            Shortcut("Ctrl+S", "Policy: save", act_by=self._save),
             Shortcut("F5", "Policy: check now", self._check),
             Shortcut("F7", "Policy: insert a rule…", self._insert),
             Shortcut("F8", "Policy: run over the journal", self._run),
@@ -177,9 +178,9 @@ class SettingsScreen(Screen):
     def _show_grant(self, grant: str) -> None:
         self.nav.open("settings", OpenSection("grants", grant=grant))
 
-    def _save(self) -> None:
+    def _save(self, hand: Hand) -> None:
         if self._key == "policy":
-            self.policy.work.save()
+            self.policy.press_save(hand)
 
     def _check(self) -> None:
         if self._key == "policy":

@@ -14,6 +14,7 @@ from core.policy.operator_keys import create_operator_key
 from core.service.console import Console
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
+from tests.fakes.hand import press_button
 from tests.fakes.story import story
 from tests.gui.shots.studio import SETTLE_S, Studio
 
@@ -68,7 +69,7 @@ async def _show(desk: Desk, name: str) -> None:
             sheet.tags_field.setText("db prod")
             sheet.production.setChecked(True)
             if name == "paired":
-                sheet.answer("pair").click()
+                press_button(sheet.answer("pair"))
         case "device-link" | "device-try":
             _fleet(desk).show_as(False)
             tab = name.removeprefix("device-")

@@ -1,0 +1,520 @@
+"""What loosens asks by whom it is pressed: each control of the window, with presses of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAccessible
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
+
+from app.hand import Hand
+from app.look.theme import Theme
+from app.main import Desk
+from app.screens.approvals.edit_sheet import EditSheet
+from app.screens.approvals.grant_sheet import GrantSheet
+from app.screens.approvals.screen import ApprovalsScreen
+from app.screens.approvals.second_sheet import SecondSheet
+from app.screens.base import OpenDevice, OpenSection
+from app.screens.fleet.pairing import PairingSheet
+from app.screens.fleet.review import ReviewSheet
+from app.screens.fleet.screen import FleetScreen
+from app.screens.settings.screen import SettingsScreen
+from app.shell.by_hand import PassphraseSheet
+from app.shell.sheet import Sheet
+from core.home import Home
+from core.policy.models import Profile
+from core.policy.operator_keys import create_operator_key
+from tests.fakes.approvals_desk import CTRL, make_approval
+from tests.fakes.console import FakeConsole
+from tests.fakes.fleet_data import CHANGED_KEY
+from tests.fakes.hand import press_button
+from tests.fakes.story import story
+from tests.fakes.window import play, seen
+
+PASSPHRASE = "calm seas and wind"
+NO_HAND = "from a program, not from your hand"
+
+
+def settings_of(desk: Desk, section: str) -> SettingsScreen:
+    desk.window.open("settings", OpenSection(section))
+    assert isinstance(desk.window.current, SettingsScreen)
+    return desk.window.current
+
+
+def fleet_of(desk: Desk) -> FleetScreen:
+    assert isinstance(desk.window.current, FleetScreen)
+    return desk.window.current
+
+
+def newest(desk: Desk, kind: type[Sheet]) -> Sheet:
+    return desk.window.findChildren(kind)[-1]
+
+
+async def save_policy(desk: Desk) -> QAbstractButton:
+    page = settings_of(desk, "policy").policy
+    await seen(lambda: page.work.base is not None)
+    page.editor.setPlainText('profile = "trusted"\n')
+    await seen(lambda: page.work.found is not None and page.save.isEnabled())
+    return page.save
+
+
+async def use_trusted(desk: Desk) -> QAbstractButton:
+    page = settings_of(desk, "policy").policy
+    page.profile._group.button(list(Profile).index(Profile.TRUSTED)).click()
+    await seen(lambda: desk.window.findChildren(Sheet))
+    return newest(desk, Sheet).answer("use")
+
+
+async def leave_lockdown(desk: Desk) -> QAbstractButton:
+    desk.window.choose_profile(Profile.LOCKDOWN)
+    await seen(lambda: desk.state.policy is not None and desk.state.policy.profile is Profile.LOCKDOWN)
+    desk.window.choose_profile(Profile.OBSERVE)
+    await seen(lambda: desk.window.findChildren(Sheet))
+    return newest(desk, Sheet).answer("use")
+
+
+async def resume(desk: Desk) -> QAbstractButton:
+    desk.window.control.stop_all()
+    await seen(lambda: desk.state.stopped)
+    desk.window.control.start_resume()
+    await seen(lambda: desk.window.findChildren(Sheet))
+    return newest(desk, Sheet).answer("resume")
+
+
+async def listen(desk: Desk) -> QAbstractButton:
+    section = settings_of(desk, "devices").devices
+    await seen(lambda: section.address.text() == "0.0.0.0:5000")
+    section.address.setText("127.0.0.1:5001")
+    return section.listen
+
+
+async def pair(desk: Desk) -> QAbstractButton:
+    desk.window.open("fleet")
+    fleet_of(desk).head.pair_button.click()
+    sheet = newest(desk, PairingSheet)
+    assert isinstance(sheet, PairingSheet)
+    await seen(lambda: sheet._listening is not None)
+    sheet.name_field.setText("db-4")
+    return sheet.answer("pair")
+
+
+async def pair_listening(desk: Desk) -> QAbstractButton:
+    button = await pair(desk)
+    sheet = newest(desk, PairingSheet)
+    assert isinstance(sheet, PairingSheet)
+    sheet.form.direction._group.button(1).click()
+    sheet.form.string_field.setPlainText("qd1-string")
+    return button
+
+
+async def set_tags(desk: Desk) -> QAbstractButton:
+    desk.window.open("fleet", OpenDevice("lab-lnx-05", "link"))
+    fleet_of(desk).panel.link_tab.edit.click()
+    return newest(desk, Sheet).answer("save")
+
+
+async def trust(desk: Desk) -> QAbstractButton:
+    desk.window.open("fleet", OpenDevice("build-lnx-03", "tools", CHANGED_KEY))
+    tools = fleet_of(desk).panel.tools_tab
+    await seen(lambda: tools.chosen() is not None and tools.details._key == CHANGED_KEY)
+    tools.details.review_asked.emit()
+    await seen(lambda: desk.window.findChildren(ReviewSheet))
+    sheet = newest(desk, ReviewSheet)
+    assert isinstance(sheet, ReviewSheet)
+    await seen(sheet.diff.isVisible)
+    for area in (sheet.read_area, sheet.diff):
+        area.verticalScrollBar().setValue(area.verticalScrollBar().maximum())
+    await seen(sheet.trust.isEnabled)
+    return sheet.trust
+
+
+async def make_operator(desk: Desk) -> QAbstractButton:
+    section = settings_of(desk, "operators").operators
+    section.name_field.setText("quay")
+    section.secret_field.setText(PASSPHRASE)
+    section.again_field.setText(PASSPHRASE)
+    return section.make
+
+
+async def make_operator_without_passphrase(desk: Desk) -> QAbstractButton:
+    await make_operator(desk)
+    return settings_of(desk, "operators").operators.without
+
+
+async def register_operator(desk: Desk) -> QAbstractButton:
+    create_operator_key(Home(desk.window.keys._home.path), "quay", PASSPHRASE)
+    await desk.window.keys.refresh()
+    section = settings_of(desk, "operators").operators
+    section.table.choose("quay")
+    return section.register
+
+
+async def card_of(desk: Desk, risk: str) -> ApprovalsScreen:
+    console = desk.link._console
+    assert isinstance(console, FakeConsole)
+    console.request(make_approval(1, risk=risk, parameters={"command": "x"}))
+    desk.window.open("approvals")
+    screen = desk.window.current
+    assert isinstance(screen, ApprovalsScreen)
+    desk.window.activateWindow()
+    await seen(desk.window.isActiveWindow)
+    await seen(screen.bar.approve.isEnabled)
+    return screen
+
+
+async def approve_high(desk: Desk) -> QAbstractButton:
+    return (await card_of(desk, "high")).bar.approve
+
+
+async def approve_medium(desk: Desk) -> QAbstractButton:
+    return (await card_of(desk, "medium")).bar.approve
+
+
+async def approve_low(desk: Desk) -> QAbstractButton:
+    return (await card_of(desk, "low")).bar.approve
+
+
+async def grant(desk: Desk) -> QAbstractButton:
+    screen = await card_of(desk, "low")
+    screen.bar.press_grant()
+    sheet = newest(desk, GrantSheet)
+    assert isinstance(sheet, GrantSheet)
+    return sheet.approve
+
+
+async def edit(desk: Desk) -> QAbstractButton:
+    screen = await card_of(desk, "high")
+    screen.bar.press_edit()
+    await seen(lambda: desk.window.findChildren(EditSheet))
+    sheet = newest(desk, EditSheet)
+    assert isinstance(sheet, EditSheet)
+    sheet.form.set_value({"command": "y", "timeout": 20})
+    sheet.show_versions()
+    return sheet.answer("ask")
+
+
+@dataclass(frozen=True)
+class Act:
+    """What leads to the button, and what the service is asked when it counts."""
+
+    open: Callable[[Desk], Awaitable[QAbstractButton]]
+    asks: str
+
+
+LOOSENS = [
+    Act(save_policy, "save_policy"),
+    Act(use_trusted, "set_profile"),
+    Act(leave_lockdown, "set_profile"),
+    Act(resume, "resume"),
+    Act(listen, "listen"),
+    Act(pair, "pair"),
+    Act(pair_listening, "pair_listening"),
+    Act(set_tags, "set_device"),
+    Act(trust, "review_contract"),
+    Act(make_operator, "register_operator"),
+    Act(make_operator_without_passphrase, "register_operator"),
+    Act(register_operator, "register_operator"),
+    Act(approve_high, "decide"),
+    Act(grant, "decide"),
+]
+INPUT_ONLY = [Act(approve_medium, "decide"), Act(edit, "edit_approval")]
+
+
+def name_of(act: Act) -> str:
+    return act.open.__name__
+
+
+def press_over_the_bus(button: QAbstractButton) -> None:
+    """What assistive technology, and any program on its bus, can do."""
+    action = QAccessible.queryAccessibleInterface(button).actionInterface()
+    names = action.actionNames()
+    action.doAction(next(name for name in ("Press", "Toggle") if name in names))
+
+
+def set_over_the_bus(field: QWidget, text: str) -> None:
+    """`EditableText.SetTextContents`, as the bus carries it out."""
+    QAccessible.queryAccessibleInterface(field).setText(QAccessible.Text.Value, text)
+
+
+def says(desk: Desk, words: str) -> bool:
+    labels = desk.window.findChildren(QLabel)
+    names = [one.accessibleName() for one in desk.window.findChildren(QWidget) if one.isVisible()]
+    return any(words in one.text() for one in labels if one.isVisible()) or any(words in one for one in names)
+
+
+def passphrase_sheet(desk: Desk) -> PassphraseSheet | None:
+    return next((one for one in desk.window.findChildren(PassphraseSheet) if one.isVisible()), None)
+
+
+def go(
+    theme: Theme,
+    folder: Path,
+    scenario: Callable[[Desk, FakeConsole], Awaitable[None]],
+    hand: Hand,
+    passphrase: str | None = PASSPHRASE,
+) -> None:
+    """A window with the key of `harbour` unlocked."""
+    key = create_operator_key(Home(folder).create(), "harbour", passphrase)
+    console = story()
+    console.operators = [key.operator]
+    console.queue.clear()
+
+    async def whole(desk: Desk) -> None:
+        if passphrase is not None:
+            await desk.keys.unlock("harbour", passphrase)
+        await seen(lambda: desk.keys.unlocked)
+        await scenario(desk, console)
+
+    play(theme, folder, console, whole, hand=hand)
+
+
+@pytest.mark.parametrize("act", LOOSENS + INPUT_ONLY, ids=name_of)
+def test_a_press_over_the_accessibility_bus_loosens_nothing(theme: Theme, tmp_path: Path, act: Act) -> None:
+    async def scenario(desk: Desk, console: FakeConsole) -> None:
+        button = await act.open(desk)
+        before = console.asked.count(act.asks)
+        press_over_the_bus(button)
+        await seen(lambda: says(desk, NO_HAND))
+        assert passphrase_sheet(desk) is None
+        assert console.asked.count(act.asks) == before
+        assert button.isEnabled()
+        # The same button, by a hand.
+        press_button(button)
+        await seen(lambda: console.asked.count(act.asks) > before)
+
+    go(theme, tmp_path, scenario, Hand.REAL)
+
+
+@pytest.mark.parametrize("act", LOOSENS, ids=name_of)
+def test_input_that_a_program_made_asks_for_the_passphrase(theme: Theme, tmp_path: Path, act: Act) -> None:
+    async def scenario(desk: Desk, console: FakeConsole) -> None:
+        button = await act.open(desk)
+        before = console.asked.count(act.asks)
+        press_button(button)
+        await seen(lambda: passphrase_sheet(desk))
+        sheet = passphrase_sheet(desk)
+        assert sheet is not None
+        QTest.keyClicks(sheet.secret, "wrong words")
+        QTest.keyClick(sheet.secret, Qt.Key.Key_Return)
+        await seen(lambda: "does not open" in sheet._problem.text())
+        assert console.asked.count(act.asks) == before
+        sheet.secret.clear()
+        QTest.keyClicks(sheet.secret, PASSPHRASE)
+        QTest.keyClick(sheet.secret, Qt.Key.Key_Return)
+        await seen(lambda: console.asked.count(act.asks) > before)
+
+    go(theme, tmp_path, scenario, Hand.SYNTHETIC)
+
+
+@pytest.mark.parametrize("act", LOOSENS, ids=name_of)
+def test_without_a_passphrase_input_that_a_program_made_loosens_nothing(
+    theme: Theme, tmp_path: Path, act: Act
+) -> None:
+    async def scenario(desk: Desk, console: FakeConsole) -> None:
+        button = await act.open(desk)
+        before = console.asked.count(act.asks)
+        press_button(button)
+        await seen(lambda: says(desk, "has no passphrase that could take its place"))
+        assert console.asked.count(act.asks) == before
+        assert passphrase_sheet(desk) is None
+
+    go(theme, tmp_path, scenario, Hand.SYNTHETIC, passphrase=None)
+
+
+@pytest.mark.parametrize("act", INPUT_ONLY, ids=name_of)
+def test_medium_risk_takes_input_whoever_made_it(theme: Theme, tmp_path: Path, act: Act) -> None:
+    async def scenario(desk: Desk, console: FakeConsole) -> None:
+        press_button(await act.open(desk))
+        await seen(lambda: act.asks in console.asked)
+
+    go(theme, tmp_path, scenario, Hand.SYNTHETIC)
+
+
+@pytest.mark.parametrize("act", LOOSENS + INPUT_ONLY, ids=name_of)
+def test_where_the_window_system_does_not_tell_input_counts(theme: Theme, tmp_path: Path, act: Act) -> None:
+    async def scenario(desk: Desk, console: FakeConsole) -> None:
+        button = await act.open(desk)
+        before = console.asked.count(act.asks)
+        press_button(button)
+        await seen(lambda: console.asked.count(act.asks) > before)
+
+    go(theme, tmp_path, scenario, Hand.UNKNOWN)
+
+
+def test_what_tightens_and_low_risk_take_any_press(theme: Theme, tmp_path: Path) -> None:
+    """People who work with assistive technology can stop, deny, choose a stricter profile, and read."""
+
+    async def scenario(desk: Desk, console: FakeConsole) -> None:
+        press_over_the_bus(await approve_low(desk))
+        await seen(lambda: "decide" in console.asked)
+        screen = desk.window.current
+        assert isinstance(screen, ApprovalsScreen)
+        console.request(make_approval(2, risk="high"))
+        await seen(lambda: screen.card.approval is not None and screen.bar.deny.isEnabled())
+        press_over_the_bus(screen.bar.deny)
+        press_over_the_bus(screen.bar.deny_now)
+        await seen(lambda: console.asked.count("decide") == 2)
+        desk.window.choose_profile(Profile.LOCKDOWN)
+        await seen(lambda: console.policy.profile is Profile.LOCKDOWN)
+        press_over_the_bus(desk.window.top_bar.stop)
+        await seen(lambda: console.stopped)
+
+    go(theme, tmp_path, scenario, Hand.REAL)
+
+
+def test_the_first_operator_is_made_by_input_and_not_over_the_bus(theme: Theme, tmp_path: Path) -> None:
+    console = FakeConsole()
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("fleet")
+        page = fleet_of(desk).first_run
+        await seen(page.without.isVisible)
+        page.name_field.setText("harbour")
+        for button in (page.without, page.create_button):
+            press_over_the_bus(button)
+            await seen(lambda: NO_HAND in page.key_problem.text())
+            page.key_problem.clear()
+        section = settings_of(desk, "operators").operators
+        section.name_field.setText("harbour")
+        press_over_the_bus(section.without)
+        await seen(lambda: NO_HAND in section.problem.accessibleName())
+        assert "register_operator" not in console.asked
+        assert not desk.keys.listed
+        press_button(section.without)
+        await seen(lambda: console.operators)
+
+    play(theme, tmp_path, console, scenario, hand=Hand.SYNTHETIC)
+
+
+def test_another_operators_passphrase_is_typed_and_their_press_is_input(theme: Theme, tmp_path: Path) -> None:
+    home = Home(tmp_path).create()
+    anna = create_operator_key(home, "anna", "another calm sea")
+
+    async def scenario(desk: Desk, console: FakeConsole) -> None:
+        console.operators.append(anna.operator)
+        await desk.keys.refresh()
+        console.request(make_approval(1, risk="high", parameters={"command": "x"}, approvers=2))
+        desk.window.open("approvals")
+        screen = desk.window.current
+        assert isinstance(screen, ApprovalsScreen)
+        desk.window.activateWindow()
+        await seen(screen.bar.second.isEnabled)
+        screen.bar.press_second()
+        sheet = newest(desk, SecondSheet)
+        assert isinstance(sheet, SecondSheet)
+        set_over_the_bus(sheet.secret, "another calm sea")
+        assert sheet.secret.text() == ""
+        assert "does not count" in sheet._problem.text()
+        QTest.keyClicks(sheet.secret, "another calm sea")
+        press_over_the_bus(sheet.answer("approve"))
+        assert NO_HAND in sheet._problem.text()
+        assert "decide" not in console.asked
+        # Typed by a program, as over a remote desktop, it is still the passphrase.
+        QTest.keyClick(sheet.secret, Qt.Key.Key_Return)
+        await seen(lambda: "decide" in console.asked)
+
+    go(theme, tmp_path, scenario, Hand.SYNTHETIC)
+
+
+@pytest.mark.parametrize(("hand", "answered"), [(Hand.REAL, True), (Hand.SYNTHETIC, False)])
+def test_the_chord_tells_who_pressed_it(theme: Theme, tmp_path: Path, hand: Hand, answered: bool) -> None:
+    async def scenario(desk: Desk, console: FakeConsole) -> None:
+        screen = await card_of(desk, "high")
+        for place in (screen.queue.view, screen.card.bytes.box, screen):
+            if "decide" not in console.asked:
+                place.setFocus()
+                QTest.keyClick(place, Qt.Key.Key_Return, CTRL)
+                assert (passphrase_sheet(desk) is None) is answered
+                if sheet := passphrase_sheet(desk):
+                    sheet.finish("")
+        if answered:
+            await seen(lambda: "decide" in console.asked)
+        else:
+            assert "decide" not in console.asked
+
+    go(theme, tmp_path, scenario, hand)
+
+
+def test_what_is_approved_is_what_was_on_the_card_at_the_press(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk, console: FakeConsole) -> None:
+        button = await approve_high(desk)
+        screen = desk.window.current
+        assert isinstance(screen, ApprovalsScreen)
+        press_button(button)
+        await seen(lambda: passphrase_sheet(desk))
+        console.request(make_approval(1, risk="high", parameters={"command": "rm -rf /"}))
+        await seen(lambda: b"rm -rf" in screen.card.bytes.box.exact_bytes)
+        sheet = passphrase_sheet(desk)
+        assert sheet is not None
+        QTest.keyClicks(sheet.secret, PASSPHRASE)
+        QTest.keyClick(sheet.secret, Qt.Key.Key_Return)
+        await seen(lambda: "The request is another one by now." in screen.bar.error.words())
+        assert "decide" not in console.asked
+
+    go(theme, tmp_path, scenario, Hand.SYNTHETIC)
+
+
+def test_the_policy_that_is_saved_is_the_one_that_stood_there_at_the_press(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: Desk, console: FakeConsole) -> None:
+        button = await save_policy(desk)
+        page = settings_of(desk, "policy").policy
+        press_button(button)
+        await seen(lambda: passphrase_sheet(desk))
+        set_over_the_bus(page.editor, 'profile = "trusted"\n[[rule]]\nid = "all"\ndecision = "allow"\n')
+        sheet = passphrase_sheet(desk)
+        assert sheet is not None
+        QTest.keyClicks(sheet.secret, PASSPHRASE)
+        QTest.keyClick(sheet.secret, Qt.Key.Key_Return)
+        await seen(lambda: "The text was changed meanwhile" in page.banner.words())
+        assert "save_policy" not in console.asked
+        # Nor is it, when it was changed while the one that was pressed for is still being checked.
+        page.editor.setPlainText('profile = "lockdown"\n')
+        page.work.save(page.editor.text())
+        set_over_the_bus(page.editor, 'profile = "trusted"\n')
+        await seen(lambda: page.work.found is not None and page.work._save_when_checked is None)
+        assert "save_policy" not in console.asked
+
+    go(theme, tmp_path, scenario, Hand.SYNTHETIC)
+
+
+def test_a_choice_that_was_changed_without_a_word_is_not_signed(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk, console: FakeConsole) -> None:
+        button = await grant(desk)
+        sheet = newest(desk, GrantSheet)
+        assert isinstance(sheet, GrantSheet)
+        set_over_the_bus(sheet.devices, "*")
+        assert sheet.devices.text() == ""
+        assert not sheet.approve.isEnabled()
+        sheet.devices.setText("lab-lnx-01")
+        # What assistive technology chooses in the list is chosen, and nothing in the window is told.
+        sheet.lasts.setCurrentIndex(sheet.lasts.count() - 1)
+        press_button(button)
+        assert "is not what was shown" in sheet._problem.text()
+        assert "decide" not in console.asked
+        press_button(button)
+        await seen(lambda: "decide" in console.asked)
+
+    go(theme, tmp_path, scenario, Hand.REAL)
+
+
+def test_the_name_of_a_critical_request_is_typed(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk, console: FakeConsole) -> None:
+        console.request(make_approval(1, risk="critical", parameters={"command": "x"}))
+        desk.window.open("approvals")
+        screen = desk.window.current
+        assert isinstance(screen, ApprovalsScreen)
+        await seen(lambda: screen.bar.name_field.isVisible() and not screen.bar.guarded)
+        set_over_the_bus(screen.bar.name_field, "lab-lnx-01")
+        assert screen.bar.name_field.text() == ""
+        assert not screen.bar.approve.isEnabled()
+        QTest.keyClicks(screen.bar.name_field, "lab-lnx-01")
+        await seen(screen.bar.approve.isEnabled)
+
+    go(theme, tmp_path, scenario, Hand.REAL)
