@@ -126,12 +126,24 @@ class Overlay(QWidget):
             event.ignore()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the scrim."""
+        """Draw the scrim; over another question only its card, since the rest is dimmed already."""
         scrim = QColor(theme_of(self).color("scrim"))
         scrim.setAlphaF(SCRIM_OPACITY)
         painter = QPainter(self)
-        painter.fillRect(self.rect(), scrim)
+        below = [card for card in self._window.findChildren(SheetCard) if self._is_below(card)]
+        for card in below:
+            paint.box(painter, card.geometry().toRectF(), RADIUS.dialog, scrim)
+        if not below:
+            painter.fillRect(self.rect(), scrim)
         painter.end()
+
+    def _is_below(self, card: SheetCard) -> bool:
+        """Whether a card is one of another question that was open when this one came up."""
+        overlay = card.parentWidget()
+        if not isinstance(overlay, Overlay) or overlay is self or not overlay.isVisible():
+            return False
+        siblings = self._window.children()
+        return siblings.index(overlay) < siblings.index(self)
 
 
 class _Inside(QWidget):

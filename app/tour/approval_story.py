@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from PySide6.QtWidgets import QAbstractButton
 
 from app.screens.approvals.decision_bar import ApproveButton
 from app.shell.sheet import Sheet
-from app.tour.fleet_story import DIALS, LISTENS
+from app.tour.fleet_story import DIALS, LISTENS, is_online
 from app.tour.guest import BUTTON
 from app.tour.hand import StepDidNotHappen
-from app.tour.stage import Scene, Stage, says
+from app.tour.stage import PASSPHRASE, Scene, Stage, says
 from core.batch.models import Batch, Parallel, Run, RunState, Step
 from core.policy.models import Answer
 
@@ -19,6 +20,19 @@ _LIMITS = "\n".join(
     ["# orders-primary", *(f"option_{number:02d} = {number * 5}" for number in range(1, 25)), ""]
 )
 _WAIT_S = 20.0
+
+
+async def back_at_work(stage: Stage) -> None:
+    """After a restart the key is locked: what the window asks for is not known to be the operator's."""
+    hand = stage.hand
+    await hand.until("the state was read", lambda: stage.desk.state.loaded)
+    await hand.press("Operator key: harbour locked")
+    await hand.write("Passphrase of harbour", PASSPHRASE)
+    await hand.look("unlock")
+    await hand.press("Unlock")
+    await hand.until("who is at the window is proved", lambda: hand.window.identity.proved == "harbour")
+    for name in (DIALS, LISTENS):
+        await hand.until(f"{name} is back", partial(is_online, stage, name))
 
 
 async def file_card(stage: Stage) -> None:
@@ -160,4 +174,4 @@ def _can_approve(stage: Stage) -> bool:
     return any(button.isVisible() and button.isEnabled() for button in buttons)
 
 
-APPROVAL_SCENES: list[Scene] = [file_card, click_card, group_card, grant, edit]
+APPROVAL_SCENES: list[Scene] = [back_at_work, file_card, click_card, group_card, grant, edit]

@@ -15,8 +15,10 @@ from PySide6.QtWidgets import (
     QTableView,
 )
 
+from app.shell.changes import pairing_change
 from app.shell.sheet import Sheet
 from app.tour.hand import Hand
+from app.tour.signing import accept_settings, sign
 from app.tour.stage import Scene, Stage, says
 from core.fleet.models import DeviceSettings, Health, Pairing
 
@@ -32,6 +34,7 @@ async def pair(stage: Stage) -> None:
     await hand.write("Tags", "db lab")
     await _tick(hand, "Production: it carries its colour band wherever it is shown")
     await hand.press("Pair")
+    await sign(stage, "sign-pairing")
     box = await hand.find(QPlainTextEdit, "Then paste this string there")
     await hand.until("there is a string", lambda: box.toPlainText().startswith("qd1."))
     await hand.look("pairing")
@@ -54,12 +57,19 @@ async def pair_listening(stage: Stage) -> None:
     await hand.write("Tags", "yard")
     await hand.look("pairing-listens")
     await hand.press("Pair")
+    await sign(stage)
     await hand.until(f"{LISTENS} is connected", lambda: is_online(stage, LISTENS))
     await hand.press("Done")
     # The third through the door, as `quarterdeck pair` does it.
     made: list[Pairing] = []
     settings = DeviceSettings(tags=["lab", "build"])
-    stage.desk.link.ask(lambda console: console.pair(PLAIN, settings), made.append, what=f"pair {PLAIN}")
+    stage.desk.window.signing.ask(
+        pairing_change(PLAIN, settings),
+        lambda console, signed: console.pair(PLAIN, settings, signed),
+        made.append,
+        what=f"pair {PLAIN}",
+    )
+    await sign(stage)
     await hand.until(f"{PLAIN} has a string", lambda: bool(made))
     await stage.crew.pair(PLAIN, made[0].string)
     await hand.until(f"{PLAIN} is connected", lambda: is_online(stage, PLAIN))
@@ -148,4 +158,4 @@ async def _tick(hand: Hand, name: str) -> None:
     QTest.keyClick(box, Qt.Key.Key_Space)
 
 
-FLEET_SCENES: list[Scene] = [pair, pair_listening, wall, page, revoke]
+FLEET_SCENES: list[Scene] = [pair, pair_listening, wall, page, revoke, accept_settings]

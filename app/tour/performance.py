@@ -1,4 +1,4 @@
-"""Opens the window for the story, closes it, and opens it again on the same home."""
+"""Opens the window for each sitting of the story, closes it, and opens it again on the same home."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ from core.service.start import ensure_service, stop_service
 
 SIZE = QSize(1440, 900)
 AGENT = "agent:surveyor"
-# A free port, so that it meets nobody else, and after the restart the same one. The tour's devices are
-# processes on this computer whose screens are displays of their own, on which nobody could press Approve:
-# so the click scene is allowed.
-_SETTINGS = 'listen = "127.0.0.1:{port}"\nui_actions_on_this_computer = true\n'
-STORY: list[Scene] = [*SCENES, *FLEET_SCENES, *APPROVAL_SCENES, *POLICY_SCENES]
+# A free port, so that it meets no other program, and after each restart the same one.
+_SETTINGS = 'listen = "127.0.0.1:{port}"\n'
+# Settings that were accepted in the first sitting hold in the second.
+SITTINGS: list[list[Scene]] = [
+    [*SCENES, *FLEET_SCENES],
+    [*APPROVAL_SCENES, *POLICY_SCENES],
+    AFTER_RESTART,
+]
 
 
 async def perform(app: QApplication, home: Home, out: Path, folder: Path) -> list[Path]:
@@ -47,7 +50,7 @@ async def perform(app: QApplication, home: Home, out: Path, folder: Path) -> lis
     pictures: list[Path] = []
     crew = Crew(folder / "devices")
     try:
-        for scenes in (STORY, AFTER_RESTART):
+        for scenes in SITTINGS:
             await _play(home, Desk(home, theme, attach(home), TourInput()), crew, scenes, work, out, pictures)
     finally:
         crew.close()

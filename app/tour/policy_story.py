@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QPlainTextEdit, QTableView
 
@@ -9,9 +11,11 @@ from app.shell.sheet import Sheet
 from app.tour.approval_story import answer_by_chord, ask, card_is_ready
 from app.tour.fleet_story import DIALS, LISTENS
 from app.tour.hand import Hand, StepDidNotHappen
+from app.tour.signing import pending_policy, sign
 from app.tour.stage import Scene, Stage, says
 
-SECOND, SECOND_PASSPHRASE = "bosun", "any port in a storm"
+# Where two must approve and it is not known who asks, three do.
+OTHERS = {"bosun": "any port in a storm", "mate": "one hand for the ship"}
 RULES = """
 [[rule]]
 id = "two-for-production"
@@ -47,16 +51,18 @@ pattern = "^printf "
 """
 
 
-async def second_operator(stage: Stage) -> None:
-    """Another operator makes a key here; the first vouches for it."""
-    hand, state = stage.hand, stage.desk.state
+async def more_operators(stage: Stage) -> None:
+    """Other operators make their keys here; the first signs for each."""
+    hand = stage.hand
     await hand.press("Settings")
     await _section(hand, "Operators")
-    await hand.write("Name", SECOND)
-    await hand.write("Passphrase", SECOND_PASSPHRASE)
-    await hand.write("Passphrase again", SECOND_PASSPHRASE)
-    await hand.press("Create key")
-    await hand.until("both can approve", lambda: len(state.operators) == 2)
+    for number, (name, passphrase) in enumerate(OTHERS.items()):
+        await hand.write("Name", name)
+        await hand.write("Passphrase", passphrase)
+        await hand.write("Passphrase again", passphrase)
+        await hand.press("Create key")
+        await sign(stage, "" if number else "sign-operator")
+        await hand.until(f"{name} can approve", partial(_is_operator, stage, name))
     await hand.look("settings-operators")
 
 
@@ -93,7 +99,7 @@ async def why(stage: Stage) -> None:
 
 
 async def several_approvers(stage: Stage) -> None:
-    """Production asks two operators: one is not enough, the second unlocks a key for this one decision."""
+    """Production asks several operators: one is not enough, the others unlock a key for this one decision."""
     hand, state = stage.hand, stage.desk.state
     stage.desk.theme.set_mode("dark")
     written = stage.crew.folder(DIALS) / "restarted"
@@ -101,16 +107,40 @@ async def several_approvers(stage: Stage) -> None:
     await card_is_ready(stage)
     await answer_by_chord(stage, last=False)
     await hand.until("one has approved", lambda: bool(state.waiting() and state.waiting()[0].approved_by))
-    await hand.look("approvals-one-of-two")
-    if written.exists():
-        raise StepDidNotHappen("it ran with one of two approvals")
-    await hand.press("Another operator…")
-    sheet = await hand.find(Sheet, "Another operator approves")
-    await hand.write("Passphrase", SECOND_PASSPHRASE, sheet)
-    await hand.look("approvals-second")
-    await hand.press("Approve once", sheet)
-    await hand.until("both have approved", lambda: not state.waiting())
+    await hand.look("approvals-one-of-three")
+    for number, (name, passphrase) in enumerate(OTHERS.items(), 1):
+        if written.exists():
+            raise StepDidNotHappen(f"it ran with {number} of three approvals")
+        await hand.press("Another operator…")
+        sheet = await hand.find(Sheet, "Another operator approves")
+        await hand.write("Passphrase", passphrase, sheet)
+        if number == 1:
+            await hand.look("approvals-second")
+        await hand.press("Approve once", sheet)
+        await hand.until("one more has approved", partial(_has_approved, stage, name))
+    await hand.until("all have approved", lambda: not state.waiting())
     await hand.until("it ran", written.exists)
+
+
+def _is_operator(stage: Stage, name: str) -> bool:
+    return name in {known.name for known in stage.desk.state.operators}
+
+
+def _has_approved(stage: Stage, name: str) -> bool:
+    """Also where theirs was the last approval that was wanted."""
+    waiting = stage.desk.state.waiting()
+    return not waiting or name in waiting[0].approved_by
+
+
+async def remove_operator(stage: Stage) -> None:
+    """One operator less: what follows is said first, and another operator signs it."""
+    hand, state = stage.hand, stage.desk.state
+    await hand.press("Settings")
+    await _section(hand, "Operators")
+    await hand.choose(await hand.find(QTableView, "Operators"), "mate")
+    await hand.press("Remove…")
+    await sign(stage, "sign-remove")
+    await hand.until("mate decides nothing any more", lambda: len(state.operators) == 2)
 
 
 async def grants(stage: Stage) -> None:
@@ -135,4 +165,12 @@ async def _section(hand: Hand, title: str) -> None:
     await hand.choose(await hand.find(QTableView, "Sections"), title)
 
 
-POLICY_SCENES: list[Scene] = [second_operator, policy, why, several_approvers, grants]
+POLICY_SCENES: list[Scene] = [
+    more_operators,
+    policy,
+    why,
+    several_approvers,
+    remove_operator,
+    grants,
+    pending_policy,
+]

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QLineEdit, QPlainTextEdit, QTabBar, QTableView, QWidget
 
 from app.tour.hand import Hand, StepDidNotHappen
+from app.tour.signing import sign
 from app.tour.stage import PASSPHRASE, Scene, Stage, says
 from core.batch.models import CellState, RunState, RunSummary
 from core.fleet.models import Health
@@ -176,7 +177,7 @@ async def stop_all(stage: Stage) -> None:
     await hand.until("everything is stopped", lambda: state.stopped)
     await hand.look("stopped")
     await hand.press("Resume…")
-    await hand.press("Resume")
+    await sign(stage, "sign-resume")
     await hand.until("commands may leave again", lambda: not state.stopped)
 
 

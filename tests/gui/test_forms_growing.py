@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.components.forms.inputs import GrowingText
 from app.look.theme import Theme
+from tests.fakes.window import apply_to_parts
 
 COMMAND = "printf 'written by an approved command\\n' > /tmp/tour/here/note.txt && cat note.txt"
 
@@ -18,7 +19,7 @@ COMMAND = "printf 'written by an approved command\\n' > /tmp/tour/here/note.txt 
 @pytest.fixture(params=[("comfortable", True), ("comfortable", False), ("compact", True), ("compact", False)])
 def box(request: pytest.FixtureRequest, qapp: QApplication, qtbot: QtBot) -> Iterator[GrowingText]:
     density, mono = request.param
-    Theme("dark", density, reduced_motion=True, parent=qapp).apply(qapp)
+    apply_to_parts(Theme("dark", density, reduced_motion=True, parent=qapp), qapp)
     window = QWidget()
     qtbot.addWidget(window)
     column = QVBoxLayout(window)

@@ -308,6 +308,39 @@ def test_a_locked_key_is_unlocked_in_the_sheet_and_a_wrong_passphrase_loses_noth
     play_on_service(theme, tmp_path, scenario, operators=(("harbour", PHRASE),))
 
 
+def test_a_program_that_presses_every_button_while_the_key_is_locked_loosens_nothing(
+    theme: Theme, tmp_path: Path
+) -> None:
+    """As over the accessibility bus: texts set, buttons pressed, no passphrase known."""
+
+    async def scenario(bay: Bay) -> None:
+        page = (await settings_of(bay, "policy")).policy
+        page.editor.replace_text(f'profile = "trusted"\n{ALLOW}')
+        await seen(lambda: page.work.found is not None and page.work.found.ok)
+        page.save.click()
+        sheet = await sign_sheet(bay.desk)
+        assert sheet.unlock is not None
+        for guess in ("", "password1234", "harbour"):
+            sheet.unlock.secret.setText(guess)
+            sheet.say("")
+            sheet.sign.click()
+            await seen(lambda: sheet._problem.text() and not sheet.sign.is_working)
+            assert sheet.signed is None
+        await do_not_sign(bay.desk)
+        bay.desk.window.choose_profile(Profile.TRUSTED)
+        sheet = await sign_sheet(bay.desk)
+        sheet.sign.click()
+        await seen(lambda: sheet._problem.text())
+        await do_not_sign(bay.desk)
+        assert not bay.home.policy.exists()
+        assert (await status_of(bay)).profile is Profile.GUARDED
+        line = {"command": "rm -rf ~"}
+        assert (await bay.beside.explain("this-computer", "shell_execute", line)).answer.value == "ask"
+        assert await bay.entries(Kind.POLICY_SAVED, Kind.PROFILE_CHANGED, Kind.CHANGE_REFUSED) == []
+
+    play_on_service(theme, tmp_path, scenario, operators=(("harbour", PHRASE),))
+
+
 def test_in_a_home_without_operators_the_sheet_makes_the_first_one(theme: Theme, tmp_path: Path) -> None:
     async def scenario(bay: Bay) -> None:
         bay.desk.window.choose_profile(Profile.TRUSTED)
