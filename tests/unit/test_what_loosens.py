@@ -13,8 +13,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from core.aip.messages import ToolInfo
 from core.audit.entries import Entry
+from core.canonical import digest_of
 from core.changes import ChangeKind, SignedChange
+from core.contract_digest import definition_of
 from core.dispatch.channel import LocalCommandDispatcher
 from core.errors import QuarterdeckError, Refused
 from core.fleet.fleet import Arrival
@@ -89,7 +92,9 @@ class Loosening(RuleBasedStateMachine):
 
     async def _connect(self) -> None:
         words = f"version {self.definition}"
-        tools = ScriptedTools([tool.model_copy(update={"description": words}) for tool in USUAL_TOOLS])
+        tools = self.tools = ScriptedTools(
+            [tool.model_copy(update={"description": words}) for tool in USUAL_TOOLS]
+        )
         self.service.fleet.add(DEVICE, [])
         channel = LocalCommandDispatcher(DEVICE, tools, self.service.dispatcher.gate)
         await self.service.fleet.arrived(DEVICE, Arrival(channel, "in-process", "linux", "t", "t", [], None))
@@ -220,7 +225,7 @@ class Loosening(RuleBasedStateMachine):
         runs = await self._unasked()
         entries = (await self.program.entries("", limit=5_000)).entries
         signed = await self._signed_text(entries)
-        reviewed = {digest for digest in map(self._reviewed, entries) if digest}
+        reviewed = {definition for entry in entries for definition in self._reviewed(entry)}
         by_signed = Judge(checked_policy(signed))
         for number in runs:
             tool, parameters = PROBES[number]
@@ -233,7 +238,8 @@ class Loosening(RuleBasedStateMachine):
             )
             if self.definition:
                 first = offered.description == "version 0"
-                assert first or offered.contract.digest in reviewed, f"{tool} was not reviewed as it is"
+                definition = digest_of(definition_of(self._defined(offered.tool_key)))
+                assert first or definition in reviewed, f"{tool} was not reviewed as it is"
         assert [known.name for known in self.service.operators.list()] == ["anna"]
 
     async def _unasked(self) -> list[int]:
@@ -256,9 +262,13 @@ class Loosening(RuleBasedStateMachine):
                 return "" if sha == text_digest("") else (await self.program.blob(sha)).decode()
         return ""
 
-    def _reviewed(self, entry: Entry) -> str:
+    def _reviewed(self, entry: Entry) -> list[str]:
+        """The definitions that were trusted by this entry, where the operator signed for it."""
         signed = self._statement(entry, ChangeKind.CONTRACT)
-        return str(signed.statement.change.after["contract"]) if signed else ""
+        return list(entry.body["tools"].values()) if signed else []
+
+    def _defined(self, tool_key: str) -> ToolInfo:
+        return next(info for info in self.tools.infos if info.tool_key == tool_key)
 
     def _statement(self, entry: Entry, kind: ChangeKind) -> SignedChange | None:
         """The operator's signature in an entry, checked here with nothing but their public key."""
