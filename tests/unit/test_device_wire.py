@@ -226,12 +226,14 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
     # What both ends share: small, without a window, a policy or a journal in it.
     shared = {
         "core.canonical",
+        "core.commitments",
         "core.contract_digest",
         "core.controls",
         "core.errors",
         "core.files",
         "core.ids",
         "core.machine",
+        "core.private_paths",
         "core.quick",
         "core.statements",
         "core.tasks",

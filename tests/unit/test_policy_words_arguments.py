@@ -44,7 +44,7 @@ def words(findings: list[Finding]) -> str:
         ("/home/anna/.bashrc", HIGH, "decide what runs"),
         ("~/.config/autostart/x.desktop", HIGH, "decide what runs"),
         ("repo/.git/hooks/pre-commit", HIGH, "decide what runs"),
-        ("~/.thunderbird/x", MEDIUM, "hidden settings"),
+        ("~/.thunderbird/x", HIGH, "keys or passwords"),
         ("/dev/sda", CRITICAL, "straight on a device"),
         ("\\\\.\\PhysicalDrive0", CRITICAL, "straight on a device"),
         ("~root/x", MEDIUM, "another user's home: root"),
