@@ -237,7 +237,7 @@ class Router:
 
     async def _approved_look(self, tool: Tool, command: Command, terms: Terms | None) -> bool:
         """Whether an operator approved this very call of a tool that needs no approval."""
-        if self._approvals is None:
+        if self._approvals is None or tool.tool_type == "action" or tool.namespace != NAMESPACE:
             return False
         leave = self._approvals.leave_to_look(tool, command, terms)
         if leave is not None and self._workshop.config.pinned_operators:

@@ -145,3 +145,19 @@ async def test_the_tools_inside_the_service_are_brought_the_signatures_too(
         result = await call
         assert result.error is None
         assert device.ran == ["x"]
+
+
+async def test_an_approval_that_opened_a_private_file_is_good_for_one_look(
+    tmp_path: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".netrc").write_text("key")
+    async with bench(tmp_path, keys, "anna") as device:
+        look = Command(tool_name="read_file", tool_type="data_collection", call_id="c")
+        look.parameters = {"file_path": str(tmp_path / ".netrc")}
+        assert "is private" in await device.refused(look, None)
+        unsigned = terms_of(keys.signs(look, by="bert"))
+        assert "is private" in await device.refused(look, unsigned)
+        terms = terms_of(keys.signs(look))
+        assert (await device.run(look, terms)).result["content"] == "key"
+        assert "used before" in await device.refused(look, terms)

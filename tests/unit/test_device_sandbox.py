@@ -14,10 +14,11 @@ import pytest
 
 from core.aip.messages import Command, ResultStatus
 from core.device import DeviceConfig, build_router
-from core.device.sandbox import bubblewrap, inner, process_limit, seccomp
+from core.device.sandbox import bubblewrap, inner, process_limit, seatbelt, seccomp
 from core.device.sandbox.bubblewrap import Bubblewrap
+from core.device.sandbox.mounts import Mount, all_names, read_mounts
 from core.device.tool import Unavailable
-from core.device.tools.read_shell import NAME, blocked_lines
+from core.device.tools.read_shell import NAME, blocked_lines, named_place
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux's sandbox")
 ALLOW, KILL, FAIL, ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
@@ -270,3 +271,77 @@ def test_a_control_group_is_removed_with_its_command() -> None:
         assert file is not None
         assert (file.parent / "pids.max").read_text().strip() == "7"
     assert not file.parent.exists()
+
+
+def test_a_path_has_a_name_below_each_mount_that_shows_it(tmp_path: Path) -> None:
+    real = Path(os.path.realpath(tmp_path))
+    (real / "link").symlink_to("home/keys")
+    mounts = [
+        Mount("8:1", "/", "/"),
+        Mount("8:2", "/", "/other"),
+        Mount("8:1", str(real / "home"), "/mnt/home"),
+        Mount("8:1", str(real / "home" / "keys" / "deep"), "/mnt/deep"),
+        Mount("8:1", "/@snapshot", "/mnt/snapshot"),
+        # What is mounted over the first one is what is seen there.
+        Mount("8:3", "/", "/mnt/other"),
+    ]
+    names = set(all_names([str(real / "home" / "keys"), str(real / "link")], mounts))
+    assert names == {
+        *(str(real / "home" / "keys"), str(real / "link")),
+        *("/mnt/home/keys", "/mnt/deep"),
+    }
+    assert set(all_names(["/mnt/home/none"], mounts)) == {"/mnt/home/none", str(real / "home" / "none")}
+    assert set(all_names(["/mnt/other/x"], mounts)) == {"/mnt/other/x"}
+    assert set(all_names([str(real / "x")], [])) == {str(real / "x")}
+
+
+def test_the_mounts_of_this_machine_are_read() -> None:
+    assert "/" in {mount.point for mount in read_mounts()}
+    assert {mount.root for mount in read_mounts() if mount.point == "/proc"} == {"/"}
+
+
+def test_a_plan_comes_out_as_it_went_in() -> None:
+    closed = ["/a b", "/c\nd", "/e=f,g", os.fsdecode(b"/\xff")]
+    data = inner.write_plan("CPU=1", "1,2,3", b"\x06\x00", (5, 6), closed)
+    descriptor = os.memfd_create("plan")
+    os.write(descriptor, data)
+    assert inner.read_plan(descriptor) == ["CPU=1", "1,2,3", "0600", "5:6", *closed]
+
+
+def test_a_command_gets_a_part_of_what_the_user_has_only_one_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"fs/pipe-user-pages-soft": 16384, "fs/epoll/max_user_watches": 214_000}
+    monkeypatch.setattr(bubblewrap, "_setting", lambda name: settings[name])
+
+    def shares(commands: int) -> tuple[int, ...]:
+        bounds = bubblewrap.Bounds(1.0, 1 << 30, 16, commands)
+        return tuple(int(word) for word in bounds.shares().split(",")[:2])
+
+    pipes, watches = shares(8)
+    # All of them together leave half.
+    assert 8 * pipes * 16 <= 16384 / 2
+    assert 8 * watches <= 214_000 / 2
+    assert shares(256) == (16, 417)
+    settings.update({"fs/pipe-user-pages-soft": 0, "fs/epoll/max_user_watches": 0})
+    assert shares(8) == (64, 4096)
+
+
+def test_on_macos_closed_paths_are_rules_of_the_profile() -> None:
+    profile = seatbelt.command(["true"], ['/Users/a/"x\\y', "/b"])[2]
+    assert profile.startswith(seatbelt.PROFILE)
+    assert '(deny file-read* (subpath "/Users/a/\\"x\\\\y"))\n' in profile
+    assert '(deny file-read* (subpath "/b"))\n' in profile
+    assert seatbelt.command(["true"]) == ["sandbox-exec", "-p", seatbelt.PROFILE, "true"]
+
+
+def test_an_error_that_names_a_private_place_is_known() -> None:
+    hidden = ["~/.ssh", "~/.config/gcloud", "/etc/shadow"]
+    for stderr, place in (
+        (b"cat: /home/u/.ssh/id_rsa: No such file or directory\n", "~/.ssh"),
+        (b"cat: .ssh: Permission denied\n", "~/.ssh"),
+        ("cat: ‘.config/gcloud/x’: Permission denied".encode(), "~/.config/gcloud"),
+        (b"fine\ncat: /etc/shadow: Permission denied\n", "/etc/shadow"),
+        (b"cat: .sshd/x: No such file\n", None),
+        (b"cat: x.ssh/x: No such file\n", None),
+        (b"", None),
+    ):
+        assert named_place(stderr, hidden) == place
