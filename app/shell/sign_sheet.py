@@ -202,6 +202,7 @@ class SignSheet(Sheet):
         if self.first_key is not None:
             first = self.first_key.secret
         self.open(first or (self.answer("cancel") if self.diff.isHidden() else self.diff))
+        self.read_from_the_top()
 
     def _press(self) -> None:
         self.say("")
