@@ -282,6 +282,12 @@ class Sheet(Overlay):
             first.setFocus(Qt.FocusReason.TabFocusReason)
             self._focus_walked(first)
 
+    def read_from_the_top(self) -> None:
+        """Where not all of it is in sight, begin with what stands first, whatever wants to be typed below."""
+        if self._scroller.focusPolicy() is not Qt.FocusPolicy.NoFocus:
+            self._scroller.verticalScrollBar().setValue(0)
+            self._scroller.setFocus(Qt.FocusReason.TabFocusReason)
+
     def dismiss(self) -> None:
         """Another screen was opened: no answer."""
         self.finish(CANCELLED)

@@ -204,6 +204,7 @@ class SignSheet(Sheet):
         if self.first_key is not None:
             first = self.first_key.secret
         self.open(first or (self.answer("cancel") if self.diff.isHidden() else self.diff))
+        self.read_from_the_top()
 
     def _pressed(self, hand: Hand) -> None:
         if self.sign.isEnabled() and not self.sign.is_working:

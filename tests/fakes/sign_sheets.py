@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
 from app.main import Desk
 from app.shell.sign_sheet import SignSheet
 from core.changes import Change
@@ -31,12 +34,17 @@ async def sign_sheet(desk: Desk) -> SignSheet:
     return sign_sheets(desk)[-1]
 
 
+def press(sheet: SignSheet) -> None:
+    """Press "Sign and apply" with the pointer, as an operator does."""
+    QTest.mouseClick(sheet.sign, Qt.MouseButton.LeftButton)
+
+
 async def sign(desk: Desk) -> Change:
     """Sign what is shown, with a press of the button; gives what was shown."""
     sheet = await sign_sheet(desk)
     await seen(sheet.sign.isEnabled)
     shown = sheet.proposal.change
-    sheet.sign.click()
+    press(sheet)
     await seen(lambda: sheet not in sign_sheets(desk))
     return shown
 

@@ -20,7 +20,7 @@ from core.policy.operator_keys import create_operator_key, list_operator_keys
 from core.policy.operators import removing
 from tests.fakes.console import FakeConsole
 from tests.fakes.rules_door import make_grants
-from tests.fakes.sign_sheets import do_not_sign, sign, sign_sheet
+from tests.fakes.sign_sheets import do_not_sign, press, sign, sign_sheet
 from tests.fakes.window import play_without_fleet, seen
 
 PHRASE = "correct horse battery"
@@ -119,7 +119,7 @@ def test_a_key_that_no_operator_signs_for_is_deleted_and_what_was_typed_stays(
         sheet = await sign_sheet(desk)
         assert len(list_operator_keys(Home(tmp_path))) == 2
         # The key is locked: without its passphrase nothing is signed.
-        sheet.sign.click()
+        press(sheet)
         await seen(lambda: sheet._problem.text())
         assert console.signed == []
         await do_not_sign(desk)

@@ -85,7 +85,7 @@ def test_sentences_of_a_service_are_plain_text_with_hidden_characters_written_ou
 def test_a_long_difference_has_to_be_read_to_its_end_before_it_can_be_signed_by_keyboard_alone(
     theme: Theme, tmp_path: Path
 ) -> None:
-    console = FakeConsole(operators=[operator_of(tmp_path)])
+    console = FakeConsole(operators=[operator_of(tmp_path, passphrase=PHRASE)])
     rules = "".join(f'\n[[rule]]\nid = "more-{n}"\ndecision = "allow"\ntool = "x{n}"\n' for n in range(12))
 
     async def scenario(desk: Desk) -> None:
@@ -95,20 +95,23 @@ def test_a_long_difference_has_to_be_read_to_its_end_before_it_can_be_signed_by_
         await seen(lambda: banners(desk))
         desk.window.control.start_accept()
         sheet = await sign_sheet(desk)
-        assert QApplication.focusWidget() is sheet.diff
+        assert QApplication.focusWidget() is sheet._scroller
+        assert sheet._scroller.verticalScrollBar().value() == 0
         assert not sheet.sign.isEnabled()
         press_where_the_keyboard_is(Qt.Key.Key_Return, CTRL)
         assert sheet.signed is None
-        press_where_the_keyboard_is(Qt.Key.Key_End)
         # In this low window the sheet itself scrolls as well: the Tab key leads through all of it.
         for _ in range(12):
             if sheet.sign.isEnabled():
                 break
             press_where_the_keyboard_is(Qt.Key.Key_Tab)
             assert sheet.isAncestorOf(QApplication.focusWidget() or desk.window)
-            press_where_the_keyboard_is(Qt.Key.Key_PageDown)
+            press_where_the_keyboard_is(Qt.Key.Key_End)
             await seen(lambda: True)
         await seen(sheet.sign.isEnabled)
+        while QApplication.focusWidget() is not (sheet.unlock and sheet.unlock.secret):
+            press_where_the_keyboard_is(Qt.Key.Key_Tab)
+        QTest.keyClicks(QApplication.focusWidget(), PHRASE)
         press_where_the_keyboard_is(Qt.Key.Key_Return, CTRL)
         await seen(lambda: not console.policy.pending)
         assert len(console.signed) == 1

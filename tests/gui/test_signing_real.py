@@ -28,7 +28,7 @@ from core.fleet.models import DeviceSettings
 from core.policy.models import Operator, Profile
 from core.policy.operators import adding
 from core.service.console import PolicyStatus
-from tests.fakes.sign_sheets import PHRASE, do_not_sign, sign, sign_sheet, sign_sheets
+from tests.fakes.sign_sheets import PHRASE, do_not_sign, press, sign, sign_sheet, sign_sheets
 from tests.fakes.window import seen
 from tests.fakes.window_on_service import Bay, play_on_service
 
@@ -346,7 +346,7 @@ def test_in_a_home_without_operators_the_sheet_makes_the_first_one(theme: Theme,
         bay.desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(bay.desk)
         assert sheet.first_key is not None
-        sheet.sign.click()
+        press(sheet)
         await seen(lambda: "at least 10 characters" in sheet._problem.text())
         sheet.first_key.name_field.setText("anna")
         sheet.first_key.secret.setText(PHRASE)
@@ -376,7 +376,7 @@ def test_what_changed_while_the_sheet_was_open_is_refused_told_and_can_be_signed
         signed = await bay.signed_by("harbour", policy_change(other), other)
         await bay.beside.save_policy(other, page.work.base.digest if page.work.base else "", signed)
         bay.home.policy.unlink()
-        sheet.sign.click()
+        press(sheet)
         await seen(lambda: not page.work.saving and page.banner.isVisible())
         assert "sign anew" in page.banner.words() or "changed by another program" in page.banner.words()
         assert page.editor.text() == ALLOW
