@@ -15,7 +15,7 @@ from typing import Any
 from core.canonical import canonical_bytes
 from core.errors import BadInput
 from core.policy.models import Finding
-from core.policy.words import SHELL_ARGUMENTS
+from core.policy.shell_arguments import SHELL_ARGUMENTS
 from core.statements import Request, request_digest
 
 MASK = "$secret"
