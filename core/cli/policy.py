@@ -49,7 +49,11 @@ def check(
     context: typer.Context,
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="Else the home's policy.toml.")] = None,
 ) -> None:
-    """Read a policy and run its examples. Exit code 2 when something is wrong; nothing is changed."""
+    """Read a policy, run its examples, and warn of loose patterns. Exit code 2 when something is wrong.
+
+    A warning shows a shell line that a rule allows although it does more than the rule is for. Nothing is
+    changed.
+    """
     path = file or context.obj.home.policy
     found = check_text(_text(path, missing_ok=file is None))
     if context.obj.json:
@@ -270,6 +274,11 @@ def _say_check(path: Path, found: PolicyCheck) -> None:
     for problem in found.problems:
         at = f"line {problem.line}: " if problem.line and "line " not in problem.message else ""
         note(f"{styled('Error', 'red')}: {at}{lines(problem.message)}")
+    for warning in found.warnings:
+        at = f"line {warning.line}: " if warning.line else ""
+        note(f"{styled('Warning', 'yellow')}: {at}rule {one_line(warning.rule)}: {lines(warning.message)}")
+        if warning.slips:
+            note(f"  It allows this line: {one_line(repr(warning.slips))}")
     if found.examples:
         rows = [
             (

@@ -9,8 +9,11 @@ from pydantic import Field
 from core.errors import BadInput
 from core.fleet.models import Plain
 from core.policy.examples import ExampleResult, run_examples
+from core.policy.loose_patterns import PolicyWarning, loose_patterns
 from core.policy.models import Answer
 from core.policy.policy_file import LARGEST_FILE, parse_policy
+
+__all__ = ["PolicyCheck", "PolicyProblem", "PolicyText", "PolicyWarning", "Trial", "TrialRow", "check_text"]
 
 _LINE = re.compile(r"\bline (\d+)")
 
@@ -36,10 +39,14 @@ class PolicyProblem(Plain):
 
 
 class PolicyCheck(Plain):
-    """What was found in a text: it may be saved when there is no problem and every example holds."""
+    """What was found in a text: it may be saved when there is no problem and every example holds.
+
+    `warnings` are rules that let more through than they seem to; the text may be saved all the same.
+    """
 
     ok: bool
     problems: list[PolicyProblem] = Field(default_factory=list)
+    warnings: list[PolicyWarning] = Field(default_factory=list)
     examples: list[ExampleResult] = Field(default_factory=list)
     rules: int = 0
 
@@ -88,7 +95,7 @@ class Trial(Plain):
 
 
 def check_text(text: str) -> PolicyCheck:
-    """What is wrong with a policy's text, and what came of its examples."""
+    """What is wrong with a policy's text, what came of its examples, and which patterns are too loose."""
     try:
         if len(text.encode("utf-8", "surrogatepass")) > LARGEST_FILE:
             raise BadInput(f"policy.toml is larger than {LARGEST_FILE // 1024**2} MiB.")
@@ -106,4 +113,10 @@ def check_text(text: str) -> PolicyCheck:
         for one in examples
         if not one.ok
     ]
-    return PolicyCheck(ok=not problems, problems=problems, examples=examples, rules=len(file.rules))
+    return PolicyCheck(
+        ok=not problems,
+        problems=problems,
+        warnings=loose_patterns(file),
+        examples=examples,
+        rules=len(file.rules),
+    )

@@ -43,7 +43,7 @@ def faults_of(rule: Rule, example: Example) -> list[str]:
         tags=example.tags if example.tags is not None else [_fitting(rule.tag or ["*"], "example")],
         production=bool(rule.production),
     )
-    tool = _tool(example.tool or _fitting(rule.tool, "example"), rule, example.effect)
+    tool = example_tool(example.tool or _fitting(rule.tool, "example"), rule, example.effect)
     question = Question(
         device=device,
         tool=tool,
@@ -81,7 +81,9 @@ def _fitting(patterns: list[str], otherwise: str) -> str:
     return patterns[0] if not is_glob(patterns[0]) else otherwise
 
 
-def _tool(name: str, rule: Rule, effect: Effect | None) -> Tool:
+def example_tool(name: str, rule: Rule, effect: Effect | None = None) -> Tool:
+    """A tool of that name as a rule is tried on it, with the effect that the rule speaks of."""
+
     def fact(value: object) -> Fact[object]:
         return Fact(value=value, source=Source.DEFAULT, why="example")
 

@@ -15,9 +15,9 @@ from typing import Any
 from core.canonical import digest_of
 from core.policy.before_deciding import Helper
 from core.policy.shell import Line, TooMuch, Word, read_line
+from core.policy.shell_arguments import SHELL_ARGUMENTS
 from core.policy.shell_words import DELETES, INTERPRETERS, KILLS, SHELLS, WRITES_ALL, WRITES_LAST
 from core.policy.shell_wrappers import innermost
-from core.policy.words import SHELL_ARGUMENTS
 from core.statements import Request
 from core.text import escape_hidden, shorten_middle
 

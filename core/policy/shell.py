@@ -138,7 +138,8 @@ class Assignment(NamedTuple):
 class Call:
     """A simple command: its words, the first of them its name, and the variables set for it.
 
-    `input_texts` are those in the line itself that it reads as its input, `input_files` the files.
+    `input_texts` are those in the line itself that it reads as its input, `input_files` the files. `name` is
+    the program's common name (`core.policy.shell_words.common_name`), empty when that is not known yet.
     """
 
     words: tuple[Word, ...]
@@ -147,10 +148,13 @@ class Call:
     assignments: tuple[Assignment, ...] = ()
     input_texts: tuple[Word, ...] = ()
     input_files: tuple[Word, ...] = ()
+    name: str = field(init=False)
 
-    @property
-    def name(self) -> str:
-        """The program's common name (`core.policy.shell_words.common_name`); empty when not known yet."""
+    def __post_init__(self) -> None:
+        # Asked for by every table.
+        object.__setattr__(self, "name", self._name())
+
+    def _name(self) -> str:
         first = self.words[0] if self.words else None
         if first is None or not first.known or (first.pattern and first.text != "["):
             return ""

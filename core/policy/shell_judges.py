@@ -253,9 +253,10 @@ _KNOWN = frozenset(
 
 def _written(call: Call) -> Iterator[Judgement]:
     """Paths in system folders that a writing command names."""
-    if only_looks(call):
+    targets = _targets(call)
+    if targets and only_looks(call):
         return
-    for word in _targets(call):
+    for word in targets:
         path = _place(word)
         folder = system_folder(path) or system_folder(word.source.strip("\"'"))
         if folder == "/dev":

@@ -16,13 +16,11 @@ from core.policy.argument_words import Said, ends_things, is_path, judge_path, j
 from core.policy.constraints import Unsure, main_name, normal_path
 from core.policy.hand_words import judge_hand
 from core.policy.models import Finding
+from core.policy.shell_arguments import MOST_LINES, SHELL_ARGUMENTS, shell_lines
 from core.policy.shell_findings import MOST_FINDINGS, judge_line
 from core.policy.shell_words import system_folder
 from core.policy.summaries import SUMMARIES, short
 from core.text import hidden_characters
-
-SHELL_ARGUMENTS = {"shell_execute": "command", "EXEC_CLI": "command", "shell_execute_read": "command"}
-"""The tools that run a shell line, and the argument that holds it."""
 
 _WRITES_FILES = frozenset({"write_file", "restore_file", "create_file", "delete_file", "move_file"})
 _MOST_HIDDEN = 8
@@ -92,12 +90,13 @@ def findings_of(
 ) -> list[Finding]:
     """What the arguments would do that raises the risk; never anything that lowers it.
 
-    Shell lines are parsed; paths, addresses, queries, processes, recipients and amounts are found by the
-    names and values of arguments, whoever offers the tool, and every text is searched for characters that are
-    not seen, also inside lists and objects. `home` is the home folder of the device's user, where known, and
-    `real` says where a path of this computer leads: what is said of that place is said of the path. The time
-    is proportional to the arguments: a line over the parser's limits (`core.policy.shell`) is a finding
-    instead of being parsed. At most `MOST_FINDINGS`, the gravest.
+    Shell lines are parsed, also those that other tools are given (`core.policy.shell_arguments`); paths,
+    addresses, queries, processes, recipients and amounts are found by the names and values of arguments,
+    whoever offers the tool, and every text is searched for characters that are not seen, also inside lists
+    and objects. `home` is the home folder of the device's user, where known, and `real` says where a path of
+    this computer leads: what is said of that place is said of the path. The time is proportional to the
+    arguments: a line over the parser's limits (`core.policy.shell`) is a finding instead of being parsed. At
+    most `MOST_FINDINGS`, the gravest.
     """
     found: list[Finding] = []
     line_name = SHELL_ARGUMENTS.get(tool.tool_name)
@@ -110,6 +109,8 @@ def findings_of(
             found.extend(_value_findings(tool, name, value, home, real))
         for text in _texts(value):
             found.extend(_hidden_findings(name, text, inside=text is not value))
+    if line_name is None:
+        found.extend(_line_findings(tool.tool_name, parameters))
     if line_name and not isinstance(parameters.get(line_name), str):
         found.append(Finding(text="There is no shell line to judge", risk=Risk.HIGH, argument=line_name))
     return _gravest(list(dict.fromkeys(found)))
@@ -134,6 +135,18 @@ def undo_words(tool: Tool, parameters: Parameters) -> tuple[bool, str]:
     if tool.tool_name == "restore_file":
         return True, "Can be undone: the device keeps the file as it is now."
     return True, "Can be undone: the device records the inverse."
+
+
+def _line_findings(tool_name: str, parameters: Parameters) -> Iterator[Finding]:
+    """What shell lines in the arguments of a tool would do that is not one of our shells."""
+    for number, line in enumerate(shell_lines(tool_name, parameters)):
+        if number >= MOST_LINES:
+            text = "Holds more shell lines than can be judged"
+            yield Finding(text=text, risk=Risk.HIGH, argument=line.argument)
+            return
+        for finding in judge_line(line.text, line.argument):
+            # Offsets mean the argument's own text; inside a list or object there is no such text.
+            yield finding if line.whole else finding.model_copy(update={"start": None, "end": None})
 
 
 def _value_findings(tool: Tool, name: str, value: object, home: str, real: Real | None) -> Iterator[Finding]:

@@ -29,6 +29,18 @@ actor = "agent:night"
 risk = ">=low"
 """
 
+LOOSE = """
+[[rule]]
+id = "look"
+decision = "allow"
+tool = "shell_execute"
+risk = "<=high"
+[rule.parameters.command]
+pattern = 'git status'
+[[rule.match]]
+parameters = {command = "git status"}
+"""
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
@@ -68,6 +80,29 @@ def test_a_file_is_checked_with_its_examples_and_the_line_of_what_is_wrong(said,
     file.write_text(GOOD.replace('decision = "allow"', 'decision = "alow"'))
     code, found = as_json(said, "policy", "check", str(file))
     assert (code, found["ok"], found["problems"][0]["line"]) == (2, False, 12)
+
+
+def test_a_pattern_that_lets_more_lines_through_is_warned_of_with_such_a_line(said, tmp_path: Path):
+    file = tmp_path / "loose.toml"
+    file.write_text(LOOSE)
+    code, text = said("policy", "check", str(file))
+    assert code == 0
+    assert "Warning: line 2: rule look: its pattern for command is searched for anywhere in the line" in text
+    assert "It allows this line: 'git status | sh'" in text
+    code, found = as_json(said, "policy", "check", str(file))
+    assert (code, found["ok"], found["problems"]) == (0, True, [])
+    [warning] = found["warnings"]
+    assert (warning["line"], warning["rule"], warning["slips"]) == (2, "look", "git status | sh")
+    file.write_text(LOOSE.replace("'git status'", "'^git status$'"))
+    code, found = as_json(said, "policy", "check", str(file))
+    assert (code, found["warnings"]) == (0, [])
+
+
+def test_what_the_warning_shows_is_what_the_policy_then_allows(said, home: Path, tmp_path: Path):
+    (home / "policy.toml").write_text(LOOSE)
+    line = as_json(said, "policy", "check")[1]["warnings"][0]["slips"]
+    code, found = as_json(said, "policy", "explain", "this-computer", "shell_execute", f"command={line}")
+    assert (code, found["decision"]["answer"], found["decision"]["rules"][0]["id"]) == (0, "allow", "look")
 
 
 def test_the_homes_own_file_is_checked_when_none_is_named(said, home: Path):

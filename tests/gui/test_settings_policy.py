@@ -26,6 +26,14 @@ from tests.fakes.window import play_without_fleet, seen
 
 CTRL = Qt.KeyboardModifier.ControlModifier
 RULE = '\n[[rule]]\nid = "typed"\ndecision = "ask"\n'
+LOOSE = """[[rule]]
+id = "look"
+decision = "allow"
+tool = "shell_execute"
+risk = "<=high"
+[rule.parameters.command]
+pattern = 'git status'
+"""
 
 
 def settings_of(desk: Desk) -> SettingsScreen:
@@ -332,6 +340,30 @@ def test_hidden_characters_are_named(theme: Theme, tmp_path: Path) -> None:
         assert "RIGHT-TO-LEFT OVERRIDE" in words[0]
         assert "CYRILLIC" in words[1]
         assert len(page.editor.extraSelections()) == 2
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_a_loose_pattern_is_warned_of_with_a_line_that_slips_through(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    start = len(console.policy_on_disk.splitlines()) + 1
+    console.policy_on_disk += LOOSE
+
+    async def scenario(desk: Desk) -> None:
+        page = await policy_of(desk)
+        page.show_tab("check")
+        assert page.check.sentence.text() == "Nothing is wrong with this policy."
+        assert "1 pattern lets more through." in page.check.more.text()
+        row = page.check.table.rows_model.row_at(0)
+        assert row is not None
+        line, what = row.cells
+        assert line == str(start)
+        assert not isinstance(what, str)
+        assert (what.glyph, what.tone) == ("help_rhombus", "warn")
+        assert "It allows: 'git status | sh'" in what.text
+        page.check.table.choose(row.key)
+        assert page.editor.current_line() == start
+        assert "| sh" in page.check.whole.text()
 
     play_without_fleet(theme, tmp_path, console, scenario)
 

@@ -12,7 +12,7 @@ from app.components.section import SectionHead
 from app.components.tables import Cell, Column, DataTable, Kind, Row
 from app.look.tokens import SPACE
 from app.shell.words import plural
-from core.policy.checking import PolicyCheck, PolicyProblem
+from core.policy.checking import PolicyCheck, PolicyProblem, PolicyWarning
 from core.text import escape_hidden, hidden_characters
 
 PROBLEM_COLUMNS = (
@@ -67,6 +67,11 @@ def hidden_problems(text: str) -> list[PolicyProblem]:
     return found
 
 
+def _loose_words(warning: PolicyWarning) -> str:
+    allows = f" It allows: {warning.slips!r}" if warning.slips else ""
+    return f"rule {warning.rule}: {warning.message}{allows}"
+
+
 def _crossed(fault: str) -> Cell:
     words = escape_hidden(fault, keep_lines=False)
     return Cell(words, glyph="cross_octagon", tone="fail", tip=words)
@@ -116,6 +121,7 @@ class CheckTab(QWidget):
     def show_check(self, found: PolicyCheck, text: str) -> None:
         """Show what was found in this text."""
         hidden = hidden_problems(text)
+        loose = [PolicyProblem(line=one.line, message=_loose_words(one)) for one in found.warnings]
         if found.ok:
             rules, examples = plural(found.rules, "rule"), plural(len(found.examples), "example")
             holds = "holds" if len(found.examples) == 1 else "hold"
@@ -130,13 +136,16 @@ class CheckTab(QWidget):
             self.more.setText("Saved like this, everything would ask, and only denials would still count.")
         if hidden:
             self.more.setText(f"{self.more.text()} {plural(len(hidden), 'hidden character')}.")
-        self._show(found.problems, hidden)
+        if loose:
+            lets = "lets" if len(loose) == 1 else "let"
+            self.more.setText(f"{self.more.text()} {plural(len(loose), 'pattern')} {lets} more through.")
+        self._show(found.problems, [*loose, *hidden])
 
-    def _show(self, problems: list[PolicyProblem], hidden: list[PolicyProblem]) -> None:
+    def _show(self, problems: list[PolicyProblem], doubtful: list[PolicyProblem]) -> None:
         rows = []
         self._lines.clear()
         self._messages.clear()
-        for number, one in enumerate([*problems, *hidden]):
+        for number, one in enumerate([*problems, *doubtful]):
             key = f"p{number}"
             fault = number < len(problems)
             message = bare_message(one.message)

@@ -1,0 +1,172 @@
+"""Allow rules whose pattern lets a shell line through that does more than the rule means.
+
+A pattern is searched for anywhere in a text, and a shell runs the whole of it: `git status` also matches
+`git status; rm -rf ~`. For each such rule a line is made that really slips through: the rule itself says so,
+with the risk that the line's own findings have.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+from core.fleet.models import Device, Health, Plain, Risk
+from core.policy.constraints import Constraint
+from core.policy.examples import example_tool
+from core.policy.models import Answer
+from core.policy.policy_file import PolicyFile
+from core.policy.rules import Question, Rule, is_glob
+from core.policy.shell_arguments import SHELL_ARGUMENTS, holds_line
+from core.policy.shell_findings import judge_line
+from core.schema_forms.samples import Sampler
+
+MOST_RULES_TRIED = 100
+_MOST_ALLOWED = 6
+# What may be added to a line, or stand where a pattern has a gap, by the risk that it has; gravest first.
+ADDED: dict[Risk, tuple[str, ...]] = {
+    Risk.CRITICAL: (
+        "\nrm -rf ~", "; rm -rf ~", " && rm -rf ~", " $(rm -rf ~)", " `rm -rf ~`", ";reboot", "$(reboot)",
+        "`reboot`", "\nreboot",
+    ),
+    Risk.HIGH: (
+        " | sh", "|sh", "\nrm -rf x", "; rm -rf x", "$(rm -rf x)", "`rm -rf x`", " > /etc/passwd",
+        ">/etc/passwd", " & kill 7", ";kill${IFS}7",
+    ),
+    Risk.MEDIUM: ("; ./x", "\n./x", ";./x", "|./x", " > notes.txt", ">x", "\n> x", "$(./x)"),
+    Risk.LOW: (" >> x", ">>x"),
+}  # fmt: skip
+BEFORE: dict[Risk, tuple[str, ...]] = {
+    Risk.CRITICAL: ("rm -rf ~; ", "rm -rf ~\n", "reboot\n"),
+    Risk.HIGH: ("rm -rf x; ", "rm -rf x\n"),
+    Risk.MEDIUM: ("./x; ", "./x\n", "> x "),
+    Risk.LOW: (">> x ",),
+}
+
+
+class PolicyWarning(Plain):
+    """A rule that allows more than it looks like. `line` is where it begins, 0 when that is not known.
+
+    `slips` is a line that the rule really allows.
+    """
+
+    line: int
+    rule: str
+    message: str
+    slips: str = ""
+
+
+def loose_patterns(policy: PolicyFile) -> list[PolicyWarning]:
+    """Every allow rule whose pattern on a shell line lets another one through, in the order of the file."""
+    warnings: list[PolicyWarning] = []
+    tried = 0
+    for place, rule in enumerate(policy.rules):
+        patterns = list(_shell_patterns(rule))
+        if not patterns:
+            continue
+        line = policy.line_numbers[place] if place < len(policy.line_numbers) else 0
+        tried += 1
+        if tried > MOST_RULES_TRIED:
+            text = (
+                f"the patterns from this rule on were not tried: only those of {MOST_RULES_TRIED} rules are"
+            )
+            warnings.append(PolicyWarning(line=line, rule=rule.id, message=text))
+            break
+        for tool, name, condition in patterns:
+            slips = _slips_through(rule, tool, name, condition)
+            if slips:
+                warnings.append(_warning(line, rule, name, condition, slips))
+                break
+    return warnings
+
+
+def _warning(line: int, rule: Rule, name: str, condition: Constraint, slips: str) -> PolicyWarning:
+    pattern = condition.pattern or ""
+    anchored = pattern.startswith("^") and pattern.endswith("$")
+    if anchored:
+        why, advice = "leaves room for more commands", "List whole lines with one_of"
+    else:
+        why = "is searched for anywhere in the line"
+        advice = "Begin it with ^ and end it with $, or list whole lines with one_of"
+    text = f"its pattern for {name} {why}, and a shell runs all of it. {advice}."
+    return PolicyWarning(line=line, rule=rule.id, message=text, slips=slips)
+
+
+def _shell_patterns(rule: Rule) -> Iterator[tuple[str, str, Constraint]]:
+    """The patterns of an allow rule for arguments that are shell lines, each with a tool that has it."""
+    if rule.decision is not Answer.ALLOW:
+        return
+    for name, condition in rule.parameters.items():
+        if condition.pattern is None or condition.wants_equal or condition.one_of is not None:
+            continue
+        known = [tool for tool, argument in SHELL_ARGUMENTS.items() if argument == name]
+        for pattern in rule.tool:
+            fitting = [tool for tool in known if fnmatch.fnmatchcase(tool, pattern)]
+            tool = fitting[0] if fitting else "example" if is_glob(pattern) else pattern
+            if holds_line(tool, name):
+                yield tool, name, condition
+                break
+
+
+def _slips_through(rule: Rule, tool: str, name: str, condition: Constraint) -> str:
+    """A line that the rule allows and that does more than what its pattern is for; "" if none was made."""
+    sampler = Sampler(condition.pattern or "")
+    allowed = _allowed_by_itself(rule, name, condition, sampler)
+    meant = {finding.text for line in allowed for finding in judge_line(line, None)}
+    for most in ADDED:
+        if most not in rule.risks:
+            continue
+        for attempts in _attempts(sampler, allowed, most):
+            line = next((line for line in attempts if condition.permits(line)), None)
+            findings = judge_line(line, None) if line is not None else []
+            if line is None or all(finding.text in meant for finding in findings):
+                continue
+            risk = max((finding.risk for finding in findings), key=lambda risk: risk.rank)
+            if _matches(rule, tool, name, line, risk):
+                return line
+    return ""
+
+
+def _allowed_by_itself(rule: Rule, name: str, condition: Constraint, sampler: Sampler) -> list[str]:
+    """Lines that the rule is for: those of its own examples, then texts made for its pattern."""
+    examples = [example.parameters.get(name) for example in rule.match if example.parameters]
+    lines = [line for line in examples if isinstance(line, str)]
+    lines += [line for text in sampler.texts() if (line := text.strip())]
+    return [line for line in dict.fromkeys(lines) if condition.permits(line)][:_MOST_ALLOWED]
+
+
+def _attempts(sampler: Sampler, allowed: list[str], risk: Risk) -> Iterator[Iterator[str]]:
+    """For each thing that may be added to a line, texts that have it; the first of them that fits counts."""
+    for added in ADDED[risk]:
+        behind = (line + added for line in allowed)
+        filled = (
+            text for filling in (added, f"x{added}") for text in sampler.texts(filling) if added in text
+        )
+        yield chain(behind, filled)
+    for before in BEFORE[risk]:
+        yield (before + line for line in allowed)
+
+
+def _matches(rule: Rule, tool: str, name: str, line: str, risk: Risk) -> bool:
+    """Whether the rule speaks of this very line, with this risk, all else being as the rule wants it."""
+    lowest = min(rule.risks, key=lambda known: known.rank)
+    question = Question(
+        device=Device(name="example", health=Health.ONLINE, since=""),
+        tool=example_tool(tool, rule),
+        parameters=_nested(name, line),
+        actor="operator:example",
+        risk=max(risk, lowest, key=lambda known: known.rank),
+    )
+    alone = rule.model_copy(
+        update={"actor": ["*"], "time": None, "parameters": {name: rule.parameters[name]}}
+    )
+    return not alone.faults(question, 1)
+
+
+def _nested(name: str, value: str) -> dict[str, Any]:
+    first, *rest = name.split(".")
+    inside: Any = value
+    for part in reversed(rest):
+        inside = {part: inside}
+    return {first: inside}

@@ -1,0 +1,90 @@
+"""Which arguments of a call hold a shell line, or a command as a list of words, by the names of both.
+
+The built-in tools are known. Of any other tool, an argument called `command` holds one, and one called
+`script` does if the tool is called a shell.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from core.policy.argument_words import snake
+from core.policy.shell_words import names
+
+SHELL_ARGUMENTS = {"shell_execute": "command", "EXEC_CLI": "command", "shell_execute_read": "command"}
+"""The tools that run a shell line, and the argument that holds it."""
+
+MOST_LINES = 200
+_MOST_MEMBERS = 5_000
+_ONE = names(
+    "command cmd command_line commandline cmdline shell_command bash_command shell_cmd shell_line "
+    "terminal_command shell bash"
+)
+_MANY = names("commands cmds shell_commands command_lines")
+_OF_A_SHELL = names("script line lines input bash_script shell_script")
+_SHELL_TOOL = re.compile(
+    r"(?:^|_)(?:shell|bash|zsh|sh|terminal|console|tty|cli|exec|ssh|powershell|cmd|commands?)(?:$|_)"
+)
+_PROGRAMS = names("command cmd program executable app_name binary exe")
+_WORDS = names("args arguments argv arg_list")
+
+
+class ShellLine(NamedTuple):
+    """A line in an argument. `whole`: it is the argument's own text, so that offsets mean that."""
+
+    argument: str
+    text: str
+    whole: bool
+
+
+def holds_line(tool_name: str, argument: str) -> bool:
+    """Whether a shell runs what stands in an argument; of a dotted name, the last part counts."""
+    if tool_name in SHELL_ARGUMENTS:
+        return SHELL_ARGUMENTS[tool_name] == argument
+    name = snake(argument.rpartition(".")[2])
+    return (
+        name in _ONE or name in _MANY or (name in _OF_A_SHELL and bool(_SHELL_TOOL.search(snake(tool_name))))
+    )
+
+
+def shell_lines(tool_name: str, parameters: Mapping[str, Any]) -> Iterator[ShellLine]:
+    """The lines in a call's arguments, in whatever depth, at most `MOST_LINES` and one."""
+    count = 0
+    waiting: list[tuple[str, Any, bool]] = [("", parameters, True)]
+    looked_at = 0
+    while waiting and looked_at < _MOST_MEMBERS and count <= MOST_LINES:
+        argument, value, top = waiting.pop()
+        looked_at += 1
+        if isinstance(value, Mapping):
+            for line in _in_object(tool_name, argument, value, top):
+                count += 1
+                yield line
+            members = value.items()
+            waiting.extend((str(key) if top else argument, member, False) for key, member in members)
+        elif isinstance(value, list | tuple):
+            waiting.extend((argument, member, False) for member in value if isinstance(member, dict | list))
+
+
+def _in_object(tool_name: str, argument: str, value: Mapping[str, Any], top: bool) -> Iterator[ShellLine]:
+    programs = [(str(key), member) for key, member in value.items() if snake(str(key)) in _PROGRAMS]
+    for key, words in value.items():
+        if snake(str(key)) in _WORDS and _are_words(words):
+            for name, program in programs:
+                if isinstance(program, str):
+                    yield ShellLine(name if top else argument, shlex.join([program, *words]), whole=False)
+    for key, member in value.items():
+        if not holds_line(tool_name, str(key)):
+            continue
+        name = str(key) if top else argument
+        if isinstance(member, str):
+            yield ShellLine(name, member, whole=top)
+        elif _are_words(member):
+            lines = member if snake(str(key)) in _MANY | {"lines"} else [shlex.join(member)]
+            yield from (ShellLine(name, line, whole=False) for line in lines)
+
+
+def _are_words(value: object) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(word, str) for word in value)
