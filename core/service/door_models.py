@@ -49,7 +49,10 @@ class LivePicture(Plain):
 
 
 class ConsoleState(Plain):
-    """Everything a client needs to draw its first picture. Later events only replace parts of it."""
+    """Everything a client needs to draw its first picture. Later events only replace parts of it.
+
+    `secret_names` are the names of arguments that settings.toml adds to the known secret ones.
+    """
 
     service_started_at: str
     service_pid: int
@@ -63,6 +66,7 @@ class ConsoleState(Plain):
     devices: list[Device]
     approvals: list[Approval]
     runs: list[RunSummary]
+    secret_names: tuple[str, ...] = ()
 
 
 class EntryPage(Plain):
