@@ -18,6 +18,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.batch.models import Cell, RunSummary
 from core.fleet.models import Device, Health
 from core.policy.models import Approval, ApprovalState, Operator
+from core.schema_forms.secret_names import KNOWN_NAMES, SecretNames
 from core.service.console import (
     ApprovalChanged,
     CellChanged,
@@ -104,6 +105,7 @@ class AppState(QObject):
         self.journal: JournalStatus | None = None
         self.policy: PolicyStatus | None = None
         self.operators: list[Operator] = []
+        self.secret_names = KNOWN_NAMES
         self.stopped = False
         self.stopped_note = ""
         # Of `verify` and `try_policy`: how many of how many entries have been looked at.
@@ -148,6 +150,7 @@ class AppState(QObject):
         self.runs = {run.id: run for run in state.runs}
         self.journal, self.policy = state.journal, state.policy
         self.operators = list(state.operators)
+        self.secret_names = SecretNames(state.secret_names)
         self.stopped, self.stopped_note = state.stopped, state.stopped_note
         self.loaded = True
         self._cells.clear()

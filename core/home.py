@@ -61,6 +61,9 @@ def split_address(address: str) -> tuple[str, int]:
 class Settings(BaseModel):
     """`settings.toml`. `approval_expiry` is in seconds; `listen` is where devices dial in, as `host:port`.
 
+    `secret_names` adds names of arguments whose values are masked, beside the known ones: a plain name counts
+    wherever a name ends with its words, `*` and `?` stand for any letters of a whole name.
+
     `ui_actions_on_this_computer` lets software click and type where the console's own window is: it could
     press Approve there, so it is for tests.
     """
@@ -72,6 +75,7 @@ class Settings(BaseModel):
     approval_expiry: float = Field(default=600, gt=0, le=86_400)
     listen: str = "127.0.0.1:5000"
     ui_actions_on_this_computer: bool = False
+    secret_names: list[str] = Field(default_factory=list, max_length=200)
 
     @field_validator("listen")
     @classmethod
@@ -81,6 +85,15 @@ class Settings(BaseModel):
         except BadInput as error:
             raise ValueError(error.message) from error
         return value
+
+    @field_validator("secret_names")
+    @classmethod
+    def _are_names(cls, names: list[str]) -> list[str]:
+        for name in names:
+            # `*` would hide every argument from those who approve.
+            if len(name) > 200 or sum(map(str.isalnum, name)) < 3:
+                raise ValueError(f"{name[:50]!r} names no argument: it needs 3 letters or digits")
+        return names
 
 
 @dataclass(frozen=True, slots=True)

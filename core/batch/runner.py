@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Protocol
 
 from core.audit.entries import Entry, Kind, NewEntry
@@ -42,7 +42,7 @@ class Recorder(Protocol):
     def note(self, entry: NewEntry) -> None: ...
 
 
-Mask = Callable[[list[str], Step], dict[str, Any]]
+Mask = Callable[[list[str], str, dict[str, Any], str], Awaitable[tuple[dict[str, Any], str]]]
 
 
 class Runner:
@@ -55,9 +55,9 @@ class Runner:
         tasks: TaskGroupOwner,
         on_run: Callable[[RunSummary], None],
         on_cell: Callable[[Cell], None],
-        mask: Mask = lambda devices, step: step.parameters,
+        mask: Mask,
     ) -> None:
-        """`mask` gives a step's arguments as they may be written and shown."""
+        """`mask` gives a tool's arguments on some devices, and words about them, as they may be shown."""
         self._mask = mask
         self._dispatcher = dispatcher
         self._journal = journal
@@ -97,6 +97,7 @@ class Runner:
         Raises:
             JournalUnavailable: it could not be recorded, so it was not started.
         """
+        shown, said = await self._shown(batch, devices, said)
         run = Live(
             id=f"r-{self.next_number:04d}",
             batch=batch,
@@ -106,7 +107,7 @@ class Runner:
             said=said,
             operator=operator,
             started_at=now_utc(),
-            shown=_masked(batch, lambda step: self._mask(devices, step)),
+            shown=shown,
         )
         self.next_number += 1
         rows = [_first_cell(run.id, step) for step in flatten(batch.steps)]
@@ -119,6 +120,13 @@ class Runner:
         self._changes.mark(run.id)
         self._tasks.spawn(f"run {run.id}", self._carry(run))
         return run
+
+    async def _shown(self, batch: Batch, devices: list[str], said: str) -> tuple[Batch, str]:
+        """The batch, and what is said about it, as they may be written and shown."""
+        shown: dict[str, dict[str, Any]] = {}
+        for step in flatten(batch.steps):
+            shown[step.id], said = await self._mask(devices, step.tool, step.parameters, said)
+        return _with_parameters(batch, shown), said
 
     async def cancel(self, run: Live, actor: str) -> None:
         """Start no further step of a run and ask devices to cancel what they have."""
@@ -285,14 +293,16 @@ def _started(run: Live) -> NewEntry:
     )
 
 
-def _masked(batch: Batch, mask: Callable[[Step], dict[str, Any]]) -> Batch:
-    def one(step: Step) -> Step:
-        return step.model_copy(update={"parameters": mask(step)})
+def _with_parameters(batch: Batch, parameters: dict[str, dict[str, Any]]) -> Batch:
+    """The same batch with other arguments, by step."""
+
+    def changed_step(step: Step) -> Step:
+        return step.model_copy(update={"parameters": parameters[step.id]})
 
     steps: list[Step | Parallel] = [
-        entry.model_copy(update={"parallel": [one(step) for step in entry.parallel]})
+        entry.model_copy(update={"parallel": [changed_step(step) for step in entry.parallel]})
         if isinstance(entry, Parallel)
-        else one(entry)
+        else changed_step(entry)
         for entry in batch.steps
     ]
     return batch.model_copy(update={"steps": steps})

@@ -8,6 +8,7 @@ A stage that fails ends the way there: journalled, with its own error code, and 
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from dataclasses import replace
 from typing import Any
@@ -25,11 +26,13 @@ from core.dispatch.entries import (
     outcome_entry,
     prepared_entry,
     refused_entry,
+    sketch,
     unbound,
 )
 from core.dispatch.evidence import EvidenceTaker, Held
-from core.dispatch.harden import Roots, check_roots, may_have_paths
+from core.dispatch.harden import Roots, check_form, check_roots, may_have_paths
 from core.dispatch.late import LateRecorder
+from core.dispatch.live_secrets import LiveSecrets, Redaction, secrets_in, texts_in
 from core.dispatch.models import Basis, CommandResult
 from core.dispatch.observe import UnusableAnswer, take_evidence
 from core.dispatch.order import Bound, Devices, OnStage, Order, Prepared, Recorder, Stage, deadline_of
@@ -47,6 +50,7 @@ from core.policy.judging import Asked
 from core.policy.links import NOT_FOLLOWED, Leads, Links, paths_in
 from core.policy.models import Approval, Decision
 from core.policy.policy import Explanation, Policy
+from core.quick import changed
 from core.tasks import TaskGroupOwner
 
 
@@ -61,6 +65,7 @@ class Dispatcher:
         approvals: ApprovalQueue,
         journal: Recorder,
         masker: Masker,
+        live_secrets: LiveSecrets,
         tasks: TaskGroupOwner,
         ui_on_own_computer: bool = False,
     ) -> None:
@@ -70,6 +75,7 @@ class Dispatcher:
         self._policy = policy
         self._journal = journal
         self._masker = masker
+        self._live_secrets = live_secrets
         self._mint = PermitMint()
         self.validating = Validating(devices, masker)
         self._links = Links()
@@ -175,14 +181,25 @@ class Dispatcher:
         self._harden(prepared)
         return self._asked(prepared)
 
-    def masked(self, devices: list[str], tool: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Arguments as they may be written and shown: secret by name, or by any of the devices' schemas."""
-        schemas: dict[str, Any] = {}
-        for device in devices:
-            # A thousand devices have one definition between them.
-            if (offered := self._devices.offered(device, tool)) is not None:
-                schemas.setdefault(offered.contract.digest, offered.input_schema)
-        return self._masker.redact(tool, parameters, list(schemas.values())).shown
+    async def masked(
+        self, devices: list[str], tool: str, parameters: dict[str, Any], said: str = ""
+    ) -> tuple[dict[str, Any], str]:
+        """Arguments as they may be written and shown before any device is asked, and what their asker says.
+
+        Secret is what any of the tool's known schemas calls so: as these devices define it, or defined it
+        last, or as any device does. Of a tool that was never known, and of arguments that no call could
+        have, only names and types come back.
+        """
+        schemas = await self._devices.schemas_of(tool, devices)
+        try:
+            check_form(parameters)
+            if schemas:
+                redacted = self._masker.redact(tool, parameters, schemas)
+                return redacted.shown, self._live_secrets.everywhere(said, secrets_in(redacted))
+        except BadInput:
+            # When it is dispatched it will be refused, with the reason.
+            pass
+        return sketch(parameters), self._live_secrets.everywhere(said, texts_in(parameters))
 
     async def dispatch(self, order: Order, on_stage: OnStage = lambda stage, approval: None) -> CommandResult:
         """Carry one command the whole way. Every end is a result, journalled; errors are in it."""
@@ -252,6 +269,9 @@ class Dispatcher:
         arguments = self.validating.known(tool, order.parameters) or self.validating.redact(
             tool, order.parameters
         )
+        if order.said:
+            said = self._live_secrets.everywhere(order.said, secrets_in(arguments))
+            order = replace(order, said=said)
         return bind(order, target, tool, arguments), arguments
 
     # Stage 3, as far as it depends on more than the arguments
@@ -346,6 +366,7 @@ class Dispatcher:
             # A device that is merely looked at is not busy, nor shown as such every other second.
             self._devices.began(request.device, request.call_id, request.tool_name)
         self._running[request.call_id] = channel
+        self._live_secrets.remember(request.device, prepared.order.run, prepared.arguments)
         result: CommandResult | None = None
         try:
             [answer] = await channel.execute_commands([command], deadline_of(prepared.order))
@@ -368,26 +389,38 @@ class Dispatcher:
         self, prepared: Prepared, decision: Decision, answer: Result, started: float
     ) -> CommandResult:
         took = _ms(started)
-        request = prepared.request
+        request, device = prepared.request, prepared.target.device
+        redaction = self._redaction(prepared)
+        error, namespace = redaction.value(answer.error), redaction.value(answer.namespace)
+        if error is not answer.error or namespace is not answer.namespace:
+            answer = answer.model_copy(update={"error": error, "namespace": namespace})
         try:
-            device = prepared.target.device
             sends_bytes = FEATURE_BINARY in device.features
-            clean, evidence = await take_evidence(answer.result, self._journal, sends_bytes=sends_bytes)
+            clean, evidence = await take_evidence(
+                answer.result, self._journal, redaction, sends_bytes=sends_bytes
+            )
         except UnusableAnswer as error:
             return unusable(request, decision, error, error.evidence, took)
         stock = device.direction != "local" and not device.features
-        return conclude(request, decision, answer, clean, evidence, took, stock=stock)
+        result = conclude(request, decision, answer, clean, evidence, took, stock=stock)
+        return _with_note(result, redaction)
 
     def _unanswered(
         self, prepared: Prepared, decision: Decision, error: QuarterdeckError, started: float
     ) -> CommandResult:
         request = prepared.request
+        # What went wrong may be said in the device's words.
+        error = _masked(error, self._redaction(prepared))
         if error.code is ErrorCode.BAD_RESULT:
             return unusable(request, decision, error, [], _ms(started))
         never_left = (Refused, BadInput, JournalUnavailable)
         if isinstance(error, never_left) or error.code is ErrorCode.DEVICE_OFFLINE:
             return not_sent(request, decision, error, _ms(started))
         return not_answered(request, decision, error, _ms(started))
+
+    def _redaction(self, prepared: Prepared) -> Redaction:
+        order = prepared.order
+        return self._live_secrets.redaction(order.device, order.run, secrets_in(prepared.arguments))
 
     # Stage 9
     def _record_outcome(self, prepared: Prepared, decision: Decision, result: CommandResult) -> CommandResult:
@@ -446,6 +479,21 @@ class Dispatcher:
         if prepared.held:
             self._journal.note_all(prepared.held)
             prepared.held.clear()
+
+
+def _masked(error: QuarterdeckError, redaction: Redaction) -> QuarterdeckError:
+    masked = copy.copy(error)
+    masked.message = redaction.text(error.message)
+    return masked
+
+
+def _with_note(result: CommandResult, redaction: Redaction) -> CommandResult:
+    """Say that something is masked: whoever writes the result somewhere would write the mask."""
+    if not redaction.count:
+        return result
+    places = "1 place" if redaction.count == 1 else f"{redaction.count} places"
+    note = f"{result.note} Secrets are masked in {places} of what the device said.".strip()
+    return changed(result, note=note)
 
 
 def _ms(started: float) -> float:

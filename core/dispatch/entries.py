@@ -13,6 +13,8 @@ from core.policy.models import Approval, Decision
 from core.quick import made
 from core.statements import Request, SignedLeave
 
+# Characters or members beyond which the size of an unchecked argument is told.
+_LARGE = 4_096
 # Outcomes that the service concluded for want of a device's word.
 _WITHOUT_ITS_WORD = frozenset({Basis.NO_ANSWER, Basis.UNUSABLE_ANSWER, Basis.NOTHING_SENT})
 
@@ -97,7 +99,7 @@ def refused_entry(order: Order, bound: Bound | None, result: CommandResult) -> N
         Kind.COMMAND_REFUSED,
         {
             "result": result.model_dump(mode="json", exclude={"decision"}),
-            "parameters": bound.request.parameters if bound else _sketch(order.parameters),
+            "parameters": bound.request.parameters if bound else sketch(order.parameters),
         },
         order.actor if bound is None else "policy",
         status=result.status.value,
@@ -177,11 +179,17 @@ def unbound(order: Order) -> Request:
     )
 
 
-def _sketch(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Only names and sizes of arguments that were never checked: they may be huge, secret, or not JSON."""
-    return {
-        str(key)[:100]: f"{type(value).__name__}, {len(value):,} long"
-        if isinstance(value, (str, list, dict))
-        else type(value).__name__
-        for key, value in list(parameters.items())[:50]
-    }
+def sketch(parameters: Any) -> dict[str, Any]:
+    """Only names and types of arguments that nobody checked: they may be huge, secret, or not JSON.
+
+    How long one is is told only where that is what is wrong with it: of a password it would be a hint.
+    """
+    if not isinstance(parameters, dict):
+        return {}
+    return {str(key)[:100]: _kind(value) for key, value in list(parameters.items())[:50]}
+
+
+def _kind(value: Any) -> str:
+    kind = type(value).__name__
+    large = isinstance(value, str | list | dict) and len(value) > _LARGE
+    return f"{kind}, {len(value):,} long" if large else kind

@@ -13,6 +13,7 @@ from core.aip.events import LateAnswer
 from core.aip.messages import Result
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.models import Page
+from core.dispatch.live_secrets import LiveSecrets, Redaction
 from core.dispatch.models import Evidence
 from core.dispatch.observe import Blobs, UnusableAnswer, take_evidence
 from core.errors import JournalUnavailable, QuarterdeckError
@@ -38,8 +39,11 @@ class Keeps(Protocol):
 class LateAnswers:
     """Records late answers, each where its command belongs."""
 
-    def __init__(self, journal: Journal, keeper: Keeps, tasks: TaskGroupOwner) -> None:
+    def __init__(
+        self, journal: Journal, keeper: Keeps, tasks: TaskGroupOwner, live_secrets: LiveSecrets
+    ) -> None:
         self._journal = journal
+        self._live_secrets = live_secrets
         self._keeper = keeper
         self._tasks = tasks
         # One after another: what a device sends late may be large, and nobody is in a hurry for it.
@@ -71,11 +75,12 @@ class LateAnswers:
     async def _entry(self, device: str, call_id: str | None, result: Result | None, problem: str) -> NewEntry:
         body: dict[str, Any] = {}
         evidence: list[Evidence] = []
-        if result is not None:
-            problem, evidence = await self._made_safe(result, problem, body)
-        if problem:
-            body["problem"] = (await take_evidence(problem, self._journal))[0]
         sent = await self._sent(call_id)
+        redaction = self._live_secrets.redaction(device, sent.run if sent else None)
+        if result is not None:
+            problem, evidence = await self._made_safe(result, problem, body, redaction)
+        if problem:
+            body["problem"] = (await take_evidence(problem, self._journal, redaction))[0]
         return NewEntry(
             kind=Kind.LATE_ANSWER_RECEIVED,
             actor=f"device:{device}",
@@ -90,12 +95,12 @@ class LateAnswers:
         )
 
     async def _made_safe(
-        self, result: Result, problem: str, body: dict[str, Any]
+        self, result: Result, problem: str, body: dict[str, Any], redaction: Redaction
     ) -> tuple[str, list[Evidence]]:
         """Put what a result says into an entry's body; its problem, and what is kept as blobs."""
         told = {"result": result.result, "error": result.error}
         try:
-            clean, evidence = await take_evidence(told, self._journal)
+            clean, evidence = await take_evidence(told, self._journal, redaction)
         except UnusableAnswer as error:
             clean, evidence = {}, error.evidence
             problem = "; ".join(filter(None, (problem, error.message)))

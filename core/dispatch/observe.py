@@ -1,7 +1,7 @@
 """Stage 8: what a device sent back, made safe to keep: pictures and large texts become blobs.
 
 A picture must be a picture, and a device cannot name blobs of ours: whatever it sends under those keys is
-rewritten from the bytes themselves.
+rewritten from the bytes themselves. Secrets that a device says again are masked in all but pictures.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from core.aip.blobs import BASE64_KEY, BYTES_KEY
+from core.dispatch.live_secrets import Redaction
 from core.dispatch.models import Evidence
 from core.errors import DeviceError, ErrorCode
+from core.schema_forms.budget import is_small
 
 LARGE_TEXT = 64 * 1024
 HEAD_OF_LARGE_TEXT = 2_000
 MOST_DEPTH = 100
+# Parts of an answer, a hundred characters counted as one, that are searched for secrets on the loop: 2 ms.
+_SEARCHED_AT_ONCE = 500
 _LARGEST = 2**53 - 1
 MOST_PIXELS = 100_000_000
 # None of these is ever shown as a text or a picture, so that a device's word for it is enough.
@@ -60,9 +64,11 @@ class _Found:
 
 
 async def take_evidence(
-    result: Any, blobs: Blobs, *, sends_bytes: bool = False
+    result: Any, blobs: Blobs, redaction: Redaction, *, sends_bytes: bool = False
 ) -> tuple[Any, list[Evidence]]:
     """The result with pictures and large texts replaced by references, and those references.
+
+    `redaction` masks what the device must not repeat: nothing else is kept, or comes back.
 
     `sends_bytes`: the device has another way to send bytes (`binary`). What it has under `data_base64` as a
     text may then be a tool's own data, and is kept as that where it is neither base64 nor a picture.
@@ -74,14 +80,18 @@ async def take_evidence(
         UnusableAnswer: something that claims to be a picture is none, or this is not JSON data.
     """
     found = _Found()
-    clean = _walk(result, "", found, 0)
+    if is_small(result, _SEARCHED_AT_ONCE):
+        masked = redaction.value(result)
+    else:
+        masked = await asyncio.to_thread(redaction.value, result)
+    clean = _walk(masked, "", found, 0)
     if sends_bytes:
-        await _tell_apart(found)
+        await _tell_apart(found, redaction)
     evidence = [await _keep_text(place, into, text, blobs) for place, into, text in found.texts]
     for place, into, media_type, content in found.files:
-        evidence.append(await _keep_file(place, into, media_type, content, blobs, found.problems))
+        evidence.append(await _keep_file(place, into, media_type, content, blobs, found.problems, redaction))
     for place, into, data in found.pictures:
-        evidence.append(await _keep_picture(place, into, data, blobs, found.problems))
+        evidence.append(await _keep_picture(place, into, data, blobs, found.problems, redaction))
     if found.problems:
         raise UnusableAnswer(
             f"The device's answer cannot be used: {'; '.join(found.problems[:5])}.", evidence
@@ -137,7 +147,7 @@ def _is_small(value: Any) -> bool:
     )
 
 
-async def _tell_apart(found: _Found) -> None:
+async def _tell_apart(found: _Found, redaction: Redaction) -> None:
     """Give back to tools what only has the name of bytes; what is inside of it has been walked already."""
 
     async def is_own(into: dict[str, Any], given: Any, picture: bool) -> bool:
@@ -148,6 +158,8 @@ async def _tell_apart(found: _Found) -> None:
         if own:
             value, depth = found.own[id(into)]
             left = {key: one for key, one in value.items() if key in _OURS}
+            # It is no base64, so that it was not masked as such.
+            left[BASE64_KEY] = redaction.value(left[BASE64_KEY])
             into.update(_members(left, "the result", found, depth))
         return own
 
@@ -192,19 +204,31 @@ async def _keep_text(place: str, into: dict[str, Any], text: str, blobs: Blobs) 
 
 
 async def _keep_file(
-    place: str, into: dict[str, Any], media_type: str, given: Any, blobs: Blobs, problems: list[str]
+    place: str,
+    into: dict[str, Any],
+    media_type: str,
+    given: Any,
+    blobs: Blobs,
+    problems: list[str],
+    redaction: Redaction,
 ) -> Evidence:
     data = given if isinstance(given, bytes) else _decoded(given)
     if data is None:
         problems.append(f"{place} is not base64")
         media_type, data = _UNKNOWN_MEDIA, str(given).encode("utf-8", "backslashreplace")
+    data = await _masked(data, redaction)
     kept = Evidence(blob=await blobs.put_blob(data), media_type=media_type, size=len(data), what=place)
     into.update(blob=kept.blob, media_type=kept.media_type, size=kept.size)
     return kept
 
 
 async def _keep_picture(
-    place: str, into: dict[str, Any], encoded: Any, blobs: Blobs, problems: list[str]
+    place: str,
+    into: dict[str, Any],
+    encoded: Any,
+    blobs: Blobs,
+    problems: list[str],
+    redaction: Redaction,
 ) -> Evidence:
     data = encoded if isinstance(encoded, bytes) else _decoded(encoded)
     if data is None:
@@ -215,6 +239,8 @@ async def _keep_picture(
         looked = await asyncio.to_thread(_look_at, data)
         if looked is None:
             problems.append(f"{place} is not a picture")
+    if looked is None:
+        data = await _masked(data, redaction)
     media_type, width, height = looked or (_UNKNOWN_MEDIA, None, None)
     kept = Evidence(
         blob=await blobs.put_blob(data),
@@ -226,6 +252,12 @@ async def _keep_picture(
     )
     into.update(kept.model_dump(exclude_none=True, exclude={"what"}))
     return kept
+
+
+async def _masked(data: bytes, redaction: Redaction) -> bytes:
+    if len(data) <= LARGE_TEXT:
+        return redaction.data(data)
+    return await asyncio.to_thread(redaction.data, data)
 
 
 def _decoded(text: Any) -> bytes | None:

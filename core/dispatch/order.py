@@ -102,6 +102,14 @@ class Devices(Protocol):
         """A tool as the device defines it, whatever its contract says now; `BadInput` as for `target`."""
         ...
 
+    async def schemas_of(self, tool: str, devices: list[str]) -> list[Any]:
+        """The input schemas that are known of a tool of this name, none twice.
+
+        As these devices define it, or defined it when it was trusted; where none of them ever had it, as any
+        device defines it.
+        """
+        ...
+
     def channel(self, device: str) -> BasicCommandDispatcher | None:
         """The way to the device as it is now, None while it is away; `BadInput` as for `target`."""
         ...

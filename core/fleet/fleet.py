@@ -13,6 +13,7 @@ from typing import Any
 from core.audit.entries import Kind, NewEntry
 from core.coalesce import Coalescer
 from core.dispatch.channel import BasicCommandDispatcher
+from core.dispatch.live_secrets import LiveSecrets
 from core.dispatch.models import CommandResult, Verdict
 from core.dispatch.order import Target
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
@@ -37,8 +38,16 @@ _NOT_HEARD = frozenset({Verdict.UNKNOWN, Verdict.REFUSED})
 class Fleet:
     """Every device by its name."""
 
-    def __init__(self, journal: Recorder, policy: Policy, pins: Pins, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        journal: Recorder,
+        policy: Policy,
+        pins: Pins,
+        tell: Callable[[str], None],
+        live_secrets: LiveSecrets,
+    ) -> None:
         """`tell` is handed the name of a device that has changed, at a bounded rate."""
+        self._live_secrets = live_secrets
         self._journal = journal
         self._policy = policy
         self._pins = pins
@@ -137,6 +146,24 @@ class Fleet:
         """See `core.dispatch.order.Devices`."""
         return self._addressed(device).tools.get(tool)
 
+    async def schemas_of(self, tool: str, devices: list[str]) -> list[Any]:
+        """See `core.dispatch.order.Devices`."""
+        known: dict[str, Any] = {}
+        lacking: list[str] = []
+        for name in devices:
+            record = self._records.get(name)
+            offered = record.tools.get(tool) if record is not None else None
+            if offered is not None:
+                # A thousand devices have one definition between them.
+                known.setdefault(offered.contract.digest, offered.input_schema)
+            else:
+                lacking.append(name)
+        known |= await self._offers.trusted_schemas(tool, lacking)
+        if not known:
+            named = (record.tools.get(tool) for record in self._records.values())
+            known = {found.contract.digest: found.input_schema for found in named if found is not None}
+        return list(known.values())
+
     def channel(self, device: str) -> BasicCommandDispatcher | None:
         """See `core.dispatch.order.Devices`."""
         arrival = self._addressed(device).arrival
@@ -190,6 +217,8 @@ class Fleet:
             return
         if channel is not None and record.arrival is not None and record.arrival.channel is not channel:
             return
+        # A device may say itself why it goes.
+        reason = self._live_secrets.redaction(name).text(reason)
         if record.arrival is not None:
             self._note(Kind.DEVICE_LOST, name, {"reason": reason})
         record.arrival = None

@@ -295,6 +295,16 @@ class Offers:
         # Also where the device has gone meanwhile: what the journal has, and nothing else, is pinned.
         await self._pins.pin(name, by_name)
 
+    async def trusted_schemas(self, tool: str, devices: Iterable[str]) -> dict[str, Any]:
+        """The input schemas that a tool of this name had when it was trusted of these devices, by digest."""
+        pins = {pin.definition for name in devices if (pin := self._pins.get(name, tool)) is not None}
+        found = {digest: await self._kept_definition(digest) for digest in pins}
+        return {
+            digest: definition.get("input_schema") or {}
+            for digest, definition in found.items()
+            if definition is not None
+        }
+
     async def _kept_definition(self, digest: str) -> dict[str, Any] | None:
         try:
             found = json.loads(await self._journal.get_blob(digest))

@@ -16,7 +16,7 @@ from functools import lru_cache
 LONGEST_NAME = 256
 """Characters of a name that are looked at: its last ones."""
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+[a-z]+|\d+")
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+[a-z]+|\d+[A-Z]+(?![a-z])|\d+")
 # Words that say in which form a secret comes, or that it is typed again; they may follow its name.
 _CARRIERS = frozenset(
     "value text string str plain plaintext raw clear cleartext hash hashed digest pem der b64 base64 hex "

@@ -49,7 +49,7 @@ class DecidingDoor(PolicyDoor):
         asked = service.approvals.get(approval)
         request = asked.request
         wanted = service.approvals.restored(approval, parameters)
-        masked = service.dispatcher.masked([request.device], request.tool_name, wanted)
+        masked, _ = await service.dispatcher.masked([request.device], request.tool_name, wanted)
         check_still_secret(parameters, masked)
         if digest_of(masked) == digest_of(request.parameters):
             raise BadInput("These are the arguments that it has; nothing was changed.")

@@ -64,6 +64,7 @@ class ConsoleState(Plain):
     """Everything a client needs to draw its first picture. Later events only replace parts of it.
 
     `home_key` is the public key of the home's journal, hexadecimal: what is signed names it.
+    `secret_names` are the names of arguments that settings.toml adds to the known secret ones.
     """
 
     service_started_at: str
@@ -79,6 +80,7 @@ class ConsoleState(Plain):
     devices: list[Device]
     approvals: list[Approval]
     runs: list[RunSummary]
+    secret_names: tuple[str, ...] = ()
 
 
 class EntryPage(Plain):

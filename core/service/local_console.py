@@ -68,6 +68,7 @@ class LocalConsole(DecidingDoor):
             devices=service.fleet.devices(),
             approvals=service.approvals.list(),
             runs=await self.runs(limit=RUNS_IN_STATE),
+            secret_names=tuple(service.settings.secret_names),
         )
 
     def events(self) -> AsyncIterator[Event]:

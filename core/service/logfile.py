@@ -7,11 +7,13 @@ import logging
 import logging.handlers
 import os
 import re
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
 import structlog
+
+from core.token_formats import without_tokens
 
 MAX_BYTES = 5 * 1024 * 1024
 KEPT = 3
@@ -27,6 +29,36 @@ def _drop(_logger: object, _method: str, _event: MutableMapping[str, Any]) -> Mu
 def mask_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Blank every value whose name says that it is secret, at any depth."""
     return {key: _masked(key, value) for key, value in event.items()}
+
+
+def mask_words(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Mask well-known tokens, and what services that run here have sent as secrets, in every text."""
+    return {key: _worded(value) for key, value in event.items()}
+
+
+def _worded(value: Any) -> Any:
+    if isinstance(value, str):
+        for masks in (without_tokens, *_ALSO_MASKED):
+            value = masks(value)
+    elif isinstance(value, dict):
+        return {_worded(key): _worded(inner) for key, inner in value.items()}
+    elif isinstance(value, list | tuple):
+        return [_worded(inner) for inner in value]
+    return value
+
+
+# A log is one for the whole process, and so is what it must not say.
+_ALSO_MASKED: list[Callable[[str], str]] = []
+
+
+@contextlib.contextmanager
+def masking_also(masks: Callable[[str], str]) -> Iterator[None]:
+    """Let `masks` look through every text before it is logged."""
+    _ALSO_MASKED.append(masks)
+    try:
+        yield
+    finally:
+        _ALSO_MASKED.remove(masks)
 
 
 def _masked(key: str, value: Any) -> Any:
@@ -79,6 +111,7 @@ def _log_to(path: Path, level: int) -> logging.Handler:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
         mask_secrets,
+        mask_words,
     ]
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from core.aip.extras import Progress
 from core.audit.entries import Kind, NewEntry
 from core.batch.live import Live
 from core.batch.models import Cell
 from core.batch.runner import Runner
+from core.dispatch.live_secrets import LiveSecrets, Stream
 from core.errors import QuarterdeckError
 
 BETWEEN_ENTRIES_S = 1.0
@@ -31,6 +32,7 @@ class _Call:
 
     live: Live
     key: tuple[str, str]
+    streams: dict[str, Stream] = field(default_factory=dict)
     entered_at: float = float("-inf")
     entries: int = 0
     left_out: int = 0
@@ -40,22 +42,28 @@ class ProgressDesk:
     """Takes what devices report of the calls of runs."""
 
     def __init__(
-        self, runner: Runner, write: Callable[[NewEntry], None], tell_cell: Callable[[Cell], None]
+        self,
+        runner: Runner,
+        write: Callable[[NewEntry], None],
+        tell_cell: Callable[[Cell], None],
+        live_secrets: LiveSecrets,
     ) -> None:
         self._runner = runner
+        self._live_secrets = live_secrets
         self._write = write
         self._tell_cell = tell_cell
         self._calls: OrderedDict[str, _Call] = OrderedDict()
 
-    def take(self, device: str, progress: Progress) -> None:
-        """A device says how far one of its calls has come."""
+    def take(self, device: str, progress: Progress) -> Progress:
+        """A device says how far one of its calls has come; what of it may be shown."""
         call = self._calls.get(progress.call_id) or self._find(device, progress.call_id)
         if call is None or call.key[0] != device:
-            return
+            return self._redacted(device, None, progress)
+        progress = self._redacted(device, call, progress)
         cell = call.live.cells[call.key]
         if cell.call_id != progress.call_id or cell.ended_at is not None:
             self._calls.pop(progress.call_id, None)
-            return
+            return progress
         told = {"progress": in_words(progress) or cell.progress}
         if progress.stream != "note":
             told["output_tail"] = (cell.output_tail + progress.text)[-TAIL:]
@@ -63,6 +71,18 @@ class ProgressDesk:
         call.live.put(cell)
         self._tell_cell(cell)
         self._enter(call, cell, progress)
+        return progress
+
+    def _redacted(self, device: str, call: _Call | None, progress: Progress) -> Progress:
+        """The same with secrets masked. Output comes in parts: what one may be cut in waits for the next."""
+        run = call.live.id if call is not None else None
+        redaction = self._live_secrets.redaction(device, run)
+        if call is None or progress.stream == "note":
+            text = redaction.text(progress.text)
+        else:
+            stream = call.streams.setdefault(progress.stream, Stream(redaction))
+            text = stream.feed(progress.text)
+        return progress.model_copy(update={"text": text, "unit": redaction.text(progress.unit)})
 
     def _find(self, device: str, call_id: str) -> _Call | None:
         for live in self._runner.active:

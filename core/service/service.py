@@ -7,6 +7,7 @@ command line hosting the core for one command, and tests all open it the same wa
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ from core.batch.runner import Runner
 from core.coalesce import Coalescer
 from core.dispatch.dispatcher import Dispatcher
 from core.dispatch.late_answers import LateAnswers
+from core.dispatch.live_secrets import LiveSecrets
 from core.dispatch.secrets import Masker
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.fleet import Fleet
@@ -33,6 +35,7 @@ from core.policy.approvals import ApprovalQueue
 from core.policy.models import Approval
 from core.policy.policy import Policy, text_digest
 from core.quick import made
+from core.schema_forms.secret_names import SecretNames
 from core.service.console import (
     ApprovalChanged,
     CellChanged,
@@ -48,6 +51,7 @@ from core.service.console import (
 )
 from core.service.events import EventHub
 from core.service.live_pictures import LivePictures
+from core.service.logfile import masking_also
 from core.service.progress import ProgressDesk, in_words
 from core.service.recovery import Recovered, grants_before, recover, standing_stop
 from core.service.remembering import refusals_before, remembered_devices
@@ -89,6 +93,7 @@ class Service:
         self._journal_changes: Coalescer[str] = Coalescer(self._tell_journal)
         self._put_together()
         self._unwatch = journal.watch(self._committed)
+        self._log_masks = contextlib.ExitStack()
 
     def _put_together(self) -> None:
         """The way of a command: what decides about it, what carries it, and the devices at its end."""
@@ -100,13 +105,15 @@ class Service:
             self._tell_approval,
             grants=self.policy.grants,
         )
-        self.fleet = Fleet(journal, self.policy, self._pins, self._tell_device)
+        self.live_secrets = LiveSecrets()
+        self.fleet = Fleet(journal, self.policy, self._pins, self._tell_device, self.live_secrets)
         self.dispatcher = Dispatcher(
             devices=self.fleet,
             policy=self.policy,
             approvals=self.approvals,
             journal=journal,
-            masker=Masker.of(home.keys / "masking.salt"),
+            masker=Masker.of(home.keys / "masking.salt", SecretNames(self.settings.secret_names)),
+            live_secrets=self.live_secrets,
             tasks=self.tasks,
             ui_on_own_computer=self.settings.ui_actions_on_this_computer,
         )
@@ -116,11 +123,11 @@ class Service:
             self.tasks,
             self._tell_run,
             self._tell_cell,
-            lambda devices, step: self.dispatcher.masked(devices, step.tool, step.parameters),
+            self.dispatcher.masked,
         )
         self.live_pictures = LivePictures(self.dispatcher, self.fleet, self._journal_problem, self.tasks)
-        self._late_answers = LateAnswers(journal, self.dispatcher, self.tasks)
-        self._progress = ProgressDesk(self.runner, journal.note, self._tell_cell)
+        self._late_answers = LateAnswers(journal, self.dispatcher, self.tasks, self.live_secrets)
+        self._progress = ProgressDesk(self.runner, journal.note, self._tell_cell, self.live_secrets)
         self._open_the_ways_to_devices()
 
     def _open_the_ways_to_devices(self) -> None:
@@ -177,6 +184,7 @@ class Service:
             await journal.close()
             lock.release()
             raise
+        service._log_masks.enter_context(masking_also(service.live_secrets.everywhere))
         return service
 
     async def _begin(self, stay: bool) -> None:
@@ -240,6 +248,7 @@ class Service:
         try:
             await self.journal.close()
         finally:
+            self._log_masks.close()
             self._lock.release()
 
     async def _record_end(self) -> None:
@@ -386,8 +395,8 @@ class Service:
             self.hub.publish(made(DeviceChanged, {"event": "device", "device": self.fleet.get(name)}))
 
     def _take_progress(self, device: str, progress: Progress) -> None:
-        self.fleet.progressed(device, progress.call_id, in_words(progress))
-        self._progress.take(device, progress)
+        shown = self._progress.take(device, progress)
+        self.fleet.progressed(device, shown.call_id, in_words(shown))
 
     def _tell_approval(self, approval: Approval) -> None:
         self.hub.publish(ApprovalChanged(approval=approval))

@@ -6,6 +6,7 @@ and device is a proxy. Every call that arrives is a line in the server's own rec
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 from collections.abc import AsyncIterator, Callable
@@ -57,10 +58,9 @@ async def desk(home: Home, operator: OperatorKey, tmp_path: Path) -> AsyncIterat
     config.write_text(f'mcp_servers = "mcp.json"\n{config.read_text()}')
     async with open_desk(home, operator, tmp_path) as desk, connected(desk):
         events = desk.console.events()
-        while not any(tool.tool_name == "log_in" for tool in await desk.console.tools(NAME)):
-            async for event in events:
-                if isinstance(event, DeviceChanged):
-                    break
+        async with asyncio.timeout(PATIENCE):
+            while not any(tool.tool_name == "log_in" for tool in await desk.console.tools(NAME)):
+                await anext(event async for event in events if isinstance(event, DeviceChanged))
         yield desk
 
 

@@ -18,6 +18,7 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.dispatch.channel import LocalCommandDispatcher
 from core.dispatch.dispatcher import Dispatcher
+from core.dispatch.live_secrets import LiveSecrets
 from core.dispatch.models import CommandResult
 from core.dispatch.order import Order
 from core.dispatch.secrets import Masker
@@ -232,7 +233,9 @@ async def open_rig(
             asked.put_nowait(approval)
 
     approvals = ApprovalQueue(operators, disk, expiry_s, publish, most_pause_s, policy.grants, clock)
-    fleet = Fleet(disk, policy, await pins_in(home, journal, operators), lambda device: None)
+    live_secrets = LiveSecrets()
+    pins = await pins_in(home, journal, operators)
+    fleet = Fleet(disk, policy, pins, lambda device: None, live_secrets)
     fleet.add(DEVICE, ["desk"])
     dispatcher = Dispatcher(
         devices=fleet,
@@ -240,6 +243,7 @@ async def open_rig(
         approvals=approvals,
         journal=disk,
         masker=Masker.of(home.keys / "masking.salt"),
+        live_secrets=live_secrets,
         tasks=tasks,
     )
     tools = ScriptedTools(infos)

@@ -154,7 +154,13 @@ def open_house() -> House:
     dispatcher = ScriptedDispatcher(journal)
     runs: list[RunSummary] = []
     cells: list[Cell] = []
-    runner = Runner(dispatcher, journal, tasks, runs.append, cells.append)
+
+    async def as_it_is(
+        devices: list[str], tool: str, parameters: dict[str, Any], said: str
+    ) -> tuple[dict[str, Any], str]:
+        return parameters, said
+
+    runner = Runner(dispatcher, journal, tasks, runs.append, cells.append, as_it_is)
     return House(runner, dispatcher, journal, tasks, runs, cells)
 
 

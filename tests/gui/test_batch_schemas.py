@@ -159,7 +159,8 @@ def test_a_secret_behind_a_reference_is_masked_in_the_steps_and_their_text(
 
     async def scenario(desk: Desk) -> None:
         screen = await batch_of(desk, batch({"command": "ls", "token": "hunter2"}))
-        assert screen.notes.secrets(screen.shelf.offer.find("shell_execute")) == {"token"}
+        [step] = screen.editor.content.steps
+        assert screen.notes.secrets(step, screen.shelf.offer.find("shell_execute")) == {"token"}
         assert "hunter2" not in problems_and_words(screen)
 
     play_from_journal(theme, tmp_path, console_with(hidden), scenario)

@@ -13,6 +13,7 @@ from PIL import Image
 from core.aip.extras import pack_blob
 from core.aip.limits import LinkLimits
 from core.aip.link import DeviceLink
+from core.dispatch.live_secrets import Redaction
 from core.dispatch.observe import UnusableAnswer, take_evidence
 from core.errors import ErrorCode
 from tests.fakes.aip_house import (
@@ -64,7 +65,7 @@ async def test_a_picture_in_a_binary_frame_comes_back_as_bytes_and_becomes_evide
     assert result.result["shot"][0] == {"media_type": "image/png", "width": 2, "data_bytes": picture}
     assert nothing_held(link)
     blobs = Blobs()
-    clean, [evidence] = await take_evidence(result.result, blobs)
+    clean, [evidence] = await take_evidence(result.result, blobs, Redaction())
     assert clean["shot"][0]["blob"] == evidence.blob == hashlib.sha256(picture).hexdigest()
     assert (evidence.media_type, evidence.width, blobs.kept) == ("image/png", 2, [picture])
 
@@ -82,17 +83,17 @@ async def test_a_text_in_a_binary_frame_is_a_text_again(house: House) -> None:
 async def test_bytes_that_say_they_are_no_picture_are_kept_as_they_are() -> None:
     blobs = Blobs()
     value = {"media_type": "audio/wav", "data_bytes": b"RIFF", "mimeType": "audio/wav"}
-    clean, [evidence] = await take_evidence(value, blobs)
+    clean, [evidence] = await take_evidence(value, blobs, Redaction())
     assert (evidence.media_type, evidence.size, blobs.kept) == ("audio/wav", 4, [b"RIFF"])
     assert "data_bytes" not in clean
-    _, [odd] = await take_evidence({"media_type": "text/html", "data_base64": "PGI+"}, blobs)
+    _, [odd] = await take_evidence({"media_type": "text/html", "data_base64": "PGI+"}, blobs, Redaction())
     assert odd.media_type == "application/octet-stream"
 
 
 async def test_bytes_that_claim_to_be_a_picture_must_be_one() -> None:
     for value in ({"data_bytes": b"no"}, {"data_bytes": b"no", "media_type": "image/png"}):
         with pytest.raises(UnusableAnswer, match="not a picture"):
-            await take_evidence(value, Blobs())
+            await take_evidence(value, Blobs(), Redaction())
 
 
 async def test_the_same_bytes_may_come_once_for_each_of_two_results(house: House) -> None:
@@ -199,11 +200,11 @@ async def test_bytes_at_the_very_depth_that_is_allowed_are_kept_and_deeper_ones_
         value = [value]
     blobs = Blobs()
     if fits:
-        await take_evidence(value, blobs)
+        await take_evidence(value, blobs, Redaction())
         assert blobs.kept == [b"RIFF"]
     else:
         with pytest.raises(UnusableAnswer, match="nested deeper"):
-            await take_evidence(value, blobs)
+            await take_evidence(value, blobs, Redaction())
 
 
 class Blobs:

@@ -15,6 +15,7 @@ from core.device.client import DeviceClient
 from core.device.config import DeviceConfig
 from core.device.delivery import MOST_BLOBS
 from core.device.values import BinaryResult, for_binary_peer, marked, plain, take_out
+from core.dispatch.live_secrets import Redaction
 from core.dispatch.observe import take_evidence
 from core.tasks import TaskGroupOwner
 from tests.fakes.both_ends import both_ends, work
@@ -95,7 +96,7 @@ async def test_the_journal_gets_a_long_text_as_any_large_text(tmp_path: Path) ->
             kept.append(data)
             return hashlib.sha256(data).hexdigest()
 
-    clean, [evidence] = await take_evidence(await answered(tmp_path, {"stdout": LONG}), Blobs())
+    clean, [evidence] = await take_evidence(await answered(tmp_path, {"stdout": LONG}), Blobs(), Redaction())
     assert clean["stdout"] == {
         "blob": evidence.blob,
         "media_type": "text/plain",

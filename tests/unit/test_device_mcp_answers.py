@@ -16,6 +16,7 @@ from core.device.mcp.calls import call
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.listing import Definition, read_listing
 from core.device.tool import ToolCall
+from core.dispatch.live_secrets import Redaction
 from core.dispatch.observe import take_evidence
 from core.errors import DeviceError, ErrorCode
 from core.tasks import TaskGroupOwner
@@ -61,7 +62,7 @@ async def settled(data: bytes, media_type: str) -> dict[str, Any]:
     sent = {"type": "image", "data": base64.b64encode(data).decode(), "mimeType": media_type}
     result = await called({"content": [words, sent]})
     assert result["content"][0] == words
-    await take_evidence(result, Blobs())
+    await take_evidence(result, Blobs(), Redaction())
     block = result["content"][1]
     assert isinstance(block, dict)
     return block

@@ -14,6 +14,7 @@ from core.device.mcp.lines import LineCutter, ServerLog, TooLong
 from core.device.mcp.listing import MOST_DESCRIPTION, MOST_TOOLS, fetch, read_listing
 from core.device.mcp.names import assign_names
 from core.device.mcp.results import result_of
+from core.dispatch.live_secrets import Redaction
 from core.dispatch.observe import take_evidence
 from core.errors import DeviceError, ErrorCode
 from tests.fakes.pace import within
@@ -363,7 +364,7 @@ async def test_what_is_no_picture_is_evidence_with_its_own_media_type_and_keeps_
             return "a" * 64
 
     result = result_of({"content": [{**block, "annotations": {"audience": ["user"]}}]}, MEBIBYTE)
-    clean, [evidence] = await take_evidence(result, Blobs())
+    clean, [evidence] = await take_evidence(result, Blobs(), Redaction())
     assert (evidence.media_type, kept["a" * 64]) == ("audio/wav", b"RIF")
     assert clean["content"] == [
         {

@@ -104,7 +104,9 @@ async def test_cancelled_when_it_is_just_about_to_leave_it_does_not_leave(home: 
 @pytest.mark.parametrize("kind", [Kind.APPROVAL_GIVEN, Kind.INTENT_RECORDED])
 async def test_a_run_that_is_cancelled_while_the_journal_writes_sends_nothing(home: Home, kind: Kind):
     async with open_rig(home) as rig:
-        runner = Runner(rig.dispatcher, rig.disk, rig.tasks, lambda run: None, lambda cell: None)
+        runner = Runner(
+            rig.dispatcher, rig.disk, rig.tasks, lambda run: None, lambda cell: None, rig.dispatcher.masked
+        )
         steps: list[Any] = [{"id": "a", "tool": "shell_execute", "with": SHELL}]
         run = await runner.start(
             Batch.model_validate({"name": "b", "targets": f"name:{DEVICE}", "steps": steps}),

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from core.canonical import sha256_hex
+from core.dispatch.live_secrets import Redaction
 from core.dispatch.observe import LARGE_TEXT, UnusableAnswer, take_evidence
 
 
@@ -40,24 +41,26 @@ def picture() -> str:
 )
 async def test_a_tools_own_data_is_kept_as_it_is_where_bytes_travel_otherwise(own: dict[str, Any]):
     told = {"structured": {"rows": [own]}}
-    clean, evidence = await take_evidence(told, Kept(), sends_bytes=True)
+    clean, evidence = await take_evidence(told, Kept(), Redaction(), sends_bytes=True)
     assert clean == told
     assert evidence == []
     with pytest.raises(UnusableAnswer):
-        await take_evidence(told, Kept())
+        await take_evidence(told, Kept(), Redaction())
 
 
 async def test_a_picture_as_text_is_still_one_and_a_false_one_as_bytes_is_still_refused():
     kept = Kept()
-    clean, [evidence] = await take_evidence({"data_base64": picture()}, kept, sends_bytes=True)
+    clean, [evidence] = await take_evidence({"data_base64": picture()}, kept, Redaction(), sends_bytes=True)
     assert (evidence.what, evidence.width, evidence.height) == ("picture", 2, 3)
     assert clean["blob"] in kept.data
     with pytest.raises(UnusableAnswer):
-        await take_evidence({"media_type": "image/png", "data_bytes": b"no"}, Kept(), sends_bytes=True)
+        await take_evidence(
+            {"media_type": "image/png", "data_bytes": b"no"}, Kept(), Redaction(), sends_bytes=True
+        )
 
 
 async def test_own_data_that_is_long_is_kept_as_any_long_text():
     own = {"data_base64": "?" * (LARGE_TEXT + 1)}
-    clean, [evidence] = await take_evidence(own, Kept(), sends_bytes=True)
+    clean, [evidence] = await take_evidence(own, Kept(), Redaction(), sends_bytes=True)
     assert clean["data_base64"]["blob"] == evidence.blob
     assert evidence.media_type == "text/plain"

@@ -14,6 +14,7 @@ from core.aip.messages import Result, ResultStatus
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.models import Page
 from core.dispatch.late_answers import LateAnswers
+from core.dispatch.live_secrets import LiveSecrets
 from core.dispatch.models import Verdict
 from core.errors import JournalUnavailable
 from core.fleet.models import DeviceSettings, Health
@@ -156,7 +157,7 @@ class Journal:
 
 async def recorded(journal: Journal, late: LateAnswer) -> None:
     tasks = TaskGroupOwner("test")
-    late_answers = LateAnswers(journal, journal, tasks)
+    late_answers = LateAnswers(journal, journal, tasks, LiveSecrets())
     late_answers.take("d1", late)
     await late_answers.done()
     await tasks.close()

@@ -16,7 +16,8 @@ from app.screens.batch.tools import Offer, OfferedTool
 from app.screens.batch.words import count_outcomes, summary_of
 from core.batch.models import Plan, PlannedCell
 from core.fleet.models import Risk
-from core.schema_forms.secrets import secret_arguments
+from core.schema_forms.secret_names import KNOWN_NAMES
+from core.schema_forms.secrets import secret_paths
 
 _AT_ONCE_S = 0.015
 """How long steps are judged at one go; the others follow."""
@@ -36,17 +37,18 @@ class Notes(QObject):
         self._judged: dict[int, tuple[DraftStep, str, str, StepNote]] = {}
         self._checks: dict[int, tuple[str, Check]] = {}
         self._subjects: dict[str, Subject] = {}
-        self._secrets: dict[str, frozenset[str]] = {}
+        # What counts as the name of a secret here, beside what schemas say.
+        self.secret_names = KNOWN_NAMES
         self._soon = once(self, 0, self.judged.emit)
 
-    def secrets(self, offered: OfferedTool | None) -> frozenset[str]:
-        """The arguments of a tool whose values are masked."""
-        if offered is None:
-            return frozenset()
-        digest = offered.tool.contract.digest
-        if digest not in self._secrets:
-            self._secrets[digest] = secret_arguments(offered.tool.input_schema)
-        return self._secrets[digest]
+    def secrets(self, step: DraftStep, offered: OfferedTool | None) -> frozenset[str]:
+        """The names of a step's arguments whose values are masked, and of those that hold such a value."""
+        given, names = step.parameters, self.secret_names
+        if offered is None and any(value is True and names.match(name) for name, value in given.items()):
+            # Which argument `secret: true` is about says only the tool, which is not here.
+            return frozenset(given)
+        paths = secret_paths(given, [] if offered is None else [offered.tool.input_schema], names)
+        return frozenset(part for path in paths for part in path if isinstance(part, str))
 
     def rows(
         self, steps: Sequence[DraftStep], offer: Offer, plan: Plan | None, own: tuple[int, str]
@@ -106,7 +108,7 @@ class Notes(QObject):
         if offered is not None:
             risk = offered.tool.contract.risk.value.value
             problem = self._problem(step, offered, until)
-        summary = summary_of(step, self.secrets(offered))
+        summary = summary_of(step, self.secrets(step, offered))
         note = StepNote(summary, offered.title if offered else "", risk, problem or "")
         if problem is None:
             self._judged.pop(step.key, None)

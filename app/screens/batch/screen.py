@@ -133,6 +133,7 @@ class BatchScreen(Screen):
         state.devices_changed.connect(self._match)
         state.control_changed.connect(self._replan)
         state.reset.connect(self._start_anew)
+        state.reset.connect(self._read_names)
         state.service_changed.connect(self._match)
         self.files.bind(link, Path(nav.layout_store.fileName()).parent)
         self.text.show_notation("yaml" if self.remembered("notation") == "yaml" else "json")
@@ -313,12 +314,15 @@ class BatchScreen(Screen):
             return
         others = [one.id for one in self.editor.content.steps if one.key != step.key]
         self.step.show_id_error(id_error(step, others))
-        secrets = self.notes.secrets(offered)
+        secrets = self.notes.secrets(step, offered)
         self.text.show_step(step_value(step), secrets)
+
+    def _read_names(self) -> None:
+        self.notes.secret_names = self.state.secret_names
 
     def _without_secrets(self, step: DraftStep) -> DraftStep:
         """A step as the draft keeps it: what the tool calls a secret is typed again after a restart."""
-        secrets = self.notes.secrets(self._offered(step))
+        secrets = self.notes.secrets(step, self._offered(step))
         kept = {name: value for name, value in step.parameters.items() if name not in secrets}
         return replace(step, parameters=kept) if len(kept) < len(step.parameters) else step
 

@@ -1,0 +1,257 @@
+"""Secrets that a device says again, in every way and through every door: none is on disk or on a screen.
+
+The service, its control socket and its log, the device client's process, its hosted server and the command
+line are real. What is looked for is looked for in every file of the home, and in everything shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from core.dispatch.models import CommandResult
+from core.home import Home
+from core.policy.models import Approval
+from core.policy.operator_keys import OperatorKey
+from core.service.console import ApprovalChanged, DeviceChanged
+from core.service.logfile import logging_to
+from core.service.server import ControlServer
+from tests.fakes.desk import approve
+from tests.fakes.device_process import forked_device
+from tests.fakes.program import run
+from tests.fakes.remote_device import Expected, expecting
+from tests.fakes.vault_server import OTHER_WAYS, WAYS, kept_in, vault
+
+NAME = "d1"
+PATIENCE = 60.0
+SECRET = {"type": "string", "writeOnly": True}
+HOW = {"how": {"type": "string"}}
+MARKER = "tr0ub4dor&3"
+
+
+def hides(schema: Any, **more: Any) -> dict[str, Any]:
+    """The schema of a tool whose argument `hidden` has this schema."""
+    return {"properties": {"hidden": schema}, **more}
+
+
+# Each hides the argument `hidden`, or what is in it: a tool's schema, and the argument.
+FORMS: dict[str, tuple[dict[str, Any], Any]] = {
+    "a reference that is encoded": (
+        hides({"$ref": "#/%24defs/it"}, **{"$defs": {"it": SECRET}}),
+        MARKER,
+    ),
+    "a reference to a place in a list": (
+        hides({"$ref": "#/$defs/many/anyOf/1"}, **{"$defs": {"many": {"anyOf": [{}, SECRET]}}}),
+        MARKER,
+    ),
+    "an anchor": (hides({"$ref": "#it"}, **{"$defs": {"s": {**SECRET, "$anchor": "it"}}}), MARKER),
+    "a dynamic reference": (
+        hides({"$dynamicRef": "#it"}, **{"$defs": {"s": {**SECRET, "$dynamicAnchor": "it"}}}),
+        MARKER,
+    ),
+    "dependent schemas": (hides({}, dependentSchemas={"how": hides(SECRET)}), MARKER),
+    "contains": (hides({"type": "array", "contains": SECRET}), ["plain", MARKER]),
+    "what is evaluated nowhere else": ({"properties": HOW, "unevaluatedProperties": SECRET}, MARKER),
+    "elements that are evaluated nowhere else": (
+        hides({"prefixItems": [{}], "unevaluatedItems": SECRET}),
+        ["plain", MARKER],
+    ),
+    "a condition": (hides({"if": {"minLength": 1}, "then": SECRET}), MARKER),
+    "a pattern of names": (hides({"patternProperties": {"^s": SECRET}}), {"s1": MARKER, "t": "plain"}),
+    "an embedded schema with an address of its own": (
+        hides({"$id": "https://a.example/b", "$ref": "#/$defs/it", "$defs": {"it": SECRET}}),
+        MARKER,
+    ),
+    "more alternatives than are read": (
+        hides({"anyOf": [*({"const": number} for number in range(1_500)), SECRET]}),
+        MARKER,
+    ),
+    "a list of objects": (hides({"items": {"properties": {"word": SECRET}}}), [{"word": MARKER}]),
+}
+NAMES = [
+    "pin", "auth", "bearer", "cookie", "otp", "pwd", "passwd2", "client_secret_value", "privateKeyPem",
+    "passwordHash", "mfa_code", "jwt", "connection_string", "sas_token", "webhook_secret", "signing_key",
+    "recovery_codes", "cvv", "X-Api-Key",
+]  # fmt: skip
+ALLOWS = '[[rule]]\nid = "all"\ndecision = "allow"\ntool = "tool_*"\nrisk = ["low", "medium", "high"]\n'
+
+
+@dataclass
+class Place:
+    """A service with one device, and all that it has shown so far."""
+
+    home: Home
+    folder: Path
+    here: Expected
+    key: OperatorKey
+    shown: list[str] = field(default_factory=list)
+
+    async def call(self, tool: str, **given: Any) -> CommandResult:
+        run = await self.here.console.call(NAME, tool, given, 30)
+        [cell] = (ended := await self.here.console.wait_run(run.summary.id, 30)).cells
+        self.shown.append(ended.model_dump_json())
+        assert cell.result is not None, ended
+        return cell.result
+
+    async def says(self, *words: str) -> str:
+        """What the command line prints, both streams."""
+        ended = await asyncio.to_thread(run, self.home, *words)
+        self.shown += [ended.out, ended.err]
+        return ended.out
+
+    async def check_no_trace(self, *secrets: str) -> None:
+        """No file of the home and nothing that was shown holds a secret, in whatever encoding."""
+        await self.here.service.journal.settle()
+        forms = {form for secret in secrets for form in spelt(secret)}
+        files = [path for path in self.home.path.rglob("*") if path.is_file()]
+        assert any(path.name == "journal.db" for path in files)
+        assert any(path.name == "service.log" for path in files)
+        for path in files:
+            data = path.read_bytes()
+            left = [form for form in forms if form.encode() in data]
+            assert not left, f"{path.name} holds {left}"
+        for text in self.shown:
+            left = [form for form in forms if form in text]
+            assert not left, f"{left} in {text[:2_000]}"
+
+
+def spelt(secret: str) -> set[str]:
+    data = secret.encode()
+    inner = base64.b64encode(b"u:" + data).decode().rstrip("=")
+    return {secret, json.dumps(secret)[1:-1], quote(secret, safe=""), data.hex(), inner[4:-2]} | {
+        base64.b64encode(data).decode().rstrip("=")[:-1]
+    }
+
+
+def tools() -> dict[str, Any]:
+    found = {f"tool_{number}": schema for number, (schema, _) in enumerate(FORMS.values())}
+    found["tool_plain"] = {
+        "type": "object",
+        "properties": {"word": SECRET, "code": {"type": "integer"}, **HOW},
+    }
+    found["tool_names"] = {"type": "object"}
+    return found
+
+
+@pytest.fixture
+async def place(home: Home, operator: OperatorKey, tmp_path: Path) -> AsyncIterator[Place]:
+    (tmp_path / "device").mkdir()
+    (tmp_path / "device" / "root").mkdir()
+    servers = {"mcpServers": vault(tmp_path / "record", tools())}
+    (tmp_path / "device" / "mcp.json").write_text(json.dumps(servers))
+    (tmp_path / "device" / "device.toml").write_text(
+        f'mcp_servers = "mcp.json"\nroots = ["{tmp_path}/device/root"]\n'
+    )
+    home.policy.write_text(ALLOWS)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(logging_to(home.create().log))
+        here = await stack.enter_async_context(expecting(home, operator, NAME))
+        server = ControlServer(here.service, home)
+        await server.open()
+        stack.push_async_callback(server.close)
+        made = Place(home, tmp_path, here, operator)
+        watching = here.service.tasks.spawn("watch", _watch(made))
+        url = f"ws://127.0.0.1:{here.port}/ws"
+        await stack.enter_async_context(forked_device(url, tmp_path / "device", here.token))
+        events = here.console.events()
+        async with asyncio.timeout(PATIENCE):
+            while not any(tool.tool_name == "tool_plain" for tool in await here.console.tools(NAME)):
+                await anext(event async for event in events if isinstance(event, DeviceChanged))
+        yield made
+        watching.cancel()
+
+
+async def _watch(place: Place) -> None:
+    """Keep every event that a window would get."""
+    async for event in place.here.service.console("operator:watching").events():
+        place.shown.append(event.model_dump_json())
+
+
+@pytest.mark.parametrize("how", [*WAYS, *OTHER_WAYS])
+async def test_what_was_masked_on_the_way_out_is_masked_wherever_it_comes_back(
+    place: Place, how: str
+) -> None:
+    result = await place.call("tool_plain", word=MARKER, code=271_828, how=how)
+    assert kept_in(place.folder / "record")[-1]["word"] == MARKER, "the device has it as it was"
+    later = await place.call("tool_plain", how=how)
+    said = await place.here.console.call(NAME, "tool_plain", {"how": how}, 30, said=f"I used {MARKER} before")
+    await place.here.console.wait_run(said.summary.id, 30)
+    assert "•••" in result.model_dump_json() or result.evidence or how == "in progress"
+    assert (result.error is None) == (later.error is None)
+    await place.says("runs", "show", "r-0001")
+    await place.says("audit", "find", "", "--json")
+    await place.says("call", NAME, "tool_plain", f"how={how}")
+    await place.says("call", NAME, "tool_plain", f"how={how}", f"word={MARKER}", "--json")
+    await place.check_no_trace(MARKER)
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_every_form_of_a_schema_that_hides_an_argument_is_seen(place: Place, form: str) -> None:
+    number = list(FORMS).index(form)
+    result = await place.call(f"tool_{number}", hidden=FORMS[form][1], how="in a text")
+    assert result.error is None, result
+    assert "hidden" in kept_in(place.folder / "record")[-1]
+    await place.says("audit", "find", "kind:command_prepared", "--json")
+    await place.check_no_trace(MARKER)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_an_argument_with_the_name_of_a_secret_is_one(place: Place, name: str) -> None:
+    result = await place.call("tool_names", **{name: MARKER, "author": "anna", "how": "in a text"})
+    assert result.error is None
+    assert "anna" in result.model_dump_json()
+    await place.check_no_trace(MARKER)
+
+
+async def test_a_number_comes_back_masked_as_a_whole_and_in_texts(place: Place) -> None:
+    await place.call("tool_plain", word=MARKER)
+    await place.call("tool_names", pin=271_828_182)
+    result = await place.call("tool_names", said=[271_828_182, "code 271828182!", 271], how="in a member")
+    assert "code •••!" in result.model_dump_json()
+
+
+async def test_a_request_that_waits_shows_no_secret_and_neither_does_what_is_said_about_it(
+    place: Place,
+) -> None:
+    place.home.policy.write_text("")
+    console = place.here.console
+    events = console.events()
+    run = await console.call(
+        NAME, "tool_plain", {"word": MARKER, "how": "in a text"}, 30, said=f"It is {MARKER}"
+    )
+    asked: Approval | None = None
+    async for event in events:
+        if isinstance(event, ApprovalChanged):
+            asked = event.approval
+            break
+    assert asked is not None
+    assert asked.said == "It is •••"
+    await place.says("approvals", "show", asked.id)
+    await place.says("approvals", "list", "--json")
+    await approve(console, asked, place.key)
+    ended = await console.wait_run(run.summary.id, 30)
+    place.shown.append(ended.model_dump_json())
+    await place.check_no_trace(MARKER)
+
+
+async def test_a_tool_that_is_not_there_bares_nothing(place: Place) -> None:
+    for tool, given in (
+        ("tool_plane", {"word": MARKER}),
+        ("type_text", {"text": MARKER, "secret": True}),
+        ("tool_plain", {"word": {"$secret": MARKER}}),
+        ("tool_plain", {"word": [MARKER]}),
+        ("tool_plain", {"code": "x", "password": MARKER}),
+    ):
+        result = await place.call(tool, **given)
+        assert result.error is not None
+    await place.says("call", NAME, "type_text", f"text={MARKER}", "secret=true")
+    await place.check_no_trace(MARKER)
