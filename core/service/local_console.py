@@ -215,7 +215,7 @@ class LocalConsole(DecidingDoor):
             raise Refused("This proof is for another connection.", ErrorCode.APPROVAL_INVALID)
         operator = service.operators.check_identity(signed)
         self._operator = operator.name
-        if self._actor.startswith("window:"):
+        if self._actor.startswith(("window:", "operator:")):
             self._actor = f"operator:{operator.name}"
         return operator
 
