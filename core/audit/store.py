@@ -5,7 +5,7 @@ virtual generated columns: computed from the bytes, stored only in indexes, so n
 with the entry. `head` holds the signed checkpoint over all entries and the tree's right edge, and is replaced
 in every transaction; `checkpoints` keeps one for good every 1,000 entries and at each orderly close;
 `subtrees` holds the roots of complete runs of 1,024 leaves, which make proofs cheap. After each transaction
-the head is written to the head file too (`head_file.py`), which is why a commit costs two waits for the disk.
+the head is written to the head file too (`head_file.py`).
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from core.audit import head_file
 from core.audit.checkpoint import Kept, Signer
 from core.audit.encode import encode_parts
 from core.audit.entries import Kind, NewEntry
@@ -94,6 +95,32 @@ def test_a_write_that_fails_leaves_the_newest_record(memory_path, monkeypatch):
     known = read_head_file(path, KEY.public_key())
     assert known is not None
     assert known.checkpoint.size == 3
+
+
+def test_a_disk_that_fails_to_keep_it_is_reported_with_the_next_write_and_costs_no_record(
+    memory_path, monkeypatch
+):
+    path = memory_path / "journal.head"
+    make_head_file(path, note(0))
+    file = HeadFile(path, 0)
+    file.write(note(1))
+    file.wait()
+
+    def fails(handle: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(head_file, "_sync", fails)
+    file.write(note(2))
+    with pytest.raises(OSError, match="Input/output"):
+        file.write(note(3))
+    monkeypatch.undo()
+    # The record that the disk is sure to have is not the one that is written next.
+    file.write(note(4))
+    known = read_head_file(path, KEY.public_key())
+    assert known is not None
+    assert known.older is not None
+    assert (known.checkpoint.size, known.older.size) == (4, 1)
+    file.close()
 
 
 def test_a_name_that_does_not_fit_a_record_is_refused_before_there_is_a_journal(memory_path):

@@ -16,6 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.audit.entries import Kind, NewEntry
+from core.audit.head_file import read_head_file
 from core.audit.journal import Journal
 from core.audit.verify import verify_folder
 from tests.fakes.watched_syncs import watching_syncs
@@ -123,3 +124,10 @@ def test_a_power_cut_at_any_moment_leaves_a_journal_that_opens_with_all_that_was
             assert appended == [str(at) for at in range(len(appended))]
             assert len(appended) >= moment.answered, (number, attempt)
     assert disk.moments[-1].answered == BEFORE + APPENDS
+    # What the disk is sure to have of the head file lacks the newest commit at most.
+    head = memory_path / "journal.head"
+    for moment in disk.moments:
+        head.write_bytes(moment.kept["journal.head"])
+        known = read_head_file(head, KEY.public_key())
+        assert known is not None
+        assert known.checkpoint.size >= BEFORE + (moment.answered - BEFORE - 1) * (NOTES + 1)
