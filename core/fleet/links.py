@@ -264,6 +264,8 @@ class DeviceLinks:
         if known is None:
             return None
         if not known.paired:
+            # That its pairing is not signed may have shown just now.
+            self.know(known.name)
             raise TokenRefused("the token was revoked", known.name)
         return known.name
 

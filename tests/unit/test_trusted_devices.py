@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +20,7 @@ from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable,
 from core.fleet.models import DeviceSettings
 from core.home import Home
 from core.service.service import Service
-from tests.fakes.trust_desk import edit_journal, edit_json, trust_desk, write_journal
+from tests.fakes.trust_desk import TrustDesk, edit_journal, edit_json, trust_desk, write_journal
 
 PLANTED = "a-token-that-another-program-made"
 PLANTED_SHA = sha256_hex(PLANTED.encode())
@@ -329,6 +332,107 @@ class TestLessTrust:
         async with trust_desk(home) as desk:
             assert await desk.lets_in(token)
         (home.path / "devices.new").rmdir()
+
+
+@pytest.mark.parametrize("end", ["revoke", "forget", "pair", "pair_listening"])
+async def test_the_token_for_dialling_a_device_goes_with_the_trust(home: Home, end: str) -> None:
+    async with trust_desk(home) as desk:
+        await desk.pair_listening("lab-2", "ws://127.0.0.1:9/ws", "secret-token")
+        if end == "pair":
+            await desk.pair("lab-2")
+        elif end == "pair_listening":
+            await desk.pair_listening("lab-2", "ws://127.0.0.1:9/ws", "another-token")
+        else:
+            await getattr(desk.console, end)("lab-2")
+    kept = b"".join(path.read_bytes() for path in home.path.rglob("*") if path.is_file())
+    assert b"secret-token" not in kept
+
+
+async def test_a_dialled_device_whose_pairing_was_not_recorded_is_dialled_as_before(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with trust_desk(home) as desk:
+        await desk.pair_listening("lab-2", "ws://127.0.0.1:9/ws", "first-token")
+        _FullDisk(desk.service, monkeypatch, Kind.DEVICE_PAIRED)
+        with pytest.raises(JournalUnavailable):
+            await desk.pair_listening("lab-2", "ws://127.0.0.1:10/ws", "second-token")
+        assert desk.service.registry.get("lab-2").url == "ws://127.0.0.1:9/ws"
+        assert desk.service.registry.dial_token("lab-2") == "first-token"
+    kept = b"".join(path.read_bytes() for path in home.path.rglob("*") if path.is_file())
+    assert b"second-token" not in kept
+
+
+async def test_a_revocation_that_meets_a_new_pairing_ends_the_one_that_it_was_of(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The device is paired anew while its link, and with it the revocation, is still being ended."""
+    async with trust_desk(home) as desk:
+        first = await desk.pair("lab-1")
+        hanging, goes_on = asyncio.Event(), asyncio.Event()
+        hang_up = desk.service.links.hang_up
+
+        async def slowly(name: str, why: str) -> None:
+            if why == "it was revoked":
+                hanging.set()
+                await goes_on.wait()
+            await hang_up(name, why)
+
+        monkeypatch.setattr(desk.service.links, "hang_up", slowly)
+        revoking = desk.service.tasks.spawn("revoke", desk.console.revoke("lab-1"))
+        async with asyncio.timeout(20):
+            await hanging.wait()
+            token = await desk.pair("lab-1")
+            goes_on.set()
+            await revoking
+        kinds = [entry.kind for entry in await desk.entries("kind:device_* device:lab-1")]
+        assert kinds == [Kind.DEVICE_PAIRED, Kind.DEVICE_PAIRED, Kind.DEVICE_REVOKED]
+        known = desk.service.registry.devices()
+        assert await desk.lets_in(token)
+    async with trust_desk(home) as desk:
+        assert desk.service.registry.devices() == known
+        assert await desk.lets_in(token)
+        assert not await desk.lets_in(first)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_what_is_known_is_what_the_next_service_reads(home: Home, seed: int) -> None:
+    """Whatever is done in turn: the journal alone gives the same devices, and every token says the same."""
+    chance = random.Random(seed)
+    tokens: list[str] = []
+
+    async def act(desk: TrustDesk) -> None:
+        name = f"lab-{chance.randrange(3)}"
+        act = chance.choice(["pair", "pair", "listen", "set", "set", "revoke", "forget"])
+        tags = chance.sample(["a", "b", "prod"], chance.randrange(3))
+        settings = chance.choice(
+            [{}, {"tags": tags}, {"production": bool(chance.randrange(2))}, {"agent": "X"}]
+        )
+        if act == "pair":
+            tokens.append(await desk.pair(name, **settings))
+        elif act == "listen":
+            await desk.pair_listening(name, f"ws://127.0.0.1:{chance.randrange(1, 9)}/ws", "a-token")
+        elif act == "set":
+            await desk.set_device(name, **settings)
+        else:
+            await getattr(desk.console, act)(name)
+
+    async def let_in(desk: TrustDesk) -> list[str]:
+        owners = [desk.service.registry.owner_of(token) for token in tokens]
+        return [owner.name if owner is not None and owner.paired else "" for owner in owners]
+
+    for _ in range(3):
+        async with trust_desk(home) as desk:
+            for _ in range(12):
+                with contextlib.suppress(BadInput):
+                    await act(desk)
+            known, before = desk.service.registry.devices(), await let_in(desk)
+            copy = copy_of(home)
+        if chance.randrange(2):
+            home.devices.unlink(missing_ok=True)
+        async with trust_desk(home) as desk:
+            assert desk.service.registry.devices() == known
+            assert await let_in(desk) == before
+        assert copy_of(home) == copy
 
 
 class TestWhatIsSigned:
