@@ -337,7 +337,7 @@ class Dispatcher:
     ) -> CommandResult:
         took = _ms(started)
         request, device = prepared.request, prepared.target.device
-        redaction = self._live_secrets.redaction(device.name, prepared.order.run)
+        redaction = self._redaction(prepared)
         error, namespace = redaction.value(answer.error), redaction.value(answer.namespace)
         if error is not answer.error or namespace is not answer.namespace:
             answer = answer.model_copy(update={"error": error, "namespace": namespace})
@@ -357,14 +357,17 @@ class Dispatcher:
     ) -> CommandResult:
         request = prepared.request
         # What went wrong may be said in the device's words.
-        redaction = self._live_secrets.redaction(request.device, prepared.order.run)
-        error = _masked(error, redaction)
+        error = _masked(error, self._redaction(prepared))
         if error.code is ErrorCode.BAD_RESULT:
             return unusable(request, decision, error, [], _ms(started))
         never_left = (Refused, BadInput, JournalUnavailable)
         if isinstance(error, never_left) or error.code is ErrorCode.DEVICE_OFFLINE:
             return not_sent(request, decision, error, _ms(started))
         return not_answered(request, decision, error, _ms(started))
+
+    def _redaction(self, prepared: Prepared) -> Redaction:
+        order = prepared.order
+        return self._live_secrets.redaction(order.device, order.run, secrets_in(prepared.arguments))
 
     # Stage 9
     def _record_outcome(self, prepared: Prepared, decision: Decision, result: CommandResult) -> CommandResult:

@@ -164,10 +164,14 @@ class LiveSecrets:
             for key in _keys(device, run):
                 self._add(key, secret, spellings)
 
-    def redaction(self, device: str, run: str | None = None) -> Redaction:
-        """What masks an answer of a device, to a command of a run."""
+    def redaction(self, device: str, run: str | None = None, own: Iterable[str] = ()) -> Redaction:
+        """What masks an answer of a device, to a command of a run. `own` are the secrets of the command.
+
+        These count also where so many were sent meanwhile that they are not remembered any more.
+        """
         known = [self._sent[key] for key in _keys(device, run) if key in self._sent] if self._sent else []
-        return Redaction(_longest_first(spellings for secrets in known for spellings in secrets.values()))
+        groups = [spellings for secrets in known for spellings in secrets.values()]
+        return Redaction(_longest_first([*groups, *map(self._spellings_of, own)]))
 
     def everywhere(self, text: str, more: Iterable[str] = ()) -> str:
         """A text with every secret masked that is remembered at all, and `more`: for what no device said."""
