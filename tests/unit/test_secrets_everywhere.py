@@ -97,7 +97,7 @@ async def test_why_a_device_went_does_not_say_what_it_was_sent(service: Service,
     async with a_device(service, console) as device:
         await console.call("lab-1", "poke", {"password": SAID})
         await device.command()
-        await device.connection.close(1011, f"crashed on {SAID}")
+        await device.connection.close(1000, f"crashed on {SAID}")
         lost = await stands(console, "lab-1", Health.RECONNECTING, Health.OFFLINE)
     assert "crashed on" in lost.reason
     assert SAID not in lost.model_dump_json()
@@ -145,18 +145,20 @@ def test_tokens_do_not_reach_the_log_whoever_writes_it(tmp_path: Path) -> None:
 
 
 async def test_a_result_with_something_masked_says_so(home: Home) -> None:
-    tool = tool_info("log_in", "data_collection", {"word": {"type": "string", "writeOnly": True}})
+    home.policy.write_text(ALLOWS)
+    tool = tool_info("poke", "action", {"word": {"type": "string", "writeOnly": True}})
     async with open_rig(home, [tool]) as rig:
-        rig.tools.answers["log_in"] = lambda command: {"was": command.parameters, "and": SAID}
-        result = await rig.call("log_in", word=SAID)
+        rig.tools.answers["poke"] = lambda command: {"was": command.parameters, "and": SAID}
+        result = await rig.call("poke", word=SAID)
         assert result.result == {"was": {"word": MASK}, "and": MASK}
         assert "masked in 2 places" in result.note
-        rig.tools.answers["log_in"] = lambda command: {"fine": 1}
-        assert (await rig.call("log_in", word=SAID)).note == ""
+        rig.tools.answers["poke"] = lambda command: {"fine": 1}
+        assert (await rig.call("poke", word=SAID)).note == ""
 
 
 async def test_a_commands_own_secrets_count_however_many_were_sent_meanwhile(home: Home) -> None:
-    tool = tool_info("log_in", "data_collection", {"word": {"type": "string", "writeOnly": True}})
+    home.policy.write_text(ALLOWS)
+    tool = tool_info("poke", "action", {"word": {"type": "string", "writeOnly": True}})
     async with open_rig(home, [tool]) as rig:
         gate, begun = asyncio.Event(), asyncio.Event()
 
@@ -166,11 +168,11 @@ async def test_a_commands_own_secrets_count_however_many_were_sent_meanwhile(hom
                 await gate.wait()
             return dict(command.parameters)
 
-        rig.tools.answers["log_in"] = slow
-        first = rig.start("log_in", word=SAID)
+        rig.tools.answers["poke"] = slow
+        first = rig.start("poke", word=SAID)
         await begun.wait()
         for number in range(live_secrets.MOST_OF_EACH + 1):
-            await rig.call("log_in", word=f"another-{number:04}")
+            await rig.call("poke", word=f"another-{number:04}")
         gate.set()
         assert (await first).result == {"word": MASK}
         assert SAID not in str(await rig.entries())
