@@ -230,6 +230,7 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
         "core.files",
         "core.ids",
         "core.machine",
+        "core.private_paths",
         "core.quick",
         "core.statements",
         "core.tasks",
