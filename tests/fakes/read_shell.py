@@ -23,6 +23,8 @@ from core.device.config import Limits
 NEEDS_BUBBLEWRAP = pytest.mark.skipif(
     sys.platform != "linux" or shutil.which("bwrap") is None, reason="needs bubblewrap"
 )
+# For a device of a test about something else, so that no sandbox is tried out for it.
+NO_READ_SHELL = frozenset({"shell_execute_read"})
 # Where the interpreter really lies: the sandbox may not see what links to it.
 PYTHON = str(Path(os.path.realpath(os.path.dirname(sys.executable)), os.path.basename(sys.executable)))
 

@@ -20,6 +20,7 @@ from core.errors import ErrorCode
 from core.home import Home
 from core.policy.operator_keys import OperatorKey, create_operator_key
 from core.statements import SignedLeave, SignedStatement, Statement, make_request
+from tests.fakes.read_shell import NO_READ_SHELL
 
 DEVICE = "lab-1"
 FACTS: dict[str, Any] = {"effect": {"value": "change", "source": "operator", "why": "It writes."}}
@@ -120,7 +121,8 @@ def bench(folder: Path, keys: Keys, *names: str, **config: Any) -> AbstractAsync
 async def bench_of(folder: Path, *operators: OperatorKey, **config: Any) -> AsyncIterator[Bench]:
     """The same, by the keys themselves."""
     pinned = tuple(PinnedOperator(name=one.name, public_key=one.public_key) for one in operators)
-    settings = DeviceConfig(roots=(folder,), require_signed_approval=True, pinned_operators=pinned, **config)
+    config = {"roots": (folder,), "tools_off": NO_READ_SHELL, "pinned_operators": pinned, **config}
+    settings = DeviceConfig(require_signed_approval=True, **config)
     router = build_router(settings, folder / "state", DEVICE)
     made = Bench(router)
 

@@ -17,6 +17,7 @@ from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits, Undo
 from core.device.guard import Guard
 from core.errors import BadInput
+from tests.fakes.read_shell import NO_READ_SHELL
 
 
 @pytest.fixture
@@ -27,7 +28,8 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def router(root: Path, tmp_path: Path) -> AsyncIterator[Router]:
-    built = build_router(DeviceConfig(roots=(root,)), tmp_path / "state", "files")
+    config = DeviceConfig(roots=(root,), tools_off=NO_READ_SHELL)
+    built = build_router(config, tmp_path / "state", "files")
     yield built
     await built.close()
 

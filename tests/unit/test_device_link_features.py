@@ -20,6 +20,7 @@ from core.device.tool import FailedWithResult
 from core.errors import ErrorCode
 from core.tasks import TaskGroupOwner
 from tests.fakes.link_console import PLAIN, Bench, Wire, command, device_in_process, link_console, welcome
+from tests.fakes.read_shell import NO_READ_SHELL
 
 STOCK = PLAIN.model_dump_json()
 RESULT_KEYS = {"status", "error", "result", "namespace", "call_id"}
@@ -43,7 +44,7 @@ FRAME_KEYS = {
 
 @asynccontextmanager
 async def linked(tmp_path: Path, ack: str, **settings: Any) -> AsyncIterator[tuple[Wire, Bench]]:
-    config = DeviceConfig(roots=(tmp_path,), **settings)
+    config = DeviceConfig(roots=(tmp_path,), tools_off=NO_READ_SHELL, **settings)
     bench = Bench(build_router(config, tmp_path / "state", "d1"))
     async with link_console(ack) as console, device_in_process(console, bench.router, config):
         yield await console.link(), bench

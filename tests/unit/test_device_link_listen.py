@@ -26,6 +26,7 @@ from core.device.listener import DeviceListener, ListenAddress, read_address
 from core.errors import BadInput, Refused
 from core.tasks import TaskGroupOwner
 from tests.fakes.link_console import QUICK, TOKEN, Bench, Wire, command, welcome
+from tests.fakes.read_shell import NO_READ_SHELL
 from tests.fakes.remote_device import free_port
 
 
@@ -58,7 +59,7 @@ class Listening:
 
 @asynccontextmanager
 async def listening(tmp_path: Path, identity: Identity | None = None) -> AsyncIterator[Listening]:
-    config = DeviceConfig(roots=(tmp_path,))
+    config = DeviceConfig(roots=(tmp_path,), tools_off=NO_READ_SHELL)
     bench = Bench(build_router(config, tmp_path / "state", "d1"))
     bench.go.set()
     secure = None if identity is None else server_context(identity)

@@ -30,6 +30,7 @@ from tests.fakes.link_console import (
     link_console,
     welcome,
 )
+from tests.fakes.read_shell import NO_READ_SHELL
 
 # A console that gets long texts as texts, so that these frames are large ones.
 NO_BLOBS = welcome(QUIET - {"binary"})
@@ -39,7 +40,7 @@ NO_BLOBS = welcome(QUIET - {"binary"})
 async def at_work(
     tmp_path: Path, ack: str | None = None, state: bool = False, **limits: Any
 ) -> AsyncIterator[tuple[LinkConsole, Bench]]:
-    config = DeviceConfig(roots=(tmp_path,), limits=Limits(**limits))
+    config = DeviceConfig(roots=(tmp_path,), limits=Limits(**limits), tools_off=NO_READ_SHELL)
     bench = Bench(build_router(config, tmp_path / "state", "d1"))
     async with link_console(ack) as console:
         kept = tmp_path / "state" if state else None

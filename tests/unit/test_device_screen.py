@@ -23,6 +23,7 @@ from core.device.desktop.model import Box, Hidden, NoDesktop, Window
 from core.device.observations import LIFETIME_S, Observation, ObservationStore
 from core.device.tools import screen
 from core.errors import BadInput, DeviceError, ErrorCode
+from tests.fakes.read_shell import NO_READ_SHELL
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,8 @@ async def router(display: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("DISPLAY", display)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.delenv("XDG_SESSION_TYPE", raising=False)
-    built = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "screen")
+    config = DeviceConfig(roots=(tmp_path,), tools_off=NO_READ_SHELL)
+    built = build_router(config, tmp_path / "state", "screen")
     yield built
     await built.close()
 

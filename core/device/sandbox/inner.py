@@ -319,7 +319,8 @@ def _fields(path: str) -> dict[str, int]:
     numbers = {}
     for name, _, rest in rows:
         words = rest.split()
-        if len(words) == 2 and words[1] == b"kB":
+        # A process can call itself what it likes, in the field `Name`.
+        if len(words) == 2 and words[1] == b"kB" and words[0].isdigit():
             numbers[name.decode()] = int(words[0]) * 1024
         elif name == b"FDSize":
             numbers["FDSize"] = int(words[0])
