@@ -23,6 +23,7 @@ from core.service.console import Console
 from tests.end_to_end.test_grants import grant
 from tests.fakes.desk import PATIENCE, approve, choose_channel, next_approval
 from tests.fakes.service_process import service_process, until_online
+from tests.fakes.signing import accepted
 
 NAME = "this-computer"
 RULES = """
@@ -130,7 +131,7 @@ async def test_a_rule_that_allows_a_folder_does_not_allow_what_a_link_in_it_lead
     (tree / "elsewhere").mkdir()
     (tree / "open" / "out").symlink_to(tree / "elsewhere")
     (tree / "open" / "later").symlink_to(tree / "elsewhere" / "not there yet")
-    home.policy.write_text(rules(tree))
+    await accepted(home, rules(tree))
     async with console_of(home) as console:
         for way in ("out/owned", "later", "out/../elsewhere/owned"):
             assert await refusal(console, "write_file", file_path=f"{tree}/open/{way}", content="x") is ASKED
@@ -237,7 +238,7 @@ async def test_the_card_says_where_a_link_leads_and_its_risk_is_that_of_the_plac
     home: Home, channel: str, tree: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("HOME", "/home/anna")
-    home.policy.write_text('profile = "trusted"\n')
+    await accepted(home, 'profile = "trusted"\n')
     (home.device_state / "device.toml").write_text('roots = ["/"]\n')
     (tree / "open" / "bob").symlink_to("/home/bob")
     (tree / "open" / "system").symlink_to("/etc")

@@ -61,7 +61,7 @@ async def test_an_answer_of_a_tool_that_only_calls_itself_read_only_is_its_claim
         assert (result.status, result.verdict) == (ResultStatus.SUCCESS, Verdict.UNVERIFIED)
         assert result.basis is Basis.DEVICE_CLAIM
         # An operator's word makes it a look.
-        home.policy.write_text(OBSERVES.format(tool="cancelled"))
+        rig.use_policy(OBSERVES.format(tool="cancelled"))
         result = await call(rig, "cancelled")
         assert (result.verdict, result.basis) == (Verdict.CONFIRMED, Basis.READ_RESPONSE)
 
@@ -76,7 +76,7 @@ async def test_a_lost_answer_is_unknown_until_an_operator_says_that_it_only_look
         assert (result.status, result.verdict) == (ResultStatus.NONE, Verdict.UNKNOWN)
         assert result.error is not None
         assert result.error.code is ErrorCode.OUTCOME_UNKNOWN
-        home.policy.write_text(OBSERVES.format(tool=tool))
+        rig.use_policy(OBSERVES.format(tool=tool))
         result = await call(rig, tool, deadline)
         assert result.status is ResultStatus.FAILURE
         assert result.error is not None

@@ -100,6 +100,7 @@ def test_a_pattern_that_lets_more_lines_through_is_warned_of_with_such_a_line(sa
 
 def test_what_the_warning_shows_is_what_the_policy_then_allows(said, home: Path, tmp_path: Path):
     (home / "policy.toml").write_text(LOOSE)
+    assert said("policy", "accept")[0] == 0
     line = as_json(said, "policy", "check")[1]["warnings"][0]["slips"]
     code, found = as_json(said, "policy", "explain", "this-computer", "shell_execute", f"command={line}")
     assert (code, found["decision"]["answer"], found["decision"]["rules"][0]["id"]) == (0, "allow", "look")

@@ -29,6 +29,7 @@ from tests.fakes.desk import approve
 from tests.fakes.device_process import forked_device
 from tests.fakes.program import run
 from tests.fakes.remote_device import Expected, expecting
+from tests.fakes.signing import accepted
 from tests.fakes.vault_server import OTHER_WAYS, WAYS, kept_in, vault
 
 NAME = "d1"
@@ -151,7 +152,7 @@ async def place(home: Home, operator: OperatorKey, tmp_path: Path) -> AsyncItera
     (tmp_path / "device" / "device.toml").write_text(
         f'mcp_servers = "mcp.json"\nroots = ["{tmp_path}/device/root"]\n'
     )
-    home.policy.write_text(ALLOWS)
+    await accepted(home, ALLOWS)
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(logging_to(home.create().log))
         here = await stack.enter_async_context(expecting(home, operator, NAME))

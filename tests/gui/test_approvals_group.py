@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from PySide6.QtTest import QTest
 
+from app.hand import Hand
 from app.screens.approvals import card_pane
 from app.screens.approvals.likeness import Likeness, device_words
 from core.errors import JournalUnavailable
@@ -91,7 +92,7 @@ def test_one_member_whose_digest_is_that_of_another_command_keeps_all_from_being
         await desk.guard_over()
         assert len(desk.screen.card.others) == 4
         press(desk, KEYS.Key_Return, CTRL)
-        desk.screen.bar.approve_asked.emit()
+        desk.screen.bar.approve_asked.emit(Hand.REAL)
         desk.screen.bar.deny_asked.emit("no")
         for approve in (True, False):
             desk.screen.pane._answer(approve=approve, reason="")

@@ -12,6 +12,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
+from app.hand import Hand
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.approvals.screen import ApprovalsScreen
@@ -75,7 +76,7 @@ async def _every_way_to_sign(desk: Desk, host: StandIn) -> None:
     assert not screen.bar.approve.isEnabled()
     assert not screen.bar.deny.isEnabled()
     QTest.keyClick(screen, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
-    screen.bar.approve_asked.emit()
+    screen.bar.approve_asked.emit(Hand.REAL)
     screen.bar.deny_asked.emit("no")
     for approve in (True, False):
         screen.pane._answer(approve=approve, reason="")
