@@ -16,6 +16,7 @@ from core.errors import ErrorCode, Refused
 from core.ids import new_id
 
 CHANGE_VALID_S = 120.0
+_MADE_BY_SERVICE = frozenset({"token_sha256", "dial_token_sha256"})
 
 
 class _Plain(BaseModel):
@@ -123,7 +124,12 @@ def check_proposal(wish: Change, proposal: Proposal) -> None:
         Refused: it is for something else (code `approval_invalid`).
     """
     change = proposal.change
-    kept = {name: value for name, value in change.after.items() if name not in wish.after}
+    # What proves a new device is made by the service, which alone ever sees it whole.
+    kept = {
+        name: value
+        for name, value in change.after.items()
+        if name not in wish.after and name not in _MADE_BY_SERVICE
+    }
     same = all(name in change.after and change.after[name] == value for name, value in wish.after.items())
     # What nothing was known of before stays empty: a new device has no tags but those that were wished for.
     unchanged = all(
