@@ -17,7 +17,9 @@ import pytest
 
 from core.aip.extras import Grounds
 from core.aip.link import DeviceLink
+from core.aip.listing import list_tools
 from core.aip.messages import Command, Result
+from core.contract_digest import contract_digest
 from core.fleet.models import Risk
 from core.home import Home
 from core.ids import new_id
@@ -28,7 +30,7 @@ from tests.fakes.device_process import TOKEN, act, device, running_console
 from tests.fakes.plain_user import PlainUser, plain_user, seen_folder, why_there_is_none
 from tests.fakes.read_shell import NEEDS_BUBBLEWRAP
 from tests.fakes.service_process import service_process, until_online
-from tests.fakes.signing_bench import Keys
+from tests.fakes.signing_bench import CONTRACT, FACTS, Keys
 
 pytestmark = [
     NEEDS_BUBBLEWRAP,
@@ -116,7 +118,7 @@ async def console_with(user: PlainUser, config: str = "") -> AsyncIterator[Devic
         yield await console.link()
 
 
-def approved(keys: Keys, command: Command, contract: str = "c" * 64, **changes: str) -> Grounds:
+def approved(keys: Keys, command: Command, contract: str = CONTRACT, **changes: str) -> Grounds:
     """What goes with a command that an operator approved."""
     signed = keys.signs(command, on="d1", **changes)
     leave = {
@@ -124,6 +126,7 @@ def approved(keys: Keys, command: Command, contract: str = "c" * 64, **changes: 
         "contract": contract,
         "tool_key": f"{command.tool_type}::{command.tool_name}",
         "namespace": "builtin",
+        "facts": FACTS,
     }
     return Grounds(approval=leave)
 
@@ -254,7 +257,12 @@ async def test_where_operators_are_pinned_only_their_signature_opens_what_is_pri
         forged["statements"][0]["signature"] = "0" * 128
         assert KEY not in (await asked(link, command, Grounds(approval=forged))).model_dump_json()
         command = act("shell_execute_read", command="cat .ssh/id_rsa")
-        assert KEY in (await asked(link, command, approved(keys, command))).result["stdout"]
+        infos = {info.tool_name: info for info in await list_tools(link, 20)}
+        contract = contract_digest(infos["shell_execute_read"], FACTS)
+        signed = keys.signs(command, on="d1", contract=contract)
+        grounds = approved(keys, command, contract)
+        leave = {**(grounds.approval or {}), "statements": [signed.model_dump(mode="json")]}
+        assert KEY in (await asked(link, command, Grounds(approval=leave))).result["stdout"]
         # Without any it runs as ever.
         assert (await asked(link, act("shell_execute_read", command="cat plain/notes"))).error is None
 

@@ -62,7 +62,7 @@ class Keys:
         """What an operator signs who saw exactly this command; `changes` are to the statement."""
         request = make_request(
             device=changes.pop("on", DEVICE),
-            contract=CONTRACT,
+            contract=changes.get("contract", CONTRACT),
             tool_key=f"{command.tool_type}::{command.tool_name}",
             tool_name=command.tool_name,
             tool_type=command.tool_type,
