@@ -233,6 +233,7 @@ async def test_an_older_copy_undoes_nothing_that_came_after_it(home: Home) -> No
         assert await desk.lets_in(other)
         assert not await desk.lets_in(first)
         assert desk.service.registry.get("lab-1").tags == ["held"]
+        assert len(await desk.entries("kind:device_revoked")) == 1
 
 
 class _FullDisk:
@@ -561,6 +562,24 @@ class TestAJournalThatWasEdited:
         async with trust_desk(home) as desk:
             assert desk.service.registry.get("lab-1").tags == ["held"]
             assert "lab-1" in desk.notes()
+
+    async def test_a_setting_that_was_signed_holds_for_the_device_that_it_names_alone(
+        self, home: Home
+    ) -> None:
+        async with trust_desk(home) as desk:
+            for name in ("lab-1", "lab-2"):
+                await desk.pair(name, tags=["held"])
+            wish = Change(kind=ChangeKind.DEVICE_SET, subject="lab-2", after={"tags": ["free"]})
+            signed = desk.key.sign_change(change_statement(await desk.console.propose(wish), "anna"))
+        # What else such an entry says is not what was signed.
+        body = {"tags": ["planted"], "signed": signed.model_dump(mode="json")}
+        for name in ("lab-1", "lab-2"):
+            await write_journal(
+                home, NewEntry(kind=Kind.DEVICE_SET, actor="operator:anna", device=name, body=body)
+            )
+        async with trust_desk(home) as desk:
+            assert desk.service.registry.get("lab-1").tags == ["held"]
+            assert desk.service.registry.get("lab-2").tags == ["free"]
 
 
 async def test_a_home_that_was_copied_with_its_journal_goes_on(home: Home, memory_path: Path) -> None:

@@ -271,16 +271,18 @@ class TestAReviewIsSigned:
             assert not await is_blocked(desk, token, OTHERWISE)
             assert "without a valid signature" in desk.notes()
 
-    async def test_what_is_not_reviewed_replaces_nothing_and_lowers_no_claim(self, home: Home) -> None:
+    @pytest.mark.parametrize("row", [row_of(OTHERWISE, "critical ours"), row_of(POKE, "unrated ours")])
+    async def test_what_is_not_reviewed_replaces_nothing_and_lowers_no_claim(
+        self, home: Home, row: str
+    ) -> None:
         critical = {**POKE, "meta": {"quarterdeck": {"risk": "critical"}}}
         token = await first_seen(home)
         async with trust_desk(home) as desk, desk.online("lab-1", token, [critical]):
             pass
-        for row in (row_of(OTHERWISE), row_of(POKE, "unrated ours")):
-            body = {"tools": {}, "claims": {}, "ours": True, "pins": {"poke": row}}
-            await write_journal(
-                home, NewEntry(kind=Kind.CONTRACT_PINNED, actor="service", device="lab-1", body=body)
-            )
+        body = {"tools": {}, "claims": {}, "ours": True, "pins": {"poke": row}}
+        await write_journal(
+            home, NewEntry(kind=Kind.CONTRACT_PINNED, actor="service", device="lab-1", body=body)
+        )
         async with trust_desk(home) as desk:
             assert await is_blocked(desk, token, OTHERWISE)
             assert await is_blocked(desk, token, POKE)
