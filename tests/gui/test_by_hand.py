@@ -67,7 +67,7 @@ async def use_trusted(desk: Desk) -> QAbstractButton:
     page = settings_of(desk, "policy").policy
     page.profile._group.button(list(Profile).index(Profile.TRUSTED)).click()
     await seen(lambda: desk.window.findChildren(Sheet))
-    return newest(desk, Sheet).answer("use")
+    return newest(desk, Sheet).answer("sign")
 
 
 async def leave_lockdown(desk: Desk) -> QAbstractButton:
@@ -75,7 +75,7 @@ async def leave_lockdown(desk: Desk) -> QAbstractButton:
     await seen(lambda: desk.state.policy is not None and desk.state.policy.profile is Profile.LOCKDOWN)
     desk.window.choose_profile(Profile.OBSERVE)
     await seen(lambda: desk.window.findChildren(Sheet))
-    return newest(desk, Sheet).answer("use")
+    return newest(desk, Sheet).answer("sign")
 
 
 async def resume(desk: Desk) -> QAbstractButton:
@@ -83,7 +83,7 @@ async def resume(desk: Desk) -> QAbstractButton:
     await seen(lambda: desk.state.stopped)
     desk.window.control.start_resume()
     await seen(lambda: desk.window.findChildren(Sheet))
-    return newest(desk, Sheet).answer("resume")
+    return newest(desk, Sheet).answer("sign")
 
 
 async def listen(desk: Desk) -> QAbstractButton:
