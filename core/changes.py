@@ -16,7 +16,9 @@ from core.errors import ErrorCode, Refused
 from core.ids import new_id
 
 CHANGE_VALID_S = 120.0
-_MADE_BY_SERVICE = frozenset({"token_sha256", "dial_token_sha256"})
+# What only the service knows: the proof of a new device, and how it notes a tool that is trusted. A service
+# that lies here gains nothing: the signature counts only where the service makes the same change again.
+_MADE_BY_SERVICE = frozenset({"token_sha256", "dial_token_sha256", "pin"})
 
 
 class _Plain(BaseModel):
@@ -124,7 +126,6 @@ def check_proposal(wish: Change, proposal: Proposal) -> None:
         Refused: it is for something else (code `approval_invalid`).
     """
     change = proposal.change
-    # What proves a new device is made by the service, which alone ever sees it whole.
     kept = {
         name: value
         for name, value in change.after.items()

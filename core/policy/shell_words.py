@@ -54,10 +54,6 @@ INTERPRETERS = names(
 VERSIONED = SHELLS | INTERPRETERS | names("pip gcc clang pypy psql")
 DOWNLOADS = names("curl wget fetch aria2c http https lynx nc ncat netcat socat ftp iwr irm")
 ROOT = names("sudo doas su pkexec run0 runuser runas")
-WRAPPERS = ROOT | names(
-    "env nice nohup time timeout command exec builtin xargs parallel setsid stdbuf ionice chroot busybox "
-    "toybox watch flock unshare nsenter strace caffeinate systemd-run chronic ssh start coproc"
-)
 DELETES = names("rm rmdir unlink shred del erase rd remove-item ri srm trash")
 OFF = names("shutdown reboot halt poweroff restart-computer stop-computer")
 KILLS = names("kill pkill killall xkill skill taskkill stop-process")
@@ -67,10 +63,8 @@ ACCOUNTS = names("useradd userdel usermod groupadd groupdel adduser deluser pass
 FIREWALL = names("iptables ip6tables nft ufw firewall-cmd pfctl netsh")
 PACKAGES = names("apt apt-get dpkg dnf yum rpm zypper pacman apk brew snap flatpak winget choco")
 LIBRARIES = names("pip pip3 pipx uv npm pnpm yarn cargo gem conda mamba composer")
-DATABASES = names("mysql mariadb psql sqlite3 sqlcmd sqlplus clickhouse-client duckdb cockroach")
 WRITES_ALL = names("tee touch mkdir truncate chmod chown chgrp chattr setfacl mv") | DELETES
 WRITES_LAST = names("cp install ln rsync scp copy move xcopy")
-LOADED_FIRST = names("PATH LD_PRELOAD LD_LIBRARY_PATH BASH_ENV ENV IFS PROMPT_COMMAND PYTHONPATH")
 
 SYSTEM = re.compile(
     r"^(?:/(etc|usr|bin|sbin|lib\w*|boot|dev|sys|proc|root|opt|system|library|applications)(?:/|$)"

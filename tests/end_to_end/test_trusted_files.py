@@ -10,11 +10,9 @@ from websockets.exceptions import InvalidStatus
 
 from core.aip.pairing import decode_pairing
 from core.canonical import sha256_hex
-from core.changes import Change, ChangeKind, change_statement
 from core.errors import ErrorCode
 from core.fleet.models import DeviceSettings, Health
 from core.home import Home
-from core.policy.operator_keys import OperatorKey
 from core.service.console import Console
 from tests.fakes.lab_device import FEATURES
 from tests.fakes.program import run
@@ -26,11 +24,9 @@ from tests.fakes.trust_desk import edit_json, operator_key
 PLANTED = "a-token-that-another-program-made"
 
 
-async def pair(console: Console, key: OperatorKey, name: str) -> str:
-    """Pair a device that dials in, signed by this operator; gives its token."""
-    wish = Change(kind=ChangeKind.DEVICE_PAIRED, subject=name, after={"direction": "in"})
-    signed = key.sign_change(change_statement(await console.propose(wish), key.name))
-    return decode_pairing((await console.pair(name, DeviceSettings(), signed)).string).token
+async def pair(console: Console, name: str) -> str:
+    """Pair a device that dials in; gives its token."""
+    return decode_pairing((await console.pair(name, DeviceSettings())).string).token
 
 
 async def test_neither_a_planted_device_nor_a_missing_list_of_tools_gets_by_the_service(
@@ -41,11 +37,11 @@ async def test_neither_a_planted_device_nor_a_missing_list_of_tools_gets_by_the_
     async with service_process(home) as service:
         console = await service.console()
         await console.register_operator(key.operator)
-        token = await pair(console, key, "lab-1")
+        token = await pair(console, "lab-1")
         async with scripted((await console.listening()).url, token, "lab-1", features=FEATURES) as device:
             device.tools = [tool("poke")]
             await stands(console, "lab-1", Health.ONLINE)
-        revoked = await pair(console, key, "lab-3")
+        revoked = await pair(console, "lab-3")
         await console.revoke("lab-3")
 
     edit_json(home.devices, lab_9={"token_sha256": sha256_hex(PLANTED.encode()), "tags": ["prod"]})

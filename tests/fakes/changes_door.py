@@ -22,7 +22,7 @@ from core.canonical import sha256_hex
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.models import Device, Listening
-from core.fleet.registry import Known
+from core.fleet.registry import Known, token_digest
 from core.home import Settings
 from core.policy.loosening import is_as_strict, loosenings
 from core.policy.models import Operator, Profile
@@ -38,6 +38,8 @@ from tests.fakes.journal_door import JournalDoor
 
 HOME_KEY = "5e" * 32
 CHALLENGE = "challenge-of-this-connection"
+# What the next device that is paired proves itself with.
+TOKEN = sha256_hex(b"token")[:43]
 
 
 class ChangesDoor(JournalDoor):
@@ -147,9 +149,16 @@ class ChangesDoor(JournalDoor):
 
     def _service(self) -> Service:
         """What of a service the proposals look at."""
-        registry = SimpleNamespace(find=self._find, get=self._known, check_free=lambda _name: None)
+        registry = SimpleNamespace(
+            find=self._find,
+            get=self._known,
+            check_free=lambda _name: None,
+            offer_token=lambda: token_digest(TOKEN),
+        )
         fleet = SimpleNamespace(
-            change=self._change, pinned=lambda device, key: sha256_hex(f"{device}/{key}".encode())
+            change=self._change,
+            pinned=lambda device, key: sha256_hex(f"{device}/{key}".encode()),
+            pin_now=lambda device, key: sha256_hex(f"{device}/{key} now".encode()),
         )
         files = [parse_policy(self.accepted_text), parse_policy(self.policy_on_disk)]
         return cast(

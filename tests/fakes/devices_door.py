@@ -21,8 +21,10 @@ from core.fleet.models import (
     Refusal,
     Tool,
 )
+from core.fleet.registry import token_digest
 from core.service import proposals
 from core.service.console import DeviceChanged, DeviceForgotten, LivePicture, LiveState
+from tests.fakes.changes_door import TOKEN
 from tests.fakes.fleet_data import ago
 from tests.fakes.rules_door import RulesDoor
 
@@ -138,16 +140,15 @@ class DevicesDoor(RulesDoor):
         await self._step("pair")
         if name in self.devices and self.devices[name].health is not Health.OFFLINE:
             raise BadInput(f"{name} is connected; revoke it first, or choose another name.")
-        self._signed(proposals.pairing(self._service(), name, settings), signed)
+        self._signed(proposals.pairing(self._service(), name, settings, token_digest(TOKEN)), signed)
         self._take_in(name, settings, "in", "It was paired and has not connected yet.")
-        token = hashlib.sha256(f"token {name}".encode()).hexdigest()[:43]
-        string = f"qd1.{name}.{token}.{FINGERPRINT[:32]}"
+        string = f"qd1.{name}.{TOKEN}.{FINGERPRINT[:32]}"
         url = self.listens.url
         return Pairing(
             name=name,
             string=string,
             url=url,
-            stock_url=f"{url}?token={token}",
+            stock_url=f"{url}?token={TOKEN}",
             command="quarterdeck-device --pair -",
             fingerprint=self.listens.fingerprint,
         )

@@ -23,16 +23,20 @@ from app.screens.base import OpenDevice, OpenSection
 from app.screens.fleet.pairing import PairingSheet
 from app.screens.fleet.review import ReviewSheet
 from app.screens.fleet.screen import FleetScreen
+from app.screens.settings.operators import Operators
 from app.screens.settings.screen import SettingsScreen
 from app.shell.by_hand import PassphraseSheet
 from app.shell.sheet import Sheet
+from core.aip.pairing import Pairing, encode_pairing
 from core.home import Home
 from core.policy.models import Profile
 from core.policy.operator_keys import create_operator_key
+from core.policy.policy import text_digest
 from tests.fakes.approvals_desk import CTRL, make_approval
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import CHANGED_KEY
 from tests.fakes.hand import press_button
+from tests.fakes.sign_sheets import sign_sheet
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -55,7 +59,16 @@ def newest(desk: Desk, kind: type[Sheet]) -> Sheet:
     return desk.window.findChildren(kind)[-1]
 
 
-async def save_policy(desk: Desk) -> QAbstractButton:
+async def to_sign(desk: Desk) -> QAbstractButton:
+    """The button that signs what the sheet shows, which was read to its end."""
+    sheet = await sign_sheet(desk)
+    bar = sheet.diff.verticalScrollBar()
+    bar.setValue(bar.maximum())
+    await seen(sheet.sign.isEnabled)
+    return sheet.sign
+
+
+async def edit_policy(desk: Desk) -> QAbstractButton:
     page = settings_of(desk, "policy").policy
     await seen(lambda: page.work.base is not None)
     page.editor.setPlainText('profile = "trusted"\n')
@@ -63,34 +76,37 @@ async def save_policy(desk: Desk) -> QAbstractButton:
     return page.save
 
 
+async def save_policy(desk: Desk) -> QAbstractButton:
+    (await edit_policy(desk)).click()
+    return await to_sign(desk)
+
+
 async def use_trusted(desk: Desk) -> QAbstractButton:
     page = settings_of(desk, "policy").policy
     page.profile._group.button(list(Profile).index(Profile.TRUSTED)).click()
-    await seen(lambda: desk.window.findChildren(Sheet))
-    return newest(desk, Sheet).answer("sign")
+    return await to_sign(desk)
 
 
 async def leave_lockdown(desk: Desk) -> QAbstractButton:
     desk.window.choose_profile(Profile.LOCKDOWN)
     await seen(lambda: desk.state.policy is not None and desk.state.policy.profile is Profile.LOCKDOWN)
     desk.window.choose_profile(Profile.OBSERVE)
-    await seen(lambda: desk.window.findChildren(Sheet))
-    return newest(desk, Sheet).answer("sign")
+    return await to_sign(desk)
 
 
 async def resume(desk: Desk) -> QAbstractButton:
     desk.window.control.stop_all()
     await seen(lambda: desk.state.stopped)
     desk.window.control.start_resume()
-    await seen(lambda: desk.window.findChildren(Sheet))
-    return newest(desk, Sheet).answer("sign")
+    return await to_sign(desk)
 
 
 async def listen(desk: Desk) -> QAbstractButton:
     section = settings_of(desk, "devices").devices
     await seen(lambda: section.address.text() == "0.0.0.0:5000")
-    section.address.setText("127.0.0.1:5001")
-    return section.listen
+    section.address.setText("0.0.0.0:5001")
+    section.listen.click()
+    return await to_sign(desk)
 
 
 async def pair(desk: Desk) -> QAbstractButton:
@@ -100,22 +116,30 @@ async def pair(desk: Desk) -> QAbstractButton:
     assert isinstance(sheet, PairingSheet)
     await seen(lambda: sheet._listening is not None)
     sheet.name_field.setText("db-4")
-    return sheet.answer("pair")
+    sheet.answer("pair").click()
+    return await to_sign(desk)
 
 
 async def pair_listening(desk: Desk) -> QAbstractButton:
-    button = await pair(desk)
+    desk.window.open("fleet")
+    fleet_of(desk).head.pair_button.click()
     sheet = newest(desk, PairingSheet)
     assert isinstance(sheet, PairingSheet)
     sheet.form.direction._group.button(1).click()
-    sheet.form.string_field.setPlainText("qd1-string")
-    return button
+    line = Pairing(name="db-4", token="t" * 43, fingerprint="f" * 64, url="wss://127.0.0.1:5001")
+    sheet.form.string_field.setPlainText(encode_pairing(line))
+    sheet.answer("pair").click()
+    return await to_sign(desk)
 
 
 async def set_tags(desk: Desk) -> QAbstractButton:
     desk.window.open("fleet", OpenDevice("lab-lnx-05", "link"))
     fleet_of(desk).panel.link_tab.edit.click()
-    return newest(desk, Sheet).answer("save")
+    sheet = newest(desk, Sheet)
+    QTest.keyClick(sheet.focusWidget(), Qt.Key.Key_End)
+    QTest.keyClicks(sheet.focusWidget(), " spare")
+    sheet.answer("save").click()
+    return await to_sign(desk)
 
 
 async def trust(desk: Desk) -> QAbstractButton:
@@ -130,20 +154,26 @@ async def trust(desk: Desk) -> QAbstractButton:
     for area in (sheet.read_area, sheet.diff):
         area.verticalScrollBar().setValue(area.verticalScrollBar().maximum())
     await seen(sheet.trust.isEnabled)
-    return sheet.trust
+    sheet.trust.click()
+    return await to_sign(desk)
 
 
-async def make_operator(desk: Desk) -> QAbstractButton:
+async def name_operator(desk: Desk) -> Operators:
     section = settings_of(desk, "operators").operators
     section.name_field.setText("quay")
     section.secret_field.setText(PASSPHRASE)
     section.again_field.setText(PASSPHRASE)
-    return section.make
+    return section
+
+
+async def make_operator(desk: Desk) -> QAbstractButton:
+    press_button((await name_operator(desk)).make)
+    return await to_sign(desk)
 
 
 async def make_operator_without_passphrase(desk: Desk) -> QAbstractButton:
-    await make_operator(desk)
-    return settings_of(desk, "operators").operators.without
+    press_button((await name_operator(desk)).without)
+    return await to_sign(desk)
 
 
 async def register_operator(desk: Desk) -> QAbstractButton:
@@ -151,7 +181,8 @@ async def register_operator(desk: Desk) -> QAbstractButton:
     await desk.window.keys.refresh()
     section = settings_of(desk, "operators").operators
     section.table.choose("quay")
-    return section.register
+    section.register.click()
+    return await to_sign(desk)
 
 
 async def card_of(desk: Desk, risk: str) -> ApprovalsScreen:
@@ -459,27 +490,28 @@ def test_what_is_approved_is_what_was_on_the_card_at_the_press(theme: Theme, tmp
     go(theme, tmp_path, scenario, Hand.SYNTHETIC)
 
 
-def test_the_policy_that_is_saved_is_the_one_that_stood_there_at_the_press(
-    theme: Theme, tmp_path: Path
-) -> None:
+def test_the_policy_that_is_saved_is_the_one_that_was_signed(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: Desk, console: FakeConsole) -> None:
         button = await save_policy(desk)
-        page = settings_of(desk, "policy").policy
+        assert isinstance(desk.window.current, SettingsScreen)
+        page = desk.window.current.policy
         press_button(button)
         await seen(lambda: passphrase_sheet(desk))
-        set_over_the_bus(page.editor, 'profile = "trusted"\n[[rule]]\nid = "all"\ndecision = "allow"\n')
+        planted = 'profile = "trusted"\n[[rule]]\nid = "all"\ndecision = "allow"\n'
+        set_over_the_bus(page.editor, planted)
         sheet = passphrase_sheet(desk)
         assert sheet is not None
         QTest.keyClicks(sheet.secret, PASSPHRASE)
         QTest.keyClick(sheet.secret, Qt.Key.Key_Return)
-        await seen(lambda: "The text was changed meanwhile" in page.banner.words())
-        assert "save_policy" not in console.asked
-        # Nor is it, when it was changed while the one that was pressed for is still being checked.
-        page.editor.setPlainText('profile = "lockdown"\n')
-        page.work.save(page.editor.text())
-        set_over_the_bus(page.editor, 'profile = "trusted"\n')
-        await seen(lambda: page.work.found is not None and page.work._save_when_checked is None)
-        assert "save_policy" not in console.asked
+        await seen(lambda: "save_policy" in console.asked and not page.work.saving)
+        assert console.policy_on_disk == 'profile = "trusted"\n'
+        # What was set meanwhile is not saved; it needs a signature of its own.
+        assert page.work.dirty
+        await seen(lambda: page.work.found is not None and page.save.isEnabled())
+        page.save.click()
+        shown = (await sign_sheet(desk)).proposal.change
+        assert shown.after["sha256"] == text_digest(planted)
+        assert console.asked.count("save_policy") == 1
 
     go(theme, tmp_path, scenario, Hand.SYNTHETIC)
 

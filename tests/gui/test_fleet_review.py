@@ -220,6 +220,6 @@ def test_a_claim_alone_that_was_taken_back_can_be_read_and_trusted(
         assert "review_contract" in console.asked
         [signed] = console.signed
         assert signed.statement.change == shown
-        assert shown.after == {"contract": tool.contract.digest}
+        assert shown.after["contract"] == tool.contract.digest
 
     play(theme, tmp_path, console, scenario)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from types import FrameType
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.fleet.models import Risk
 from core.policy import shell_findings
@@ -195,3 +197,24 @@ def test_all_lines_inside_a_line_are_together_in_proportion_to_it(
     line = piece * min(LONGEST // len(piece), MOST_SIGNS // signs)
     judge_line(line, "command")
     assert sum(read) <= 7 * len(line) + 1_000
+
+
+SOURCES = st.text(alphabet="ab \t\n\\'\"$`{}(),x=é|;#<>", max_size=40)
+
+
+@settings(max_examples=300, deadline=None)
+@given(SOURCES, st.integers(0, 40), st.integers(0, 40))
+def test_a_part_of_a_word_is_where_the_line_says_it_is(line: str, start: int, length: int):
+    for call in read_line(line).calls:
+        for word in call.words:
+            assert word.written.startswith(word.text)
+            part = word.cut(start, start + length)
+            assert part.written == word.written[start : start + length]
+            assert word.start <= part.start <= part.end <= word.end
+            if part.end - part.start == len(part.written):
+                assert line[part.start : part.end] == part.written
+            # A part of a part is that part of the whole, also in where it stands.
+            again = part.cut(1)
+            assert again.written == part.written[1:]
+            if again.end - again.start == len(again.written):
+                assert line[again.start : again.end] == again.written

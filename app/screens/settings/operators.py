@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
@@ -15,6 +16,7 @@ from app.components.label import Label, Link
 from app.components.section import SectionHead
 from app.components.tables import Cell, Column, DataTable, Kind, Row
 from app.event_loop import ended
+from app.hand import Hand, Stake
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenQuery
 from app.screens.settings.base import SettingsSection
@@ -109,7 +111,7 @@ class Operators(SettingsSection):
         self.unlock = Button("Unlock…", icon="key")
         self.unlock.clicked.connect(self._unlock_or_lock)
         self.register = Button("Register…")
-        self.register.clicked.connect(self._register_chosen)
+        self.register.clicked.connect(lambda: self._by_hand(self.register.hand, self._register_chosen))
         self.remove = Button("Remove…", "danger")
         self.remove.clicked.connect(self._remove_chosen)
         self.entries = Link("What they decided")
@@ -146,8 +148,8 @@ class Operators(SettingsSection):
             one.textChanged.connect(self._check_form)
         self.name_field.textChanged.connect(self._check_form)
         self.make = Button("Create key")
-        self.make.clicked.connect(lambda: self._create(with_passphrase=True))
-        self.again_field.returnPressed.connect(self.make.click)
+        self.make.clicked.connect(lambda: self._by_hand(self.make.hand, lambda: self._create(True)))
+        self.again_field.returnPressed.connect(lambda: self.make.press_from(self.again_field))
         self.name_row = Field("Name on approvals", self.name_field)
         self.secret_row = Field("Passphrase", self.secret_field)
         self.again_row = Field("Passphrase again", self.again_field)
@@ -157,7 +159,7 @@ class Operators(SettingsSection):
             row.addWidget(field, 1, Qt.AlignmentFlag.AlignTop)
         self.column.addLayout(row)
         self.without = Link("Without a passphrase")
-        self.without.clicked.connect(lambda: self._create(with_passphrase=False))
+        self.without.clicked.connect(lambda: self._by_hand(self.without.hand, lambda: self._create(False)))
         buttons = QHBoxLayout()
         buttons.setSpacing(16)
         buttons.addWidget(self.make)
@@ -297,6 +299,15 @@ class Operators(SettingsSection):
         self.make.set_off(reason or typed)
         self.without.setEnabled(not (reason or self.make.is_working))
         self.without.setToolTip(reason)
+
+    def _by_hand(self, hand: Hand, act: Callable[[], None]) -> None:
+        """Do `act` where the press counts. The first operator needs no signature, and so a hand right here;
+        for every other one the hand is asked for where it is signed."""
+        if self._state.operators:
+            act()
+        else:
+            # No passphrase can take the place of a hand yet, so input that a program made counts, too.
+            self._nav.by_hand.ask(self, hand, Stake.MEDIUM, "make the first operator", self._say, act)
 
     def _create(self, with_passphrase: bool) -> None:
         name, secret = self.name_field.text().strip(), self.secret_field.text()
