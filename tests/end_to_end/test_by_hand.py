@@ -34,6 +34,7 @@ from tests.fakes.session_attacker import BusAttacker, XAttacker, on_the_bus
 PATIENCE = 40.0
 NAME, OPERATOR = "this-computer", "anna"
 PASSPHRASE = "calm seas and wind"
+SIGN = "Sign and apply"
 APPROVE, FIELD, GO_ON = "Approve once", "Passphrase", "Go on"
 ASKS = "Type your passphrase to approve the request"
 NO_HAND = "This press came from a program, not from your hand"
@@ -131,13 +132,15 @@ async def test_programs_on_the_bus_do_not_change_the_policy(home: Home, session:
         await bus.act(await bus.find("Settings"))
         assert await bus.set_text(await bus.find("policy.toml"), LOOSE)
         await bus.act(await bus.find("Save"))
-        await bus.reads(f"The policy was not saved. {NO_HAND}")
+        # Whoever wants it saved has to sign for what it loosens.
+        await bus.act(await bus.find(SIGN))
+        await bus.reads(NO_HAND)
         assert not (home.path / "policy.toml").exists()
         explained = await desk.console.explain(NAME, "shell_execute", {"command": "rm -rf ~"})
         assert explained.answer.value == "ask"
         # The registry's click asks for the passphrase, which the bus cannot give.
-        await bus.click(await bus.middle_of(await bus.find("Save")))
-        await bus.reads("Type your passphrase to save the policy")
+        await bus.click(await bus.middle_of(await bus.find(SIGN)))
+        await bus.reads("Type your passphrase to sign this change")
         await bus.set_text(await bus.find(FIELD), PASSPHRASE)
         await bus.act(await bus.find(GO_ON))
         await bus.reads("Text that a program sets does not count")

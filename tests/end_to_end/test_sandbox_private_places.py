@@ -259,7 +259,7 @@ async def test_where_operators_are_pinned_only_their_signature_opens_what_is_pri
         command = act("shell_execute_read", command="cat .ssh/id_rsa")
         infos = {info.tool_name: info for info in await list_tools(link, 20)}
         contract = contract_digest(infos["shell_execute_read"], FACTS)
-        signed = keys.signs(command, on="d1", contract=contract)
+        signed = keys.signs(command, on="d1", over=contract)
         grounds = approved(keys, command, contract)
         leave = {**(grounds.approval or {}), "statements": [signed.model_dump(mode="json")]}
         assert KEY in (await asked(link, command, Grounds(approval=leave))).result["stdout"]

@@ -59,10 +59,12 @@ class Keys:
         return tuple(PinnedOperator(name=name, public_key=self[name].public_key) for name in names)
 
     def signs(self, command: Command, by: str = "anna", **changes: Any) -> SignedStatement:
-        """What an operator signs who saw exactly this command; `changes` are to the statement."""
+        """What an operator signs who saw exactly this command, of a tool with the contract `over`; the other
+        `changes` are to the statement."""
+        contract = changes.pop("over", CONTRACT)
         request = make_request(
             device=changes.pop("on", DEVICE),
-            contract=changes.get("contract", CONTRACT),
+            contract=contract,
             tool_key=f"{command.tool_type}::{command.tool_name}",
             tool_name=command.tool_name,
             tool_type=command.tool_type,
@@ -74,7 +76,7 @@ class Keys:
             "verdict": "approve",
             "approval": "a-1",
             "request_digest": request.digest,
-            "contract": CONTRACT,
+            "contract": contract,
             "device": request.device,
             "call_id": request.call_id,
             "approver": by,

@@ -10,6 +10,7 @@ import pytest
 
 from core.aip.error_text import read_error_text
 from core.aip.messages import Command
+from core.contract_digest import contract_digest
 from core.device.config import load_config
 from core.device.tool import OBSERVES, Tool, ToolCall, object_schema
 from core.dispatch.channel import LocalCommandDispatcher
@@ -19,7 +20,7 @@ from core.fleet.fleet import Arrival
 from core.home import Home
 from core.policy.operator_keys import statement_for
 from tests.fakes.rig import open_rig
-from tests.fakes.signing_bench import DEVICE, Keys, bench, bench_of, command_of, terms_of
+from tests.fakes.signing_bench import DEVICE, FACTS, Keys, bench, bench_of, command_of, terms_of
 
 
 @pytest.fixture
@@ -156,8 +157,11 @@ async def test_an_approval_that_opened_a_private_file_is_good_for_one_look(
         look = Command(tool_name="read_file", tool_type="data_collection", call_id="c")
         look.parameters = {"file_path": str(tmp_path / ".netrc")}
         assert "is private" in await device.refused(look, None)
-        unsigned = terms_of(keys.signs(look, by="bert"))
-        assert "is private" in await device.refused(look, unsigned)
-        terms = terms_of(keys.signs(look))
+        [info] = [one for one in device.router.tools() if one.tool_name == "read_file"]
+        contract = contract_digest(info, FACTS)
+        named = {"contract": contract, "tool_key": "data_collection::read_file"}
+        unpinned = terms_of(keys.signs(look, by="bert", over=contract), **named)
+        assert "is private" in await device.refused(look, unpinned)
+        terms = terms_of(keys.signs(look, over=contract), **named)
         assert (await device.run(look, terms)).result["content"] == "key"
         assert "used before" in await device.refused(look, terms)
