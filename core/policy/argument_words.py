@@ -15,8 +15,7 @@ from core.fleet.models import Risk
 from core.policy.addresses import IS_URL, judge_host, judge_url
 from core.policy.lookalikes import false_signs, looks_plain, plain_look
 from core.policy.queries import judge_query, looks_like_query
-from core.policy.shell_words import HARMLESS_DEVICES, PRIVATE, STARTUP, system_folder
-from core.private_paths import names_private_place
+from core.policy.shell_words import HARMLESS_DEVICES, STARTUP, names_secrets, system_folder
 from core.text import escape_hidden, shorten_middle
 
 # Words, risk, and where in the argument's text, or None for all of it.
@@ -105,7 +104,7 @@ def is_path(plain: str, value: str) -> bool:
 
 def judge_path(path: str, *, acts: bool, home: str = "") -> Iterator[Said]:
     """What a path says; reading is only told of where keys and passwords are."""
-    if PRIVATE.search(path) or names_private_place(path):
+    if names_secrets(path):
         yield f"{'Touches' if acts else 'Reads'} keys or passwords of a person", Risk.HIGH, None
     elif acts and STARTUP.search(path):
         yield "Touches settings that decide what runs", Risk.HIGH, None

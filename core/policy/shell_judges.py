@@ -22,12 +22,12 @@ from core.policy.shell_words import (
     EVERYTHING,
     HARMLESS_DEVICES,
     INTERPRETERS,
-    PRIVATE,
     ROOT,
     SHELLS,
     WRITES_ALL,
     WRITES_LAST,
     names,
+    names_secrets,
     system_folder,
 )
 from core.policy.shell_wrappers import innermost, started
@@ -323,7 +323,7 @@ def redirected(redirect: Redirect) -> Iterator[Judgement]:
         return
     folder = system_folder(word.text)
     yield from starts_by_itself(word)
-    if PRIVATE.search(written_path(word)):
+    if names_secrets(written_path(word)):
         yield Judgement("Names where keys or passwords are", Risk.HIGH, word)
     if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
         yield Judgement("Sends its output to another computer", Risk.CRITICAL, word)
@@ -343,7 +343,7 @@ def redirected(redirect: Redirect) -> Iterator[Judgement]:
 
 def read_from(word: Word) -> Iterator[Judgement]:
     """What it means that input comes from a file."""
-    if PRIVATE.search(written_path(word)):
+    if names_secrets(written_path(word)):
         yield Judgement("Names where keys or passwords are", Risk.HIGH, word)
     if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
         yield Judgement("Takes its input from another computer", Risk.HIGH, word)

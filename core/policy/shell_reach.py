@@ -10,7 +10,7 @@ from core.policy.addresses import URL_INSIDE, judge_url
 from core.policy.lookalikes import looks_plain, plain_look
 from core.policy.shell import Call, Judgement, Word
 from core.policy.shell_options import read_options, takes
-from core.policy.shell_words import PRIVATE, STARTUP
+from core.policy.shell_words import STARTUP, names_secrets
 
 _HOME = re.compile(r"^[\"']?\$(?:HOME|\{HOME\}|USERPROFILE)[\"']?")
 _VARIABLE_FIRST = re.compile(r"^[\"']?\$(?:\w+|\{\w+\})[\"']?/(?:\*|\.\*)?[\"']?$")
@@ -29,7 +29,7 @@ def reaches(call: Call) -> Iterator[Judgement]:
         text = f"Hides what it is: its name looks like “{plain_look(first.text)}” and is not"
         yield Judgement(text, Risk.HIGH, first)
     for word in call.args:
-        if PRIVATE.search(written_path(word)):
+        if names_secrets(written_path(word)):
             yield Judgement("Names where keys or passwords are", Risk.HIGH, word)
     yield from _addresses(call)
     for names, judge in _JUDGES:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import posixpath
 import re
 
+from core.private_paths import names_private_place
+
 
 def names(*words: str) -> frozenset[str]:
     """The words of some texts, as a set."""
@@ -72,8 +74,8 @@ SYSTEM = re.compile(
     r"|[a-z]:[\\/]*(?:windows|program files|programdata))",
     re.IGNORECASE,
 )
-# Where keys and passwords are, whoever reads or writes them.
-PRIVATE = re.compile(
+# Where keys and passwords are, beside the places that every system has (`core.private_paths`).
+_PRIVATE = re.compile(
     r"(?:^|[/\\])(?:\.(?:ssh|gnupg|aws|kube|azure|netrc|pgpass|git-credentials|password-store|mozilla|docker)"
     r"(?:$|[/\\])|\.(?:npmrc|pypirc|env)$|id_(?:rsa|ed25519|ecdsa|dsa)$|login data$|key3?4?\.db$)"
     r"|^/+(?:private/+)?etc/+(?:shadow|gshadow|sudoers)|[/\\]system32[/\\]config[/\\]sam"
@@ -92,6 +94,11 @@ HARMLESS_DEVICES = re.compile(r"^/dev/(?:null|zero|stdin|stdout|stderr|tty|fd/\d
 EVERYTHING = re.compile(
     r"^(?:/+\*?|~\w*/?\*?|\.|(?:\.\./?)+\*?|\.?\*|/(?:home|users)/?\*?|[a-z]:[\\/]?\*?)$", re.IGNORECASE
 )
+
+
+def names_secrets(path: str) -> bool:
+    """Whether a path, as it is written, leads to keys or passwords, whoever reads or writes them."""
+    return bool(_PRIVATE.search(path)) or names_private_place(path)
 
 
 def system_folder(path: str) -> str:

@@ -19,6 +19,7 @@ from core.home import Home
 from core.policy.operator_keys import create_operator_key, list_operator_keys
 from core.policy.operators import removing
 from tests.fakes.console import FakeConsole
+from tests.fakes.hand import press_button
 from tests.fakes.rules_door import make_grants
 from tests.fakes.sign_sheets import do_not_sign, press, sign, sign_sheet
 from tests.fakes.window import play_without_fleet, seen
@@ -205,7 +206,7 @@ def test_the_first_operator_needs_nobody(theme: Theme, tmp_path: Path) -> None:
         section = await operators_of(desk)
         assert section.head.title.text() == "Make a key"
         fill(section, "harbour", PHRASE, PHRASE)
-        section.make.click()
+        press_button(section.make)
         await seen(lambda: [one.name for one in console.operators] == ["harbour"])
         assert desk.window.keys.unlocked == "harbour"
 

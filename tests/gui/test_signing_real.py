@@ -157,10 +157,12 @@ def test_a_device_that_dials_in_is_paired_by_a_signature_and_the_form_outlives_a
         sheet.answer("pair").click()
         shown = await sign(bay.desk)
         await seen(sheet.result.isVisible)
-        assert shown.after == {"direction": "in", "tags": ["db", "lab"], "production": True, "agent": ""}
+        made = {"direction": "in", "token_sha256": shown.after["token_sha256"]}
+        assert shown.after == {**made, "tags": ["db", "lab"], "production": True, "agent": ""}
         _, signed = await bay.signed_entry(Kind.DEVICE_PAIRED)
         assert signed.statement.change == shown
-        assert bay.service.registry.get("db-4").tags == ["db", "lab"]
+        known = bay.service.registry.get("db-4")
+        assert (known.tags, known.token_sha256) == (["db", "lab"], made["token_sha256"])
         sheet.dismiss()
 
     play_on_service(theme, tmp_path, scenario)

@@ -260,7 +260,7 @@ def test_every_line_that_the_readme_or_a_help_shows_is_understood():
     lines = [line.strip() for line in shown if line.strip()]
     assert len(lines) > 25
     for line in lines:
-        first, *others = line.split(" | ")
+        first, *others = line.partition(" > ")[0].split(" | ")
         for words in ([*shlex.split(first)], *([*shlex.split(first)[:-1], one] for one in others)):
             command = whole
             while hasattr(command, "commands") and words:

@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from core.aip.pairing import decode_pairing
 from core.audit.entries import Kind
 from core.dispatch import live_secrets
 from core.dispatch.order import Order
@@ -36,9 +37,7 @@ ALLOWS = '[[rule]]\nid = "all"\ndecision = "allow"\ntool = "poke"\nrisk = ["low"
 @asynccontextmanager
 async def a_device(service: Service, console: Console) -> AsyncIterator[ScriptedDevice]:
     """A device that takes any argument of its one tool; it runs unasked."""
-    from core.aip.pairing import decode_pairing
-
-    service.home.policy.write_text(ALLOWS)
+    await console.save_policy(ALLOWS, (await console.policy_text()).digest)
     made = await console.pair("lab-1", DeviceSettings())
     token = decode_pairing(made.string).token
     async with scripted(made.url, token, "lab-1", features=FEATURES) as device:
@@ -145,9 +144,9 @@ def test_tokens_do_not_reach_the_log_whoever_writes_it(tmp_path: Path) -> None:
 
 
 async def test_a_result_with_something_masked_says_so(home: Home) -> None:
-    home.policy.write_text(ALLOWS)
     tool = tool_info("poke", "action", {"word": {"type": "string", "writeOnly": True}})
     async with open_rig(home, [tool]) as rig:
+        rig.use_policy(ALLOWS)
         rig.tools.answers["poke"] = lambda command: {"was": command.parameters, "and": SAID}
         result = await rig.call("poke", word=SAID)
         assert result.result == {"was": {"word": MASK}, "and": MASK}
@@ -157,9 +156,9 @@ async def test_a_result_with_something_masked_says_so(home: Home) -> None:
 
 
 async def test_a_commands_own_secrets_count_however_many_were_sent_meanwhile(home: Home) -> None:
-    home.policy.write_text(ALLOWS)
     tool = tool_info("poke", "action", {"word": {"type": "string", "writeOnly": True}})
     async with open_rig(home, [tool]) as rig:
+        rig.use_policy(ALLOWS)
         gate, begun = asyncio.Event(), asyncio.Event()
 
         async def slow(command: Any) -> Any:
