@@ -35,7 +35,9 @@ class Identity(QObject):
         self._state, self._link, self._keys = state, link, keys
         self._proved = ""
         self._connection = 0
-        self._asking = self._leaving = False
+        self._asking = False
+        # While a new connection is being opened.
+        self._leaving: asyncio.Future[Any] | None = None
         link.attached.connect(self._attached)
         state.service_changed.connect(self._forget_lost)
         keys.changed.connect(self._follow)
@@ -48,7 +50,7 @@ class Identity(QObject):
 
     def _attached(self) -> None:
         self._connection += 1
-        self._asking = self._leaving = False
+        self._asking, self._leaving = False, None
         self._take("")
         self._follow()
 
@@ -73,16 +75,17 @@ class Identity(QObject):
         if wanted == self._proved or self._asking or self._leaving or not self._link.connected:
             return
         if self._proved:
-            self._leaving = True
-            door = self._link.reattach()
-            if door is not None:
-                door.add_done_callback(self._left)
+            self._leaving = self._link.reattach()
+            if self._leaving is not None:
+                self._leaving.add_done_callback(self._left)
         elif self._state.home_key:
             self._prove(wanted)
 
-    def _left(self, _door: asyncio.Future[Any]) -> None:
-        # Also where no new connection could be opened: the next change of the key tries again.
-        self._leaving = False
+    def _left(self, door: asyncio.Future[Any]) -> None:
+        # Also where no new connection could be opened: the next change of the key tries again. An earlier one
+        # may still take its leave while the next is under way.
+        if door is self._leaving:
+            self._leaving = None
 
     def _prove(self, wanted: str) -> None:
         connection, home_key = self._connection, self._state.home_key
