@@ -28,12 +28,15 @@ _NAMES = {
     "sha256": "Text",
     "contract": "Contract",
     "definition": "Trusted",
+    "pin": "Pinned as",
     "tags": "Tags",
     "production": "Production",
     "agent": "Agent",
     "direction": "Who dials",
     "url": "Address",
     "fingerprint": "Certificate",
+    "token_sha256": "Token",
+    "dial_token_sha256": "Token",
     "address": "Listens at",
     "listen": "Listens at",
     "this_computer_tags": "Tags here",
@@ -42,7 +45,10 @@ _NAMES = {
     "public_key": "Public key",
     "has_passphrase": "Passphrase",
 }
-_DIGESTS = {"sha256": "sha256", "contract": "sha256", "definition": "sha256", "fingerprint": "sha256"}
+_DIGESTS = (
+    *("sha256", "contract", "definition", "fingerprint"),
+    *("token_sha256", "dial_token_sha256"),
+)
 _DIRECTIONS = {"in": "the device", "out": "this console"}
 _NOTHING = "—"
 
@@ -80,7 +86,7 @@ def change_facts(change: Change) -> list[Fact]:
 def _fact(label: str, key: str, value: object) -> Fact:
     if key in _DIGESTS and value:
         whole = str(value)
-        return Fact(label, short_digest(whole, _DIGESTS[key]), mono=True, full=whole)
+        return Fact(label, short_digest(whole, "sha256"), mono=True, full=whole)
     words = escape_hidden(_value_words(key, value), keep_lines=False)
     mono = key in ("public_key", "url", "address", "listen") and bool(value)
     return Fact(label, breakable(words), mono=mono, full=words)
