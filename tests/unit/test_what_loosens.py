@@ -298,3 +298,24 @@ def test_nothing_runs_unasked_that_no_operator_signed(memory_path: Path):
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def test_each_text_in_the_file_runs_nothing_more_until_it_is_signed_and_then_does(memory_path: Path):
+    """Every single step that the machine may or may not come upon."""
+    machine = type("Machine", (Loosening,), {"folder": memory_path / "home"})()
+    try:
+        machine.begin()
+        before = set(machine.played(machine._unasked()))
+        more: set[int] = set()
+        for text in (*_PROFILES, *_RULES, *(_PROFILES[0] + rule for rule in _RULES)):
+            machine.operator_saves("")
+            for program in (machine.edits_the_policy, machine.saves_unsigned):
+                program(text)
+                assert set(machine.played(machine._unasked())) <= before, (program.__name__, text)
+            machine.played(machine._check())
+            machine.operator_saves(text)
+            more |= set(machine.played(machine._unasked())) - before
+        # Signed, the same texts do let more run.
+        assert {PROBES[number][0] for number in more} == {"write_file", "shell_execute"}
+    finally:
+        machine.teardown()
