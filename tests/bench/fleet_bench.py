@@ -16,6 +16,7 @@ from typing import Any
 from core.home import Home
 from tests.bench.journal_bench import Figures
 from tests.bench.lines import Part, StallWatch, part
+from tests.fakes.signing import accepted
 from tests.fakes.swarm import pair_swarm, swarm_process
 
 DEVICES = 1000
@@ -30,9 +31,9 @@ def run() -> Figures:
     """Measure; gives names and figures to print."""
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
         home = Home(Path(folder) / "home").create()
-        home.policy.write_text('profile = "trusted"\n')
         (home.path / "settings.toml").write_text('this_computer = "in-process"\nlisten = "127.0.0.1:0"\n')
         tokens = Path(folder) / "tokens.json"
+        asyncio.run(accepted(home, 'profile = "trusted"\n'))
         asyncio.run(pair_swarm(home, DEVICES, tokens))
         return asyncio.run(_measure(home, tokens))
 

@@ -28,6 +28,7 @@ from core.service.server import ControlServer
 from core.service.service import Service
 from tests.bench.journal_bench import Figures
 from tests.fakes.desk import open_service
+from tests.fakes.signing import accepted
 
 ROUNDS = 12
 CALLS = 50
@@ -45,7 +46,7 @@ async def _measure() -> Figures:
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="round-trip-bench-")))
         home = Home(folder / "home").create()
-        home.policy.write_text('profile = "trusted"\n')
+        await accepted(home, 'profile = "trusted"\n')
         service = await stack.enter_async_context(open_service(home))
         echo = await stack.enter_async_context(_echo_of(_frame_like_a_call()))
         server = ControlServer(service, home)

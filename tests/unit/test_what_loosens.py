@@ -319,3 +319,22 @@ def test_each_text_in_the_file_runs_nothing_more_until_it_is_signed_and_then_doe
         assert {PROBES[number][0] for number in more} == {"write_file", "shell_execute"}
     finally:
         machine.teardown()
+
+
+def test_what_a_program_forbids_in_the_file_is_forbidden_at_once(memory_path: Path):
+    machine = type("Machine", (Loosening,), {"folder": memory_path / "home"})()
+
+    def answer(number: int) -> Answer:
+        return machine.played(machine.program.explain(DEVICE, *PROBES[number])).answer
+
+    try:
+        machine.begin()
+        machine.operator_saves('profile = "trusted"\n')
+        assert [answer(number) for number in (1, 2, 4)] == [Answer.ALLOW, Answer.ASK, Answer.ASK]
+        machine.edits_the_policy('profile = "trusted"\n' + _RULES[0])
+        assert [answer(number) for number in (1, 2, 4)] == [Answer.ALLOW, Answer.DENY, Answer.DENY]
+        # An edit that tightens and loosens gives the stricter answer of both texts.
+        machine.edits_the_policy('profile = "lockdown"\n' + _RULES[2])
+        assert {answer(number) for number in range(len(PROBES))} <= {Answer.ASK, Answer.DENY}
+    finally:
+        machine.teardown()
