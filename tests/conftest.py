@@ -17,6 +17,7 @@ import structlog
 
 from core.home import Home
 from core.policy.operator_keys import OperatorKey, create_operator_key
+from tests.fakes import pace
 from tests.fakes.desk import Whistle
 from tests.fakes.display import virtual_display
 from tests.fakes.memory_folder import folder_of_a_test, memory_folder
@@ -31,8 +32,18 @@ hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--pace", action="store_true", help="hold tests to their bounds in seconds; only those")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    pace.strict = config.getoption("--pace")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with a slow test first: begun last, one would keep one worker while the others have nothing."""
+    if pace.strict:
+        items[:] = [item for item in items if pace.within in vars(item.module).values()]  # type: ignore[attr-defined]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 

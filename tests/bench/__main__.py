@@ -15,6 +15,7 @@ import psutil
 import structlog
 
 from tests.bench import (
+    bounds_bench,
     fleet_bench,
     flip_bench,
     journal_bench,
@@ -32,7 +33,9 @@ def main() -> int:
     """Run and print."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument(
-        "which", nargs="*", help="round-trips, policy, journal, window, fleet, screenshots, kills, flips, mcp"
+        "which",
+        nargs="*",
+        help="round-trips, policy, journal, window, fleet, screenshots, kills, flips, mcp, bounds",
     )
     parser.add_argument("--kills", type=int, default=kill_bench.KILLS)
     parser.add_argument(
@@ -50,6 +53,7 @@ def main() -> int:
         "kills": lambda: kill_bench.run(given.kills),
         "flips": flip_bench.run,
         "mcp": mcp_bench.run,
+        "bounds": bounds_bench.run,
     }
     unknown = [name for name in given.which if name not in benches]
     if unknown:

@@ -4,10 +4,15 @@
         with one:
             table.grab()
 
-takes one to five tries and fails when none of them kept to half a second of the reference machine. A try that
-took longer is held against the pace of this machine: right beside what was measured, on the same clock and
-about as long, a fixed piece of work runs, the yardstick. As many times longer as that takes than on the
-reference machine, so much longer may the rest take.
+takes one to five tries and fails when none of them kept to half a second of the reference machine. Only
+`make bench` holds the tests to that (`pytest --pace`), each file in a process of its own. In `make test`
+thousands of tests have filled the process's memory before, which makes the same work up to twice as long, and
+the machine may be any. There a bound has `HANGS_TIMES` its length and at least `HANGS_S`, so that what has
+lost its bound altogether still fails, and no slow machine does.
+
+A try that took longer is held against the pace of this machine: right beside what was measured, on the same
+clock and about as long, a fixed piece of work runs, the yardstick. As many times longer as that takes than on
+the reference machine, so much longer may the rest take.
 
 The reference, `REFERENCE_S`, is the least the yardstick was ever seen to take on the machine these bounds
 were set on (two virtual processors of an AMD EPYC server, CPython 3.11) in a quiet moment. A quicker machine
@@ -26,6 +31,11 @@ from typing import Self
 REFERENCE_S = 0.00117
 MOST = 6.0
 TRIES = 5
+HANGS_TIMES = 30.0
+HANGS_S = 2.0
+
+strict = False
+"""Whether bounds hold as they are written: `pytest --pace`."""
 
 # A processor is given away in slices of some milliseconds: what is shorter may not see its neighbours.
 _SHORTEST_S, _LONGEST_S = 0.025, 0.06
@@ -114,11 +124,12 @@ class Try:
 
 
 def within(limit_s: float, *, tries: int = TRIES, clock: Clock = time.perf_counter) -> Iterator[Try]:
-    """Give tries until one of them keeps to `limit_s` seconds of the reference machine.
+    """Give tries until one of them keeps to the bound; if `strict`, `limit_s` seconds of the reference machine.
 
     Raises:
         AssertionError: none of `tries` did; the message has all of them.
     """
+    limit_s = limit_s if strict else max(HANGS_S, HANGS_TIMES * limit_s)
     seen: list[Try] = []
     while len(seen) < tries:
         one = Try(limit_s, clock, again=bool(seen))

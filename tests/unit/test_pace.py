@@ -37,6 +37,7 @@ class Machine:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine()
     monkeypatch.setattr(pace, "yardstick", machine.walk)
+    monkeypatch.setattr(pace, "strict", True)
     return machine
 
 
@@ -87,6 +88,22 @@ def test_one_try_that_keeps_to_the_bound_is_enough(machine: Machine) -> None:
         with one:
             machine.work(left.pop(0))
     assert left == [9.0]
+
+
+def test_without_strict_bounds_only_what_has_lost_its_bound_fails(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "strict", False)
+
+    def measured(limit_s: float, seconds: float) -> None:
+        for one in within(limit_s, clock=machine.clock):
+            with one:
+                machine.work(seconds)
+
+    for limit_s, longest_s in ((0.1, 3.0), (0.001, 2.0)):
+        measured(limit_s, longest_s - 0.1)
+        with pytest.raises(AssertionError, match="more than"):
+            measured(limit_s, longest_s + 0.1)
 
 
 def test_what_was_not_measured_does_not_pass() -> None:
