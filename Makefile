@@ -1,6 +1,7 @@
 # Two commands are enough: `make run` and `make test`. Both install what they need.
 PYTHON ?= python3.11
-VENV := .venv
+# Another Python has an environment of its own: `make check PYTHON=python3.13`.
+VENV := $(if $(filter python3.11,$(notdir $(PYTHON))),.venv,build/$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 LOCK := packaging/requirements-dev.lock
 export QT_API := pyside6

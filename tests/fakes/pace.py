@@ -124,7 +124,7 @@ class Try:
 
 
 def within(limit_s: float, *, tries: int = TRIES, clock: Clock = time.perf_counter) -> Iterator[Try]:
-    """Give tries until one of them keeps to the bound; if `strict`, `limit_s` seconds of the reference machine.
+    """Give tries until one of them keeps to the bound: strictly, `limit_s` seconds of the reference machine.
 
     Raises:
         AssertionError: none of `tries` did; the message has all of them.
