@@ -125,6 +125,17 @@ async def test_a_file_keeps_its_mode_when_it_is_overwritten_and_restored(router:
     assert stat.S_IMODE(path.stat().st_mode) == 0o750
 
 
+async def test_undo_brings_back_the_mode_that_was_there_before_the_write(router: Router, root: Path) -> None:
+    path = root / "notes"
+    path.write_text("old")
+    path.chmod(0o644)
+    undo = (await good(router, "write_file", file_path=str(path), content="new"))["undo"]
+    path.chmod(0o600)
+    await good(router, "restore_file", undo_id=undo)
+    assert path.read_text() == "old"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
 async def test_a_write_is_undone_once_and_only_once(router: Router, root: Path) -> None:
     path = root / "e"
     path.write_bytes(b"before")
