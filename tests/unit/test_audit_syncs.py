@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
 from tests.fakes.watched_syncs import watching_syncs
@@ -57,3 +58,15 @@ def test_a_blob_and_the_folders_with_its_name_are_on_the_disk_before_it_is_named
         syncs.index("blobs"),
     ]
     assert places == sorted(places)
+
+
+def test_a_new_home_has_its_key_and_its_head_on_the_disk_before_their_names(memory_path):
+    async def first() -> None:
+        key = load_or_create_journal_key(memory_path / "keys" / "journal.key")
+        await (await Journal.open(memory_path / "home", key, "desk")).close()
+
+    (memory_path / "keys").mkdir()
+    _, syncs = watching_syncs(lambda: asyncio.run(first()))
+    fresh_key = next(at for at, name in enumerate(syncs) if name.startswith(".journal.key."))
+    assert "keys" in syncs[fresh_key:]
+    assert "home" in syncs[syncs.index("journal.head.new") :]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,12 +18,13 @@ from pydantic import ValidationError
 from core.aip.extras import Terms
 from core.aip.messages import Command
 from core.device import DeviceConfig
-from core.device.approval import KEPT, ApprovalCheck
+from core.device.approval import KEPT, ApprovalCheck, Leave, UsedApprovals
 from core.device.tool import Contract
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.statements import short_code
 from tests.fakes.signing_bench import CONTRACT, DEVICE, FACTS, NOTE, Keys, bench, command_of, terms_of
+from tests.fakes.watched_syncs import watching_syncs
 
 
 @pytest.fixture
@@ -350,3 +352,12 @@ def test_whatever_byte_of_the_frame_changes_only_the_signed_command_passes(
         return
     assert leave is not None
     assert (arrived.parameters, arrived.call_id) == (command.parameters, command.call_id)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel that counts is Linux")
+def test_that_an_approval_was_used_is_on_the_disk_before_anything_is_done(memory_path: Path) -> None:
+    used = UsedApprovals(memory_path / "used", DEVICE)
+    leave = Leave("c1", "code", ("anna",), datetime.now(UTC) + timedelta(seconds=60))
+    _, syncs = watching_syncs(lambda: used.use(leave))
+    [file] = (memory_path / "used").iterdir()
+    assert syncs == [file.name, "used"]

@@ -95,3 +95,25 @@ async def test_a_clock_that_is_set_forward_makes_no_device_silent(
         assert Health.STALE not in history
     finally:
         await service.close()
+
+
+async def test_a_device_that_is_silent_for_too_long_is_stale_since_it_was_heard_last_until_it_is_heard_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The service's own looks stay out of the way of these.
+    monkeypatch.setattr(links, "LOOK_EVERY_S", 3600.0)
+    service = await Service.open(make_listening_home(tmp_path / "home"))
+    try:
+        console = signing(service.console("operator:anna"), service.home)
+        url, token = await pair(console)
+        async with scripted(url, token, "lab-1", features=FEATURES):
+            await stands(console, "lab-1", Health.ONLINE)
+            heard, clock = datetime.now(UTC), asyncio.get_running_loop().time()
+            service.links.look(heard + HOUR, clock + HOUR.total_seconds())
+            device = service.fleet.get("lab-1")
+            assert (device.health, "heartbeats do not come" in device.reason) == (Health.STALE, True)
+            assert datetime.fromisoformat(device.since) <= heard
+            service.links.look(datetime.now(UTC), clock)
+            assert service.fleet.get("lab-1").health is Health.ONLINE
+    finally:
+        await service.close()
