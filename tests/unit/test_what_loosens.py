@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,18 @@ from core.contract_digest import definition_of
 from core.dispatch.channel import LocalCommandDispatcher
 from core.errors import QuarterdeckError, Refused
 from core.fleet.fleet import Arrival
-from core.policy.grants import GrantBook
+from core.home import Home
+from core.ids import new_id
+from core.policy.grants import GrantBook, GrantTerms, SignedGrant, exact_arguments
 from core.policy.judging import Judge
 from core.policy.links import NOT_FOLLOWED
 from core.policy.models import Answer, Operator, Profile
-from core.policy.operator_keys import OperatorKey
+from core.policy.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.policy.policy import checked_policy, text_digest
 from core.service.console import Console
 from core.service.service import Service
 from core.statements import verify_signature
+from tests.fakes.desk import next_approval
 from tests.fakes.remote_device import make_listening_home
 from tests.fakes.rig import USUAL_TOOLS, ScriptedTools
 from tests.fakes.signing import accepted, signing
@@ -75,6 +79,8 @@ class Loosening(RuleBasedStateMachine):
         self.home = make_listening_home(self.folder)
         self.definition = 0
         self.key: OperatorKey = self.played(accepted(self.home))
+        shutil.rmtree(self.folder.with_name("stranger"), ignore_errors=True)
+        self.stranger = create_operator_key(Home(self.folder.with_name("stranger")).create(), "anna", None)
 
     def played(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self.loop.run_until_complete(work)
@@ -186,6 +192,11 @@ class Loosening(RuleBasedStateMachine):
     def operator_reviews(self) -> None:
         self._asks(lambda: self._review(self.operator))
 
+    @rule(number=st.integers(0, len(PROBES) - 1), author=st.sampled_from(["operator", "stranger", "altered"]))
+    def a_grant_is_signed(self, number: int, author: str) -> None:
+        """The operator's own; one with another key under their name; and theirs, made wider afterwards."""
+        self._asks(lambda: self._grant(number, author))
+
     @rule()
     def device_defines_its_tools_anew(self) -> None:
         self.definition += 1
@@ -213,6 +224,34 @@ class Loosening(RuleBasedStateMachine):
             if tool.changed:
                 await console.review_contract(DEVICE, tool.tool_key, tool.contract.digest)
 
+    async def _grant(self, number: int, author: str) -> None:
+        tool, parameters = PROBES[number]
+        if (await self.program.explain(DEVICE, tool, parameters)).answer is not Answer.ASK:
+            return
+        run = await self.program.call(DEVICE, tool, parameters)
+        try:
+            approval = await next_approval(self.program)
+            key = self.stranger if author == "stranger" else self.key
+            terms = GrantTerms(
+                id=f"g-{new_id()}",
+                approval=approval.id,
+                author=key.name,
+                devices=[DEVICE],
+                tool_key=approval.request.tool_key,
+                contract=approval.request.contract,
+                actors=[approval.actor],
+                arguments=exact_arguments(parameters),
+                risk=approval.decision.risk,
+                expires=(datetime.now(UTC) + timedelta(hours=1)).isoformat(),
+            )
+            given = key.sign_grant(terms)
+            if author == "altered":
+                wider = terms.model_copy(update={"arguments": dict.fromkeys(parameters, "any")})
+                given = given.model_copy(update={"terms": wider})
+            await self.program.decide(key.sign(statement_for(approval, "approve", key.name)), given)
+        finally:
+            await self.program.cancel_run(run.summary.id)
+
     # What holds after each step
 
     @invariant()
@@ -227,12 +266,14 @@ class Loosening(RuleBasedStateMachine):
         signed = await self._signed_text(entries)
         reviewed = {definition for entry in entries for definition in self._reviewed(entry)}
         by_signed = Judge(checked_policy(signed))
+        grants = GrantBook()
+        grants.restore(reversed(entries), self._signed_well)
         for number in runs:
             tool, parameters = PROBES[number]
             offered = next(one for one in self.service.fleet.tools(DEVICE) if one.tool_name == tool)
             held = self.service.policy
             asked = self.service.dispatcher._explained(DEVICE, tool, parameters, "window:root", NOT_FOLLOWED)
-            assert by_signed.decide(asked, GrantBook()).answer is Answer.ALLOW, (
+            assert by_signed.decide(asked, grants).answer is Answer.ALLOW, (
                 f"{tool} {parameters} runs unasked, which the signed policy does not let: "
                 f"{signed!r} is signed, {held.text!r} is in the file"
             )
@@ -267,6 +308,9 @@ class Loosening(RuleBasedStateMachine):
         signed = self._statement(entry, ChangeKind.CONTRACT)
         return list(entry.body["tools"].values()) if signed else []
 
+    def _signed_well(self, grant: SignedGrant) -> bool:
+        return verify_signature(grant.terms, grant.signature, self.key.public_key)
+
     def _defined(self, tool_key: str) -> ToolInfo:
         return next(info for info in self.tools.infos if info.tool_key == tool_key)
 
@@ -274,7 +318,7 @@ class Loosening(RuleBasedStateMachine):
         """The operator's signature in an entry, checked here with nothing but their public key."""
         if entry.kind.value == "change_refused" or not isinstance(entry.body.get("signed"), dict):
             return None
-        if "change" not in entry.body["signed"]["statement"]:
+        if "change" not in entry.body["signed"].get("statement", {}):
             return None
         signed = SignedChange.model_validate(entry.body["signed"])
         good = verify_signature(signed.statement, signed.signature, self.key.public_key)
@@ -336,5 +380,21 @@ def test_what_a_program_forbids_in_the_file_is_forbidden_at_once(memory_path: Pa
         # An edit that tightens and loosens gives the stricter answer of both texts.
         machine.edits_the_policy('profile = "lockdown"\n' + _RULES[2])
         assert {answer(number) for number in range(len(PROBES))} <= {Answer.ASK, Answer.DENY}
+    finally:
+        machine.teardown()
+
+
+def test_a_grant_that_the_operator_signed_lets_its_call_run_and_no_other_does(memory_path: Path):
+    machine = type("Machine", (Loosening,), {"folder": memory_path / "home"})()
+    try:
+        machine.begin()
+        before = machine.played(machine._unasked())
+        assert 3 not in before
+        for author in ("stranger", "altered"):
+            machine.a_grant_is_signed(3, author)
+            assert machine.played(machine._unasked()) == before
+        machine.a_grant_is_signed(3, "operator")
+        assert set(machine.played(machine._unasked())) == {*before, 3}
+        machine.played(machine._check())
     finally:
         machine.teardown()
