@@ -174,7 +174,7 @@ class Listener:
             )
             await server.start()
         except (OSError, UnicodeError) as error:
-            self._taken = isinstance(error, socket.gaierror) or getattr(error, "errno", None) in _MAY_END
+            self._taken = isinstance(error, socket.gaierror) or _code_of(error) in _MAY_END
             raise BadInput(_why_not(address, error)) from error
         self._server, self._identity, self._taken = server, identity, False
         log.info("devices can dial in", url=server.url)
@@ -192,9 +192,19 @@ class Listener:
         return f"{'wss' if self._identity is not None else 'ws'}://{shown}:{server.port}{PATH}"
 
 
+def _code_of(error: Exception) -> int | None:
+    """The system's number of what went wrong.
+
+    Where an address is none of this computer's, asyncio raises an OSError without a number since Python 3.13.
+    """
+    if isinstance(error, OSError):
+        return error.errno or errno.EADDRNOTAVAIL
+    return None
+
+
 def _why_not(address: str, error: Exception) -> str:
     """Why an address cannot be listened at, and what to do."""
-    code = error.errno if isinstance(error, OSError) else None
+    code = _code_of(error)
     if code == errno.EADDRINUSE:
         return f"{address} is taken by another program; end that one, or listen at another port."
     if code == errno.EACCES:

@@ -6,8 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
-from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -162,18 +162,23 @@ print(verify_folder(Path(sys.argv[1]), key.public_key()).ok)
 """
 
 
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """A folder that every user reaches. Those of pytest are its user's alone, anew at the start of each session."""
+    with tempfile.TemporaryDirectory(prefix="quarterdeck-") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
 @pytest.mark.parametrize("what", ["journal.db", "."])
-async def test_a_read_only_journal_is_refused_with_the_cause_and_can_still_be_verified(tmp_path, what):
-    home = tmp_path / "home"
+async def test_a_read_only_journal_is_refused_with_the_cause_and_can_still_be_verified(open_to_all, what):
+    home = open_to_all / "home"
     journal = await Journal.open(home, KEY, "desk")
     await journal.append(new("one"))
     await journal.close()
     for path in (*home.iterdir(), home):
         path.chmod(0o755 if path.is_dir() else 0o644)
     (home / what).chmod(0o555 if what == "." else 0o444)
-    # Up to a folder that is everybody's: how deep that is depends on how the tests are run.
-    for folder in takewhile(lambda one: one.stat().st_mode & 0o005 != 0o005, (tmp_path, *tmp_path.parents)):
-        folder.chmod(0o755)
     try:
         command = [sys.executable, "-c", UNPRIVILEGED, str(home)]
         done = await asyncio.to_thread(subprocess.run, command, cwd=ROOT, capture_output=True, timeout=30)

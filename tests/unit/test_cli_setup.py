@@ -28,4 +28,7 @@ def test_a_virtual_environment_without_pip_is_made_anew(tmp_path: Path) -> None:
         [tools / "sh", SETUP, "python", half, "the.lock"], env={"PATH": str(tools)}, check=True, timeout=60
     )
     asked = (half / "bin" / "python.asked").read_text().splitlines()
-    assert asked[-1].endswith("--require-hashes -r the.lock")
+    assert asked[-2].endswith("--require-hashes -r the.lock")
+    # The two programs come last, from what lies here and nowhere else.
+    assert "--no-index --no-deps" in asked[-1]
+    assert "--editable" in asked[-1]
