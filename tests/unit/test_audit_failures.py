@@ -164,7 +164,7 @@ print(verify_folder(Path(sys.argv[1]), key.public_key()).ok)
 
 @pytest.fixture
 def open_to_all() -> Iterator[Path]:
-    """A folder that every user reaches. Those of pytest are its user's alone, anew at the start of each session."""
+    """A folder that every user reaches; each session of pytest closes its own to all others."""
     with tempfile.TemporaryDirectory(prefix="quarterdeck-") as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
