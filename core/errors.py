@@ -76,7 +76,7 @@ ADVICE: dict[ErrorCode, Advice] = {
     ),
     ErrorCode.TOO_LARGE: Advice(False, "Make the argument smaller, or write it in parts."),
     ErrorCode.CONTRACT_CHANGED: Advice(
-        False, "Review what changed of the tool; it stays blocked until then."
+        False, "Review what changed of the tool (quarterdeck contracts review DEVICE TOOL); it stays blocked."
     ),
     ErrorCode.DENIED_BY_POLICY: Advice(
         False, "Read the rule that is named; change the policy if it is wrong."
