@@ -26,9 +26,11 @@ from core.device.tool import (
 from core.device.tools.shell import (
     OUTPUT,
     TRUNCATED,
+    TimeLimit,
     common,
-    seconds_for,
+    ended_in_time,
     shell_arguments,
+    time_limit,
     working_directory,
 )
 from core.errors import BadInput, DeviceError, ErrorCode
@@ -63,16 +65,14 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
 
     async def shell_execute_read(call: ToolCall) -> dict[str, Any]:
         private = [] if call.approved else await workshop.in_thread(private_places, config)
-        finished = await run(workshop, call, private)
+        finished, limit = await run(workshop, call, private)
         answer = {
             **common(finished),
             "truncated": finished.truncated,
             "blocked": blocked_lines(finished.stderr),
             "hidden": await workshop.in_thread(_hidden, private),
         }
-        if finished.exit_code is None:
-            said = f"The command ran out of time after {finished.seconds:.1f} s and was killed"
-            raise FailedWithResult(said, ErrorCode.TIMEOUT, answer)
+        ended_in_time(answer, finished, limit)
         if finished.exit_code != 0:
             if (place := named_place(finished.stderr, answer["hidden"])) is not None:
                 said = f"{place} is private: it is shown only to a line that an operator approved"
@@ -85,7 +85,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
     return [_tool(workshop, shell_execute_read)], []
 
 
-async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> Finished:
+async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> tuple[Finished, TimeLimit]:
     """Run a call's command inside, where neither the private paths nor what is closed can be read.
 
     Raises:
@@ -93,17 +93,22 @@ async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> Finishe
         DeviceError: there is no sandbox now, or a closed path changed while the command ran.
     """
     folder = await working_directory(workshop, call)
-    seconds, config = seconds_for(workshop, call), workshop.config
+    config = workshop.config
     shell = [shutil.which("bash") or "/bin/sh", "-c", call.arguments["command"]]
     environment = bubblewrap.clean_environment()
     if sys.platform == "darwin":
         workshop.guard.process_slot(workshop.children.running)
         line = seatbelt.command(shell, _closed(config, private))
-        return await workshop.children.run(Job(line, folder.path, seconds, environment, call.report))
+        limit = time_limit(workshop, call)
+        job = Job(line, folder.path, limit.seconds, environment, call.report, polite=limit.polite)
+        return await workshop.children.run(job), limit
     sandbox = _sandbox(config, bubblewrap.on_path() or "bwrap", private)
     limits = config.limits
     bounds = bubblewrap.Bounds(
-        seconds, limits.read_shell_memory_bytes, limits.read_shell_processes, limits.max_processes
+        time_limit(workshop, call).seconds,
+        limits.read_shell_memory_bytes,
+        limits.read_shell_processes,
+        limits.max_processes,
     )
     place = await workshop.in_thread(_place, folder)
     begun = await workshop.in_thread(sandbox.command, shell, place, bounds)
@@ -113,19 +118,21 @@ async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> Finishe
         begun.files() as files,
         process_limit.limited(limits.read_shell_processes + _OWN_PROCESSES) as group,
     ):
+        limit = time_limit(workshop, call)
         job = Job(
             begun.line(),
             folder.path,
-            seconds,
+            limit.seconds,
             environment,
             call.report,
             more=files,
             contained=True,
             group=str(group or ""),
+            polite=limit.polite,
         )
         finished = await workshop.children.run(job, folder)
         _check(files.said(), finished, folder)
-    return finished
+    return finished, limit
 
 
 def _check(report: bytes, finished: Finished, folder: HeldPath) -> None:
@@ -212,4 +219,5 @@ def _tool(workshop: Workshop, run: Any) -> Tool:
         platforms=("linux", "macos"),
         path_arguments=("working_directory",),
         stops_with_task=True,
+        keeps_deadline=True,
     )
