@@ -225,10 +225,9 @@ async def test_what_was_printed_before_the_deadline_of_the_call_is_answered(
     await is_gone(int((tmp_path / "pid").read_text()))
 
 
-async def test_what_its_turn_comes_too_late_for_is_not_started(
-    router: Router, tmp_path: Path, tasks: TaskGroupOwner
-) -> None:
+async def test_what_its_turn_comes_too_late_for_is_not_started(router: Router, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
+    tasks = TaskGroupOwner("test")
     holding = tasks.spawn("first", shell(router, f"read < {tmp_path}/fifo"))
     await asyncio.sleep(0)
     late = await router.run(command("shell_execute", f"touch {tmp_path}/ran"), deadline_s=0.2)
@@ -236,6 +235,7 @@ async def test_what_its_turn_comes_too_late_for_is_not_started(
     await asyncio.to_thread((tmp_path / "fifo").write_text, "\n")
     assert (await holding).status is ResultStatus.SUCCESS
     assert not (tmp_path / "ran").exists()
+    await tasks.close()
 
 
 async def test_actions_run_one_after_another(router: Router, tmp_path: Path) -> None:
