@@ -87,12 +87,13 @@ async def test_a_time_out_kills_the_whole_process_group(router: Router, tmp_path
     pids = tmp_path / "pids"
     # One child of the shell, and one that ignores the polite signal.
     line = f"sleep 60 & echo $! >> {pids}; (trap '' TERM; echo $BASHPID >> {pids}; sleep 60) & wait"
-    result = await router.run(command(tool, f"echo begun; {line}", timeout=0.5 * slowness()), 30)
+    seconds = 0.5 * slowness()
+    result = await router.run(command(tool, f"echo begun; {line}", timeout=seconds), 30)
     assert result.result["exit_code"] == 124
     assert result.result["stdout"] == "begun\n"
     assert result.status is ResultStatus.FAILURE
     assert (result.error or "").startswith("timeout: ")
-    assert f"after {0.5 * slowness():g} s, the time-out that was asked for" in (result.error or "")
+    assert f"after {seconds:g} s, the time-out that was asked for" in (result.error or "")
     assert result.result.get("status", "TIMEOUT") == "TIMEOUT"
     for pid in pids.read_text().split():
         await is_gone(int(pid))
