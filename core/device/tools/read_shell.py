@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+from dataclasses import asdict
 from typing import Any
 
 from core.device.children import Finished, Job
@@ -13,6 +14,7 @@ from core.device.config import DeviceConfig
 from core.device.held_paths import HeldPath
 from core.device.private_places import outermost, private_places, shown_place
 from core.device.sandbox import bubblewrap, inner, process_limit, seatbelt
+from core.device.sandbox.sight import unseen
 from core.device.tool import (
     OBSERVES,
     FailedWithResult,
@@ -20,6 +22,7 @@ from core.device.tool import (
     ToolCall,
     Unavailable,
     Workshop,
+    nullable,
     object_schema,
     text,
 )
@@ -71,6 +74,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
             "truncated": finished.truncated,
             "blocked": blocked_lines(finished.stderr),
             "hidden": await workshop.in_thread(_hidden, private),
+            "not_seen": await workshop.in_thread(_not_seen, config, private, call, finished),
         }
         ended_in_time(answer, finished, limit)
         if finished.exit_code != 0:
@@ -174,6 +178,18 @@ def _hidden(private: list[str]) -> list[str]:
     return [shown_place(place) for place in outermost(private) if os.path.lexists(place)]
 
 
+def _not_seen(
+    config: DeviceConfig, private: list[str], call: ToolCall, finished: Finished
+) -> list[dict[str, Any]]:
+    """What the line asked for and the sandbox does not show, with the tool that can tell."""
+    if sys.platform != "linux":
+        # Seatbelt forbids, and says so; it shows nothing that is not there.
+        return []
+    folder = call.paths["working_directory"].path if "working_directory" in call.paths else config.roots[0]
+    sight = _sandbox(config, "", private).sight(str(folder))
+    return [asdict(one) for one in unseen(call.arguments["command"], sight, finished.stdout)]
+
+
 def named_place(stderr: bytes, hidden: list[str]) -> str | None:
     """The first of the hidden places that an error of a program is about, where it names one."""
     lines = stderr.decode("utf-8", "replace")
@@ -202,6 +218,17 @@ def _tool(workshop: Workshop, run: Any) -> Tool:
         "items": text("A file or folder; ~ is the home."),
         "description": "What is there but private, and was not shown to this line.",
     }
+    not_seen = {
+        "type": "array",
+        "items": object_schema(
+            {
+                "what": text("Such as processes, sockets, network, services or folders."),
+                "why": text("Which program or path it is about, and what the sandbox shows instead."),
+                "instead": nullable(text("The tool that can tell.")),
+            }
+        ),
+        "description": "What the line asked for and was not shown: its output is not the whole truth.",
+    }
     return Tool(
         name=NAME,
         title="Look with a shell command",
@@ -210,10 +237,14 @@ def _tool(workshop: Workshop, run: Any) -> Tool:
             "Run a line in a shell that can only read: the kernel forbids it to change anything, to use any "
             "network or socket, and to leave a process behind. A command that tries gets an error. "
             "/tmp, /run and the device client's own files are hidden, but allowed roots below them are not. "
+            "It does not see the machine's processes (list_processes does), sockets, network or services; "
+            "`not_seen` in the result says what of that the line asked for. "
             "Keys, passwords, browser data and histories are shown only to a line that an operator approved."
         ),
         input_schema=shell_arguments(workshop),
-        output_schema=object_schema({**OUTPUT, "truncated": TRUNCATED, "blocked": blocked, "hidden": hidden}),
+        output_schema=object_schema(
+            {**OUTPUT, "truncated": TRUNCATED, "blocked": blocked, "hidden": hidden, "not_seen": not_seen}
+        ),
         contract=OBSERVES,
         run=run,
         platforms=("linux", "macos"),
