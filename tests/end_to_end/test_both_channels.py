@@ -40,7 +40,7 @@ class Desk:
     key: OperatorKey
 
     async def call(self, tool: str, asks: bool = False, **given: Any) -> CommandResult:
-        run = await self.console.call(HERE, tool, given)
+        run = await self.console.call(HERE, await self.listed_as(tool), given)
         if asks:
             await approve(self.console, await next_approval(self.console), self.key)
         [cell] = (await self.console.wait_run(run.summary.id, PATIENCE)).cells
@@ -60,9 +60,15 @@ class Desk:
                     device = event.device
             return device
 
+    async def listed_as(self, tool: str) -> str:
+        """The name of a tool, be it a hosted server's under a prefix of its own."""
+        names = await self.names()
+        return tool if tool in names else next(name for name in names if name.endswith(f"_{tool}"))
+
     async def offers(self, *names: str) -> None:
         async def there(_: Device) -> bool:
-            return set(names) <= await self.names()
+            known = await self.names()
+            return all(name in known or any(one.endswith(f"_{name}") for one in known) for name in names)
 
         await self.until(there)
 
@@ -119,11 +125,57 @@ async def test_hosted_tools_come_go_and_change_without_a_restart(
     servers = rogue(tools=["grow", "environment", "say"])
     async with desk(home, operator, channel, servers) as here:
         await here.offers("grow", "environment")
-        assert "later" not in await here.names()
+        assert not any(name.endswith("later") for name in await here.names())
         grown = await here.call("grow", asks=True, names=["later"])
         assert grown.error is None, grown.error
         assert grown.namespace == "rogue"
         await here.offers("later")
+
+
+def told(device: Device, server: str) -> str:
+    """Why the tools of a server cannot be had, as the console shows it."""
+    return "; ".join(row.reason for row in device.unavailable if row.tool == server)
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+async def test_a_server_that_cannot_be_started_is_slow_or_dies_is_seen_with_its_reason_as_it_changes(
+    channel: str, home: Home, operator: OperatorKey, tmp_path: Path
+):
+    slow = tmp_path / "slow"
+    os.mkfifo(slow)
+    entry = rogue("dying", tools=["die"])["dying"]
+    # Once it has run it comes up no more, until the mark is gone.
+    mark = tmp_path / "mark"
+    once = f'[ -e {mark} ] && exit 3; touch {mark}; exec {entry["command"]} "$0" "$@"'
+    servers = {
+        "missing": {"command": "no-such-program-anywhere"},
+        **rogue("slow", fifo=str(slow), tools=["grow"]),
+        "dying": {"command": "sh", "args": ["-c", once, *entry["args"]]},
+    }
+
+    def says(server: str, words: str) -> Callable[[Device], Awaitable[bool]]:
+        async def there(device: Device) -> bool:
+            return words in told(device, server) if words else not told(device, server)
+
+        return there
+
+    async with desk(home, operator, channel, servers) as here:
+        await here.until(says("missing", "No such file or directory: no-such-program-anywhere"))
+        device = await here.until(says("dying", ""))
+        assert "It is starting" in told(device, "slow")
+        assert "Install the program" in next(
+            row.how_to_fix for row in device.unavailable if row.tool == "missing"
+        )
+        await asyncio.to_thread(slow.write_text, "go")
+        await here.until(says("slow", ""))
+        await here.offers("grow")
+
+        died = await here.call("die", asks=True)
+        assert died.verdict is Verdict.UNKNOWN
+        device = await here.until(says("dying", "It ended"))
+        assert "it is started again" in told(device, "dying")
+        mark.unlink()
+        await here.until(says("dying", ""))
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
