@@ -35,11 +35,13 @@ class ErrorCode(StrEnum):
     DENIED_BY_OPERATOR = "denied_by_operator"
     DENIED_BY_DEVICE = "denied_by_device"
     APPROVAL_EXPIRED = "approval_expired"
+    APPROVAL_PENDING = "approval_pending"
     APPROVAL_INVALID = "approval_invalid"
     SIGNATURE_REQUIRED = "signature_required"
     QUEUE_FULL = "queue_full"
     STOPPED = "stopped"
     CANCELLED = "cancelled"
+    SKIPPED = "skipped"
     DEVICE_OFFLINE = "device_offline"
     TIMEOUT = "timeout"
     OUTCOME_UNKNOWN = "outcome_unknown"
@@ -74,7 +76,7 @@ ADVICE: dict[ErrorCode, Advice] = {
     ),
     ErrorCode.TOO_LARGE: Advice(False, "Make the argument smaller, or write it in parts."),
     ErrorCode.CONTRACT_CHANGED: Advice(
-        False, "Review what changed of the tool; it stays blocked until then."
+        False, "Review what changed of the tool (quarterdeck contracts review DEVICE TOOL); it stays blocked."
     ),
     ErrorCode.DENIED_BY_POLICY: Advice(
         False, "Read the rule that is named; change the policy if it is wrong."
@@ -82,6 +84,9 @@ ADVICE: dict[ErrorCode, Advice] = {
     ErrorCode.DENIED_BY_OPERATOR: Advice(False, "Read the operator's reason before asking again."),
     ErrorCode.DENIED_BY_DEVICE: Advice(False, "The device's own limits forbid it; see its device.toml."),
     ErrorCode.APPROVAL_EXPIRED: Advice(True, "Ask again when an operator is there."),
+    ErrorCode.APPROVAL_PENDING: Advice(
+        False, "Do not ask again: approve or deny the request that waits; the run goes on from there."
+    ),
     ErrorCode.APPROVAL_INVALID: Advice(
         True, "Sign the request that is shown, with a key this service knows."
     ),
@@ -91,6 +96,7 @@ ADVICE: dict[ErrorCode, Advice] = {
     ErrorCode.QUEUE_FULL: Advice(True, "Wait until requests have been answered, then ask again."),
     ErrorCode.STOPPED: Advice(True, "Resume in the console, then run again."),
     ErrorCode.CANCELLED: Advice(True, "Run again if it is still wanted."),
+    ErrorCode.SKIPPED: Advice(True, "Look at the step that did not succeed, then run what is left."),
     ErrorCode.DEVICE_OFFLINE: Advice(True, "Bring the device back online, then run again."),
     ErrorCode.TIMEOUT: Advice(True, "Look whether the device is busy; allow more time."),
     ErrorCode.OUTCOME_UNKNOWN: Advice(
@@ -194,12 +200,14 @@ _CLASS_OF_CODE: dict[ErrorCode, type[QuarterdeckError]] = {
     ErrorCode.DENIED_BY_OPERATOR: Refused,
     ErrorCode.DENIED_BY_DEVICE: Refused,
     ErrorCode.APPROVAL_EXPIRED: Refused,
+    ErrorCode.APPROVAL_PENDING: Refused,
     ErrorCode.APPROVAL_INVALID: Refused,
     ErrorCode.SIGNATURE_REQUIRED: Refused,
     ErrorCode.CONTRACT_CHANGED: Refused,
     ErrorCode.QUEUE_FULL: Refused,
     ErrorCode.STOPPED: Refused,
     ErrorCode.CANCELLED: Refused,
+    ErrorCode.SKIPPED: Refused,
     ErrorCode.DEVICE_OFFLINE: DeviceError,
     ErrorCode.TIMEOUT: DeviceError,
     ErrorCode.OUTCOME_UNKNOWN: DeviceError,

@@ -12,7 +12,7 @@ features both have, and how often to send a heartbeat. A stock peer announces no
 | `binary` | binary frames (`pack_blob`) ahead of the result that refers to them by `{"$blob": sha256}` |
 | `recall` | the command `quarterdeck.recall {call_ids}`, answered `{call_id: Recalled}` for each |
 | `metrics` | heartbeats carry `metadata.quarterdeck.metrics` (`Metrics`) |
-| `tools_changed` | a text frame of type `quarterdeck.tools_changed`: list the tools again |
+| `tools_changed` | a text frame `quarterdeck.tools_changed` (`ToolsChanged`): list the tools again |
 
 A `$blob` stands in the object that describes the bytes (`{"media_type": …, "$blob": …}`), or where their
 base64 text would stand (`{"data_base64": {"$blob": …}}`); `core.aip.blobs` puts them back there. A blob of
@@ -117,9 +117,14 @@ class Progress(_Extra):
 
 
 class ToolsChanged(_Extra):
-    """The device's tools are not what they were; nothing else is said."""
+    """The device's tools are not what they were, or what it cannot offer is not.
+
+    `unavailable` is what `register.metadata.quarterdeck.unavailable` was, as it is now; None where the device
+    does not say. A console that does not know it lists the tools again all the same.
+    """
 
     type: Literal["quarterdeck.tools_changed"] = "quarterdeck.tools_changed"
+    unavailable: list[dict[str, Any]] | None = None
 
 
 class Recalled(_Extra):

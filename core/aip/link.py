@@ -32,6 +32,7 @@ from core.aip.extras import (
     Grounds,
     Progress,
     Recalled,
+    ToolsChanged,
     agreed_features,
     unpack_blob,
 )
@@ -328,9 +329,22 @@ class DeviceLink:
             return True
         if frame is not None and FEATURE_TOOLS_CHANGED in self.features:
             if await self._within_allowance(len(data)):
+                # It is kept as long as the link, like the registration, and bounded like that.
+                if len(data) <= self._limits.register_bytes:
+                    self._note_unavailable(frame)
                 self._events.on_tools_changed(self)
             return True
         return False
+
+    def _note_unavailable(self, frame: object) -> None:
+        """Take what the device cannot offer now for what it registered with."""
+        if isinstance(frame, ToolsChanged) and frame.unavailable is not None:
+            ours = self.metadata.get("quarterdeck")
+            known = ours if isinstance(ours, dict) else {}
+            self.metadata = {
+                **self.metadata,
+                "quarterdeck": {**known, "unavailable": frame.unavailable},
+            }
 
     async def _take_blob(self, data: bytes) -> None:
         """Hold a binary frame for the result that will name it, which may be a late one."""

@@ -40,16 +40,20 @@ class Sends(Protocol):
     ) -> list[Result]: ...
 
 
-async def list_tools(link: Sends, timeout: float, tool_type: ToolType = "action") -> list[ToolInfo]:
+async def list_tools(
+    link: Sends, timeout: float, tool_type: ToolType = "action", with_meta: bool = False
+) -> list[ToolInfo]:
     """Ask for every tool of the agent that the link addresses, asking as a command of `tool_type`.
 
-    A stock device answers only under a type which its agent has; what it lists is of both types.
+    A stock device answers only under a type which its agent has; what it lists is of both types. `with_meta`
+    asks for the listing tools themselves too, which AIP leaves out unless they are asked for.
 
     Raises:
         DeviceError: it did not answer, would not say, or listed what are no tools.
         BadInput, Refused: as `DeviceLink.send_commands`.
     """
-    ask = Command(tool_name="list_tools", tool_type=tool_type, parameters={"tool_type": None})
+    parameters: dict[str, object] = {"tool_type": None, **({"remove_meta": False} if with_meta else {})}
+    ask = Command(tool_name="list_tools", tool_type=tool_type, parameters=parameters)
     [result] = await link.send_commands([ask], timeout)
     if result.status is not ResultStatus.SUCCESS:
         raise DeviceError(f"It would not list its tools: {result.error}", ErrorCode.PROTOCOL_ERROR)

@@ -1,11 +1,11 @@
-"""From a command's result to the state of its cell."""
+"""From a command's result to the state of its cell, and from a cell to what programs read of it."""
 
 from __future__ import annotations
 
 from core.aip.messages import ResultStatus
-from core.batch.models import CellState
+from core.batch.models import Cell, CellState
 from core.dispatch.models import Basis, CommandResult, Verdict
-from core.errors import ErrorCode
+from core.errors import ErrorCode, ErrorInfo
 
 # Nothing was sent, but because of a fault, not because somebody said no.
 _FAULTS = frozenset(
@@ -35,3 +35,22 @@ def cell_state_of(result: CommandResult) -> CellState:
     if result.status is ResultStatus.SKIPPED:
         return CellState.SKIPPED
     return CellState.DONE if result.status is ResultStatus.SUCCESS else CellState.FAILED
+
+
+def result_of(cell: Cell) -> CommandResult | None:
+    """The result of a step on a device; None while it has not ended.
+
+    A step that was not begun has AIP's status `skipped`, no call id, and the reason in its error.
+    """
+    if cell.result is not None or cell.state not in (CellState.NOT_STARTED, CellState.SKIPPED):
+        return cell.result
+    why = cell.note or "the run ended before it was its turn"
+    return CommandResult(
+        call_id="",
+        device=cell.device,
+        tool_name=cell.tool,
+        status=ResultStatus.SKIPPED,
+        verdict=Verdict.CANCELLED,
+        basis=Basis.NOTHING_SENT,
+        error=ErrorInfo.of(ErrorCode.SKIPPED, f"Not begun: {why}."),
+    )

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Literal
 
 from core.batch.models import Cell, CellState, Run
+from core.batch.outcomes import result_of
 from core.canonical import canonical_bytes
 from core.cli.output import (
     as_json,
@@ -173,17 +174,17 @@ async def _nobody_here(session: Session, run: Run, cell: Cell, json_wanted: bool
         print_error(error, json_wanted, approval=None, run=run.summary.id)
         return exit_codes.NOT_APPROVED
     error = ErrorInfo(
-        code=ErrorCode.APPROVAL_EXPIRED,
+        code=ErrorCode.APPROVAL_PENDING,
         message=f"Not approved yet: request {cell.approval} of run {run.summary.id} stays in the queue.",
         next=f"quarterdeck approvals show {cell.approval}, then approve or deny it.",
     )
     print_error(error, json_wanted, approval=cell.approval, run=run.summary.id)
-    return exit_codes.NOT_APPROVED
+    return exit_codes.APPROVAL_PENDING
 
 
 def _print_end(run: Run, json_wanted: bool) -> int:
     cell = run.cells[0]
-    result = cell.result
+    result = result_of(cell)
     if result is None:
         said = cell.note or run.summary.note or f"The run ended as {run.summary.state.value}."
         print_error(ErrorInfo.of(ErrorCode.CANCELLED, said), json_wanted, run=run.summary.id)

@@ -14,6 +14,7 @@ import typer
 from core import __version__
 from core.cli import audit as audit_commands
 from core.cli import call as call_command
+from core.cli import contracts as contracts_commands
 from core.cli import deciding_commands, device_commands, service_commands, show
 from core.cli import policy as policy_commands
 from core.cli.base import EVERYWHERE, Given, HomeOption, JsonOption, examples, in_session
@@ -34,7 +35,7 @@ UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
 _EXIT_CODES = (
     "Exit codes: 0 done, 2 bad input, 3 denied, 4 not approved in time, 5 device offline, 6 tool failed, "
     "7 outcome unknown, 8 the journal does not verify, 9 the home is owned by a service that cannot be "
-    "reached, 130 interrupted."
+    "reached, 10 not approved yet (the request waits in the queue), 130 interrupted."
 )
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -58,6 +59,7 @@ app.add_typer(service_commands.app, name="service")
 app.add_typer(runs_app, name="runs")
 app.add_typer(device_commands.app, name="devices")
 app.add_typer(policy_commands.app, name="policy")
+app.add_typer(contracts_commands.app, name="contracts")
 app.command(
     "pair",
     epilog=examples("pair lab-1 --tag lab --production", "pair lab-2 --string -"),

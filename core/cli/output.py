@@ -151,9 +151,9 @@ def facts(pairs: Iterable[tuple[str, object]]) -> str:
 
 
 def result_json(result: CommandResult) -> dict[str, Any]:
-    """A result as `--json` prints it: these fields and no others."""
+    """A result as `--json` prints it: these fields and no others. What was not begun has no call id."""
     return {
-        "call_id": result.call_id,
+        "call_id": result.call_id or None,
         "device": result.device,
         "tool_name": result.tool_name,
         "status": result.status.value,

@@ -6,8 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind
 from core.batch.models import Run
+from core.batch.outcomes import result_of
 from core.cli.call import card
 from core.cli.output import (
     as_json,
@@ -138,7 +140,7 @@ async def runs(session: Session, limit: int, json_wanted: bool) -> None:
 async def run(session: Session, wanted: str, json_wanted: bool) -> None:
     """One run with the result of each step on each device."""
     found = await session.console.run(wanted)
-    results = [cell.result for cell in found.cells if cell.result is not None]
+    results = [result for cell in found.cells if (result := result_of(cell)) is not None]
     quoted = wanted.replace('"', "")
     page = await session.console.entries(f'run:"{quoted}" kind:{Kind.LATE_ANSWER_RECEIVED}', None, LATE_SHOWN)
     if json_wanted:
@@ -148,7 +150,9 @@ async def run(session: Session, wanted: str, json_wanted: bool) -> None:
         return
     say(_run_text(found))
     for result in results:
-        say(f"\n{result_text(result)}")
+        # The table above says why a step was not begun; there is no more to say of it.
+        if result.status is not ResultStatus.SKIPPED:
+            say(f"\n{result_text(result)}")
     if page.entries:
         say("\nAnswers that came too late to count (`find seq:NUMBER` shows one):")
         rows = [

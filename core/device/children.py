@@ -26,7 +26,7 @@ from core.errors import DeviceError, ErrorCode
 
 # A background child may hold the pipes for ever; this long after the shell's end we stop reading.
 _AFTER_END_S = 0.2
-_POLITE_S = 0.5
+POLITE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ class Finished:
 class Job:
     """A program to run in `folder`. `more` are descriptors that it gets as 3 and on.
 
-    `contained` and `group` are as `core.device.warden_process.Order` says.
+    `contained` and `group` are as `core.device.warden_process.Order` says. When its `timeout` is over, it has
+    `polite` seconds to end by itself.
     """
 
     program: list[str]
@@ -59,6 +60,7 @@ class Job:
     more: tuple[int, ...] = ()
     contained: bool = False
     group: str = ""
+    polite: float = POLITE_S
 
 
 class Children:
@@ -76,7 +78,12 @@ class Children:
         return len(self._launched)
 
     async def run_shell(
-        self, command: str, folder: HeldPath, timeout: float, report: Report = tell_nobody
+        self,
+        command: str,
+        folder: HeldPath,
+        timeout: float,
+        report: Report = tell_nobody,
+        polite: float = POLITE_S,
     ) -> Finished:
         """Run one line in the platform's shell until it ends or `timeout` seconds are over.
 
@@ -90,7 +97,8 @@ class Children:
             finally:
                 self.running -= 1
         shell = shutil.which("bash") or "/bin/sh"
-        return await self.run(Job([shell, "-c", command], folder.path, timeout, report=report), folder)
+        job = Job([shell, "-c", command], folder.path, timeout, report=report, polite=polite)
+        return await self.run(job, folder)
 
     async def run(self, job: Job, held: HeldPath | None = None) -> Finished:
         """Run a program as `run_shell` does; it starts in `held`, which cannot be swapped meanwhile."""
@@ -158,7 +166,7 @@ class Children:
             if ended:
                 await _last_words(pipes)
             else:
-                await _end(started)
+                await _end(started, job.polite)
                 if not started.ended.done():
                     raise DeviceError(
                         "The command ran out of time, and nobody says what became of it",
@@ -178,11 +186,11 @@ class Children:
         return Finished(stdout, stderr, code, time.monotonic() - begun, budget.truncated, how.left)
 
 
-async def _end(started: Started) -> None:
-    """Ask the group to end, and kill what is left, in the group or not, half a second later."""
+async def _end(started: Started, polite: float) -> None:
+    """Ask the group to end, and kill what is left, in the group or not, `polite` seconds later."""
     started.end(force=False)
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_POLITE_S):
+        async with asyncio.timeout(polite):
             await asyncio.shield(started.ended)
     await started.stop()
 
@@ -241,7 +249,7 @@ async def run_posix(job: Job, budget: Budget) -> Finished:
         if ended:
             await _last_words(pipes)
         else:
-            await _end_group(process)
+            await _end_group(process, job.polite)
     finally:
         if process is not None and not ended:
             _signal_group(process, signal.SIGKILL)
@@ -250,11 +258,11 @@ async def run_posix(job: Job, budget: Budget) -> Finished:
     return Finished(stdout, stderr, code, time.monotonic() - started, budget.truncated)
 
 
-async def _end_group(process: asyncio.subprocess.Process) -> None:
-    """Ask the group to end, and kill what is left of it half a second later."""
+async def _end_group(process: asyncio.subprocess.Process, polite: float) -> None:
+    """Ask the group to end, and kill what is left of it `polite` seconds later."""
     _signal_group(process, signal.SIGTERM)
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_POLITE_S):
+        async with asyncio.timeout(polite):
             await process.wait()
     # Also when the shell has gone: its children may ignore SIGTERM and keep the group alive.
     _signal_group(process, signal.SIGKILL)

@@ -37,6 +37,8 @@ from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 log = structlog.get_logger(__name__)
 
 _CLOSE_S = 5.0
+# How long a tool that keeps its deadline itself may take to end what it has begun.
+_OWN_END_S = 5.0
 # Tools that do under another name, or in another shape, what the second one does.
 _SAME_AS = {
     "EXEC_CLI": "shell_execute",
@@ -346,15 +348,19 @@ class Router:
         assert task is not None, "Router.run is awaited inside a task"
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         run = self._running[task] = _Run(tool, command.call_id, end)
+        until = asyncio.get_running_loop().time() + seconds
         try:
-            async with asyncio.timeout(seconds) as deadline:
+            async with asyncio.timeout_at(until) as deadline:
                 async with self._one_action if tool.tool_type == "action" else contextlib.nullcontext():
                     if tool.path_arguments:
                         hold = self._guard.hold_paths
                         paths = await self._workshop.in_thread(hold, tool, call.arguments, call.approved)
                         call = replace(call, paths=paths)
                     run.started = True
-                    return await tool.run(call)
+                    if tool.keeps_deadline:
+                        # Only in case that it does not: cancelled, it could not say what it had until then.
+                        deadline.reschedule(until + _OWN_END_S)
+                    return await tool.run(replace(call, until=until))
         except TimeoutError:
             if not deadline.expired():
                 raise

@@ -43,6 +43,7 @@ from core.device.progress import CallProgress
 from core.device.pulse import Pulse
 from core.device.router import failure
 from core.device.system_info import registration
+from core.device.tool import Unavailable
 from core.device.values import BinaryResult, for_binary_peer, is_ready_for_binary_peer, plain
 from core.errors import DeviceError, ErrorCode, QuarterdeckError, Refused
 from core.ids import new_uuid, now_stamp
@@ -85,6 +86,7 @@ class Session:
         self._faults = Allowance(_FAULTS_AT_ONCE, _FAULTS_PER_S)
         self._asker = Asker()
         self._announcing: asyncio.Task[None] | None = None
+        self._registered_with: list[Unavailable] = []
 
     async def register(self) -> None:
         """Introduce ourselves, and wait for the console's word.
@@ -94,6 +96,7 @@ class Session:
             DeviceError: not now, but perhaps later; `protocol_error` when its answer was none.
         """
         router = self._desk.router
+        self._registered_with = list(router.unavailable)
         features = ["cli", "file_system"]
         if any(info.tool_name == "screenshot" for info in router.tools()):
             features.append("gui")
@@ -162,6 +165,9 @@ class Session:
         pulse = Pulse(asyncio.get_running_loop())
         try:
             self._desk.begin(self)
+            if self._desk.router.unavailable != self._registered_with:
+                # A server failed, or came up, while the console was answering the registration.
+                self.announce_tools()
             async for data in self._connection:
                 await self._receive(data, pulse.arrival())
         finally:
@@ -185,7 +191,8 @@ class Session:
 
     async def _announce(self) -> None:
         await asyncio.sleep(_SETTLE_S)
-        await self.say(ToolsChanged().model_dump_json())
+        rows = [asdict(missing) for missing in self._desk.router.unavailable]
+        await self.say(ToolsChanged(unavailable=rows).model_dump_json())
 
     def _progress_of(self, call_id: str) -> CallProgress:
         return CallProgress(call_id, self._desk.tell_progress, self._desk.tasks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
@@ -75,6 +76,7 @@ class ToolCall:
 
     `room`: how many bytes of JSON the result may take, where that is less than this device's own limit.
     `approved`: an operator approved this very call, so that it is shown private places too.
+    `until`: when the call's deadline passes, on the loop's clock; infinity where it has none.
     """
 
     arguments: dict[str, Any]
@@ -82,6 +84,7 @@ class ToolCall:
     report: Report = tell_nobody
     room: int | None = None
     approved: bool = False
+    until: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,8 @@ class Tool:
 
     `stops_with_task` says that nothing more can happen once the task running it has been cancelled; where
     it is false for an action, a deadline that passes leaves the outcome unknown.
+
+    `keeps_deadline` says that the tool itself ends by `ToolCall.until` and then has something to show.
     """
 
     name: str
@@ -124,6 +129,7 @@ class Tool:
     platforms: tuple[str, ...] = EVERYWHERE
     path_arguments: tuple[str, ...] = ()
     stops_with_task: bool = False
+    keeps_deadline: bool = False
     is_instant: Callable[[dict[str, Any]], bool] = _never
     meta_tool: bool = False
     namespace: str = NAMESPACE

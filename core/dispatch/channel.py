@@ -6,18 +6,28 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
+import structlog
+
+from core.aip.error_text import error_text
 from core.aip.extras import Grounds, Terms
 from core.aip.listing import list_tools
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.dispatch.permit import Gate, PermittedCommand
-from core.errors import QuarterdeckError
+from core.errors import DeviceError, ErrorCode, QuarterdeckError
+
+log = structlog.get_logger(__name__)
+
+# Seconds that a device has for commands where nobody says how many.
+DEFAULT_TIMEOUT = 60.0
 
 
 class BasicCommandDispatcher(ABC):
     """AIP's dispatcher interface: commands in, one result for each, in order."""
 
     @abstractmethod
-    async def execute_commands(self, commands: Sequence[Command], timeout: float) -> list[Result]:
+    async def execute_commands(
+        self, commands: Sequence[Command], timeout: float = DEFAULT_TIMEOUT
+    ) -> list[Result]:
         """Run commands on the device; `timeout` in seconds for all of them together.
 
         Every command carries its permit (`PermittedCommand`).
@@ -27,17 +37,22 @@ class BasicCommandDispatcher(ABC):
             DeviceError: `device_offline` when nothing was sent, `outcome_unknown` when it may have been.
         """
 
-    def generate_error_results(self, commands: Sequence[Command], error: QuarterdeckError) -> list[Result]:
-        """One failure for each command, with the error's words."""
-        return [
-            Result(
-                status=ResultStatus.FAILURE,
-                error=error.message,
-                result=None,
-                call_id=command.call_id,
+    def generate_error_results(self, commands: Sequence[Command], error: Exception) -> list[Result]:
+        """One failure for each command: `Error executing TOOL: ERROR` as its error and as its result.
+
+        An error of our own tree begins its error text with its code, as `core.aip.error_text` has it.
+        """
+        said = str(error) or type(error).__name__
+        results = []
+        for command in commands:
+            text = f"Error executing {command.tool_name}: {said}"
+            coded = text
+            if isinstance(error, QuarterdeckError):
+                coded = error_text(QuarterdeckError(text, error.code))
+            results.append(
+                Result(status=ResultStatus.FAILURE, error=coded, result=text, call_id=command.call_id)
             )
-            for command in commands
-        ]
+        return results
 
     @abstractmethod
     async def list_tools(self, timeout: float) -> list[ToolInfo]:
@@ -73,20 +88,30 @@ class LocalCommandDispatcher(BasicCommandDispatcher):
         self._tools = tools
         self._gate = gate
 
-    async def execute_commands(self, commands: Sequence[Command], timeout: float) -> list[Result]:
+    async def execute_commands(
+        self, commands: Sequence[Command], timeout: float = DEFAULT_TIMEOUT
+    ) -> list[Result]:
         bare = [self._gate.redeem(self._device, command) for command in commands]
         results: list[Result] = []
         for command, given in zip(bare, commands, strict=True):
             if any(result.status is ResultStatus.FAILURE for result in results):
                 results.append(_skipped(command))
                 continue
-            grounds = _grounds(given)
-            if grounds.approval is None:
-                results.append(await self._tools.run(command, timeout))
-                continue
-            terms = Terms(deadline_s=timeout, digest=grounds.digest, approval=grounds.approval)
-            results.append(await self._tools.run(command, timeout, terms=terms))
+            try:
+                results.append(await self._run(command, given, timeout))
+            except QuarterdeckError:
+                raise
+            except Exception as error:  # the edge: what a tool raises in here is an answer, as over a link
+                log.exception("tool failed", tool=command.tool_name)
+                results += self.generate_error_results([command], error)
         return results
+
+    async def _run(self, command: Command, given: Command, timeout: float) -> Result:
+        grounds = _grounds(given)
+        if grounds.approval is None:
+            return await self._tools.run(command, timeout)
+        terms = Terms(deadline_s=timeout, digest=grounds.digest, approval=grounds.approval)
+        return await self._tools.run(command, timeout, terms=terms)
 
     async def list_tools(self, timeout: float) -> list[ToolInfo]:
         return self._tools.tools()
@@ -103,12 +128,23 @@ class WebSocketCommandDispatcher(BasicCommandDispatcher):
         self._link = link
         self._gate = gate
 
-    async def execute_commands(self, commands: Sequence[Command], timeout: float) -> list[Result]:
+    async def execute_commands(
+        self, commands: Sequence[Command], timeout: float = DEFAULT_TIMEOUT
+    ) -> list[Result]:
         bare = [self._gate.redeem(self._device, command) for command in commands]
-        return await self._link.send_commands(bare, timeout, [_grounds(command) for command in commands])
+        grounds = [_grounds(command) for command in commands]
+        try:
+            return await self._link.send_commands(bare, timeout, grounds)
+        except QuarterdeckError:
+            raise
+        except Exception as error:  # the edge: a fault of the link's own must not lose what may have left
+            log.exception("link failed", device=self._device)
+            said = f"The link failed while {self._device} had it: {str(error) or type(error).__name__}"
+            raise DeviceError(said, ErrorCode.OUTCOME_UNKNOWN) from error
 
     async def list_tools(self, timeout: float) -> list[ToolInfo]:
-        return await list_tools(self._link, timeout)
+        # A stock device is asked by `core.fleet.introduce`: this one is ours, whose listing tools are tools.
+        return await list_tools(self._link, timeout, with_meta=True)
 
     async def cancel(self, call_id: str) -> bool:
         return await self._link.cancel(call_id)

@@ -10,14 +10,13 @@ from typing import Any, NamedTuple, Protocol
 
 from core.audit.entries import Entry, NewEntry
 from core.dispatch.arguments import CheckedArguments
-from core.dispatch.channel import BasicCommandDispatcher
+from core.dispatch.channel import DEFAULT_TIMEOUT, BasicCommandDispatcher
 from core.dispatch.models import CommandResult, Evidence
 from core.fleet.models import Device, Tool
 from core.ids import new_id
 from core.policy.links import Leads
 from core.statements import Request
 
-DEFAULT_TIMEOUT = 60.0
 # A tool that limits itself gets a little longer than its own limit, so that its answer still counts.
 GRACE = 10.0
 MOST_TIMEOUT = 86_400.0

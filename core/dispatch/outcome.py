@@ -11,6 +11,7 @@ from typing import Any
 from core.aip.error_text import read_error_text
 from core.aip.messages import Result, ResultStatus
 from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, Evidence, Verdict
+from core.dispatch.partly_seen import partly_seen
 from core.dispatch.payload import failure_in
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.fleet.models import Effect
@@ -102,12 +103,14 @@ def conclude(
     if error is not None and error.code in _DEVICES_OWN and not reads and request.tool_type != "action":
         # The device took it for a look, which can be broken off at no harm; whether it was one is not known.
         error = ErrorInfo.of(ErrorCode.OUTCOME_UNKNOWN, error.message)
+    partial = partly_seen(clean)
     if error is not None:
         status, verdict, basis = _failed(answer, error, reads)
     else:
         status = ResultStatus.SUCCESS
+        whole = reads and not partial
         verdict, basis = (
-            (Verdict.CONFIRMED, Basis.READ_RESPONSE) if reads else (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM)
+            (Verdict.CONFIRMED, Basis.READ_RESPONSE) if whole else (Verdict.UNVERIFIED, Basis.DEVICE_CLAIM)
         )
     return make_result(
         request,
@@ -120,7 +123,7 @@ def conclude(
         result=clean,
         evidence=evidence,
         namespace=answer.namespace,
-        note=_note(stock) if (reads or stock) and clean is None and error is None else "",
+        note=partial or (_note(stock) if (reads or stock) and clean is None and error is None else ""),
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -18,7 +19,7 @@ from core.dispatch.models import CommandResult, Verdict
 from core.dispatch.order import Target
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import Offered
-from core.fleet.models import Device, Health, HealthChange, Tool
+from core.fleet.models import Device, Health, HealthChange, Tool, Unavailable
 from core.fleet.offers import Change, Offers, Recorder
 from core.fleet.pins import Pins
 from core.fleet.record import MOST_WORDS, Arrival, Identity, Record, Remembered
@@ -194,8 +195,10 @@ class Fleet:
             record.agent = agent
             self._touched(record)
 
-    async def relist(self, name: str) -> None:
+    async def relist(self, name: str, unavailable: list[Unavailable] | None = None) -> None:
         """List a connected device's tools again; those that changed are blocked until reviewed.
+
+        `unavailable` is what it cannot offer now, where that is known anew.
 
         Raises:
             DeviceError: it is not connected.
@@ -205,6 +208,10 @@ class Fleet:
         arrival = record.arrival
         if arrival is None:
             raise DeviceError(f"{name} is {record.health.value}: {record.reason or 'not connected'}.")
+        if unavailable is not None and unavailable != arrival.unavailable:
+            # Seen at once: listing the tools takes a moment, and may fail.
+            arrival = record.arrival = record.last = replace(arrival, unavailable=unavailable)
+            self._changed(name)
         overrides = self._policy.overrides
         offered, tools = await self._offers.of(name, arrival, lambda: record.arrival is arrival)
         record.offered, record.tools, record.overrides = offered, tools, overrides

@@ -57,7 +57,7 @@ def arrival_of(link: DeviceLink, channel: BasicCommandDispatcher) -> Arrival:
         platform=_words(metadata.get("platform") or system.get("platform")).lower(),
         system=_system(system),
         client="UFO device client" if stock else f"quarterdeck-device {_words(ours.get('version'))}".strip(),
-        unavailable=_unavailable(ours.get("unavailable")),
+        unavailable=read_unavailable(ours.get("unavailable")),
         # Its paths are on another disk; its own guard keeps them.
         roots=None,
         features=sorted(link.features),
@@ -92,7 +92,8 @@ def _system(system: dict[str, Any]) -> str:
     return " ".join(part for part in parts if part)[:MOST_WORDS]
 
 
-def _unavailable(rows: Any) -> list[Unavailable]:
+def read_unavailable(rows: Any) -> list[Unavailable]:
+    """What a device says that it cannot offer; what is nonsense is passed over, and no row is endless."""
     return [
         Unavailable(
             tool=_words(row.get("tool")),

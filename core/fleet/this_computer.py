@@ -15,7 +15,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispat
 from core.dispatch.permit import Gate
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.fleet import Fleet
-from core.fleet.introduce import approvers_of
+from core.fleet.introduce import approvers_of, read_unavailable
 from core.fleet.models import Health, Unavailable
 from core.fleet.record import Arrival
 from core.tasks import TaskGroupOwner
@@ -80,7 +80,8 @@ class ThisComputer:
         self._token = ""
         self._process: asyncio.subprocess.Process | None = None
         self._channels: dict[DeviceLink, WebSocketCommandDispatcher] = {}
-        self._router: Any = None
+        # A `core.device.in_process.InProcessDevice`, whose code only this way of running needs.
+        self._inside: Any = None
         self._ending = asyncio.Event()
 
     @property
@@ -114,28 +115,39 @@ class ThisComputer:
         # Only this way of running needs the device's own code in the service.
         from core.device.assembly import build_router_aside
         from core.device.config import load_config
+        from core.device.in_process import FEATURES, InProcessDevice, Told
 
         try:
             config = load_config(self._config_file()).closing(*self._closed_paths)
         except BadInput as error:
             self._wait_offline(error.message)
             return False
-        if self._router is not None:
-            await self._router.close()
-        self._router = await build_router_aside(config, self._state_dir, NAME)
+        if self._inside is not None:
+            await self._inside.close()
+        router = await build_router_aside(config, self._state_dir, NAME)
+        told = Told(
+            on_progress=lambda progress: self._tell_progress(NAME, progress),
+            on_load=lambda load: self._fleet.measured(NAME, load.cpu_percent, load.memory_percent, None),
+            on_changed=lambda: self._list_again(_unavailable_in(router.unavailable)),
+        )
+        self._inside = InProcessDevice(router, told)
         arrival = Arrival(
-            channel=LocalCommandDispatcher(NAME, self._router, self._gate),
+            channel=LocalCommandDispatcher(NAME, self._inside, self._gate),
             kind="in-process",
             platform=sys.platform,
             system=_system(),
             client="in this process",
-            unavailable=[Unavailable(**asdict(one)) for one in self._router.unavailable],
+            unavailable=_unavailable_in(router.unavailable),
             roots=list(config.roots),
-            approvers=self._router.approvers,
+            features=sorted(FEATURES),
+            approvers=router.approvers,
             own_computer=True,
             shares_disk=True,
         )
         await self._fleet.arrived(NAME, arrival)
+        self._inside.start()
+        # Servers that it hosts start meanwhile: what they brought until now may not have been listed.
+        router.announce()
         return True
 
     async def start_process(self) -> None:
@@ -161,8 +173,8 @@ class ThisComputer:
         await self._end_process()
         if self._server is not None:
             await self._server.close()
-        if self._router is not None:
-            await self._router.close()
+        if self._inside is not None:
+            await self._inside.close()
 
     def _config_file(self) -> Path | None:
         path = self._state_dir / CONFIG
@@ -287,11 +299,12 @@ class ThisComputer:
 
     def _tools_changed(self, link: DeviceLink) -> None:
         if link in self._channels:
-            self._tasks.spawn("list this computer's tools again", self._list_again())
+            unavailable = _arrival_of(link, self._channels[link]).unavailable
+            self._tasks.spawn("list this computer's tools again", self._list_again(unavailable))
 
-    async def _list_again(self) -> None:
+    async def _list_again(self, unavailable: list[Unavailable]) -> None:
         try:
-            await self._fleet.relist(NAME)
+            await self._fleet.relist(NAME, unavailable)
         except QuarterdeckError as error:
             log.warning("the tools could not be listed again", problem=error.message)
 
@@ -314,15 +327,7 @@ def _arrival_of(link: DeviceLink, channel: WebSocketCommandDispatcher) -> Arriva
         # It is this very machine; what we call it ourselves says more than a kernel's build number.
         system=_system(),
         client=f"quarterdeck-device {ours.get('version', '')}".strip(),
-        unavailable=[
-            Unavailable(
-                tool=str(one.get("tool")),
-                reason=str(one.get("reason", "")),
-                how_to_fix=str(one.get("how_to_fix", "")),
-            )
-            for one in ours.get("unavailable") or []
-            if isinstance(one, dict)
-        ],
+        unavailable=read_unavailable(ours.get("unavailable")),
         roots=[Path(root) for root in roots if isinstance(root, str)]
         if isinstance(roots, list) and roots
         else None,
@@ -331,6 +336,11 @@ def _arrival_of(link: DeviceLink, channel: WebSocketCommandDispatcher) -> Arriva
         own_computer=True,
         shares_disk=True,
     )
+
+
+def _unavailable_in(rows: Iterable[Any]) -> list[Unavailable]:
+    """What a device in this process cannot offer, as one over a link says it."""
+    return read_unavailable([asdict(row) for row in rows])
 
 
 async def _follow(process: asyncio.subprocess.Process) -> str:

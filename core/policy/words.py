@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from core.canonical import flat_key
-from core.fleet.models import Effect, Risk, Tool
+from core.fleet.models import Effect, Risk, Source, Tool
 from core.policy.argument_words import Said, ends_things, is_path, judge_path, judge_value, snake
 from core.policy.constraints import Unsure, main_name, normal_path
 from core.policy.hand_words import judge_hand
@@ -105,7 +105,7 @@ def findings_of(
     for name, value in parameters.items():
         if name == line_name and isinstance(value, str):
             found.extend(judge_line(value, name))
-        elif name != line_name:
+        elif name != line_name and not _names_own_server(tool, name):
             found.extend(_value_findings(tool, name, value, home, real))
         for text in _texts(value):
             found.extend(_hidden_findings(name, text, inside=text is not value))
@@ -114,6 +114,12 @@ def findings_of(
     if line_name and not isinstance(parameters.get(line_name), str):
         found.append(Finding(text="There is no shell line to judge", risk=Risk.HIGH, argument=line_name))
     return _gravest(list(dict.fromkeys(found)))
+
+
+def _names_own_server(tool: Tool, argument: str) -> bool:
+    """Whether an argument names a tool server inside the device, which AIP calls as one calls a host."""
+    built_in = tool.contract.effect.source is Source.BUILT_IN
+    return built_in and (tool.tool_name, argument) == ("get_mcp_tools", "server_name")
 
 
 def undo_words(tool: Tool, parameters: Parameters) -> tuple[bool, str]:

@@ -1,4 +1,8 @@
-"""Exit codes: what a script may rely on. Used by the command line and by the service's own process."""
+"""Exit codes: what a script may rely on. Used by the command line and by the service's own process.
+
+`NOT_APPROVED` is final: the request was denied for want of an answer and nothing was sent.
+`APPROVAL_PENDING` is not: the request still waits in the service's queue, and may yet be approved and sent.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ TOOL_FAILED = 6
 OUTCOME_UNKNOWN = 7
 JOURNAL_BAD = 8
 HOME_OWNED = 9
+APPROVAL_PENDING = 10
 INTERRUPTED = 130
 
 _OF_CODE: dict[ErrorCode, int] = {
@@ -27,11 +32,13 @@ _OF_CODE: dict[ErrorCode, int] = {
     ErrorCode.APPROVAL_INVALID: DENIED,
     ErrorCode.SIGNATURE_REQUIRED: DENIED,
     ErrorCode.APPROVAL_EXPIRED: NOT_APPROVED,
+    ErrorCode.APPROVAL_PENDING: APPROVAL_PENDING,
     ErrorCode.DEVICE_OFFLINE: DEVICE_OFFLINE,
     # Timed out as an observation, or before anything was sent: a mutation without an answer is unknown.
     ErrorCode.TIMEOUT: TOOL_FAILED,
     ErrorCode.OUTCOME_UNKNOWN: OUTCOME_UNKNOWN,
     ErrorCode.CANCELLED: TOOL_FAILED,
+    ErrorCode.SKIPPED: TOOL_FAILED,
     ErrorCode.TOOL_FAILED: TOOL_FAILED,
     ErrorCode.PARTIAL_FAILURE: TOOL_FAILED,
     ErrorCode.BAD_RESULT: TOOL_FAILED,

@@ -10,10 +10,12 @@ from core.aip.messages import ResultStatus
 from core.audit.entries import Kind
 from core.batch.models import Batch, CellState, Run, RunState
 from core.dispatch.models import Verdict
+from core.errors import ErrorCode
 from core.home import Home
 from core.policy.models import ApprovalState
 from core.policy.operator_keys import OperatorKey
 from tests.fakes.desk import PATIENCE, approve, choose_channel, deny, next_approval, open_service
+from tests.fakes.pace import slowness
 from tests.fakes.signing import signing
 
 CHANNELS = ["process", "in-process"]
@@ -144,6 +146,33 @@ async def test_each_stage_of_an_approved_command_is_in_the_journal_in_order(
         Kind.RESULT_RECORDED,
     ]
     assert record.decision == ended.cells[0].result.decision
+
+
+@pytest.mark.parametrize("given", [{"timeout": 0.5}, {}])
+@pytest.mark.parametrize("tool", ["shell_execute", "EXEC_CLI"])
+@pytest.mark.parametrize("channel", CHANNELS)
+async def test_a_command_that_runs_out_of_time_is_the_same_failure_with_what_it_printed(
+    channel: str, tool: str, given: dict[str, float], home: Home, operator: OperatorKey
+):
+    """The tool's own time-out, or else the deadline that was given to the call."""
+    choose_channel(home, channel)
+    line = "echo begun; sleep 600"
+    async with open_service(home) as service:
+        console = signing(service.console("operator:anna"), service.home)
+        await console.register_operator(operator.operator)
+        # Over a link the answer must come before the console gives up: a tenth of the deadline is for that.
+        deadline = None if given else 1.0 if channel == "in-process" else 4.0 * slowness()
+        run = await console.call("this-computer", tool, {"command": line, **given}, deadline)
+        await approve(console, await next_approval(console), operator)
+        [cell] = (await console.wait_run(run.summary.id, PATIENCE)).cells
+    assert cell.result is not None
+    assert cell.result.error is not None
+    assert cell.result.error.code is ErrorCode.TIMEOUT
+    assert (cell.result.status, cell.state) == (ResultStatus.FAILURE, CellState.FAILED)
+    assert (cell.result.result["stdout"], cell.result.result["exit_code"]) == ("begun\n", 124)
+    asked = "after 0.5 s, the time-out that was asked for" if given else "the deadline of the call"
+    assert asked in cell.result.error.message
+    assert cell.result.result.get("status", "TIMEOUT") == "TIMEOUT"
 
 
 async def test_a_secret_in_a_run_reaches_no_file_of_the_home_and_no_screen(home: Home):

@@ -70,7 +70,7 @@ def make_home(path: Path) -> Home:
 def ask(home: Home) -> tuple[str, str]:
     """Ask for a command that needs approval; its request and run."""
     asked = run(home, *CALL, "--json")
-    assert asked.code == 4, asked
+    assert asked.code == 10, asked
     return asked.json["approval"], asked.json["run"]
 
 

@@ -7,6 +7,7 @@ import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -276,7 +277,8 @@ async def test_changed_tools_are_announced_once_for_many_changes(tmp_path: Path)
         await wire.recall("c0")
         for _number in range(20):
             bench.router.announce()
-        assert await wire.hear() == {"type": "quarterdeck.tools_changed"}
+        rows = [asdict(row) for row in bench.router.unavailable]
+        assert await wire.hear() == {"type": "quarterdeck.tools_changed", "unavailable": rows}
         bench.go.set()
         [result] = await wire.ask(command("work"))
         assert result["status"] == "success"

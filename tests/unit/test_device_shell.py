@@ -87,15 +87,14 @@ async def test_a_time_out_kills_the_whole_process_group(router: Router, tmp_path
     pids = tmp_path / "pids"
     # One child of the shell, and one that ignores the polite signal.
     line = f"sleep 60 & echo $! >> {pids}; (trap '' TERM; echo $BASHPID >> {pids}; sleep 60) & wait"
-    result = await router.run(command(tool, f"echo begun; {line}", timeout=0.5 * slowness()), 30)
+    seconds = 0.5 * slowness()
+    result = await router.run(command(tool, f"echo begun; {line}", timeout=seconds), 30)
     assert result.result["exit_code"] == 124
     assert result.result["stdout"] == "begun\n"
-    if tool == "EXEC_CLI":
-        assert result.status is ResultStatus.SUCCESS
-        assert result.result["status"] == "TIMEOUT"
-    else:
-        assert result.status is ResultStatus.FAILURE
-        assert (result.error or "").startswith("timeout: ")
+    assert result.status is ResultStatus.FAILURE
+    assert (result.error or "").startswith("timeout: ")
+    assert f"after {seconds:g} s, the time-out that was asked for" in (result.error or "")
+    assert result.result.get("status", "TIMEOUT") == "TIMEOUT"
     for pid in pids.read_text().split():
         await is_gone(int(pid))
 
@@ -210,6 +209,34 @@ async def test_a_deadline_kills_the_group_and_is_called_a_time_out(router: Route
     assert (result.error or "").startswith("timeout: ")
     for pid in (tmp_path / "pids").read_text().split():
         await is_gone(int(pid))
+
+
+@pytest.mark.parametrize("tool", ["EXEC_CLI", "shell_execute"])
+async def test_what_was_printed_before_the_deadline_of_the_call_is_answered(
+    router: Router, tmp_path: Path, tool: str
+) -> None:
+    # It does not end when it is asked to.
+    line = f"trap '' TERM; echo begun; echo bad >&2; echo $$ > {tmp_path}/pid; while :; do sleep 60; done"
+    result = await router.run(command(tool, line), deadline_s=0.5 * slowness())
+    assert (result.error or "").startswith("timeout: ")
+    assert "the deadline of the call" in (result.error or "")
+    assert (result.result["stdout"], result.result["stderr"]) == ("begun\n", "bad\n")
+    assert result.result["exit_code"] == 124
+    assert result.result.get("status", "TIMEOUT") == "TIMEOUT"
+    await is_gone(int((tmp_path / "pid").read_text()))
+
+
+async def test_what_its_turn_comes_too_late_for_is_not_started(router: Router, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    tasks = TaskGroupOwner("test")
+    holding = tasks.spawn("first", shell(router, f"read < {tmp_path}/fifo"))
+    await asyncio.sleep(0)
+    late = await router.run(command("shell_execute", f"touch {tmp_path}/ran"), deadline_s=0.2)
+    assert (late.error or "").startswith("timeout: shell_execute was not started")
+    await asyncio.to_thread((tmp_path / "fifo").write_text, "\n")
+    assert (await holding).status is ResultStatus.SUCCESS
+    assert not (tmp_path / "ran").exists()
+    await tasks.close()
 
 
 async def test_actions_run_one_after_another(router: Router, tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from core.aip.messages import Command
-from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
+from core.aip.messages import Command, Result, ResultStatus
+from core.dispatch.channel import DEFAULT_TIMEOUT, LocalCommandDispatcher, WebSocketCommandDispatcher
 from core.dispatch.permit import Permit, PermitMint, PermittedCommand
-from core.errors import ErrorCode, Refused
+from core.errors import DeviceError, ErrorCode, Refused
 from core.statements import Request, make_request
 from tests.fakes.arguments import CONTRACT, checked
 from tests.fakes.rig import ScriptedTools
@@ -144,3 +144,58 @@ async def test_the_permit_never_goes_on_the_wire():
     permit = mint.mint(request, checked(request.parameters), lambda: None)
     await WebSocketCommandDispatcher("bench", link, mint).execute_commands([command_of(request, permit)], 1.0)
     assert permit.word not in link.sent[0].model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "code"),
+    [
+        (ValueError("no such arm"), "Error executing shell_execute: no such arm", ""),
+        (TimeoutError(), "Error executing shell_execute: TimeoutError", ""),
+        (KeyError("x"), "Error executing shell_execute: 'x'", ""),
+        (DeviceError("gone", ErrorCode.TIMEOUT), "Error executing shell_execute: gone", "timeout: "),
+    ],
+)
+async def test_an_error_of_any_kind_becomes_one_failure_for_each_command(
+    error: Exception, said: str, code: str
+):
+    commands = [
+        Command(tool_name="shell_execute", tool_type="action", parameters={}, call_id=str(number))
+        for number in range(3)
+    ]
+    results = LocalCommandDispatcher("bench", ScriptedTools(), PermitMint()).generate_error_results(
+        commands, error
+    )
+    assert [(one.status, one.error, one.result) for one in results] == [
+        (ResultStatus.FAILURE, code + said, said)
+    ] * 3
+    assert [one.call_id for one in results] == ["0", "1", "2"]
+
+
+async def test_what_a_tool_in_this_process_raises_is_an_answer_within_the_usual_time():
+    mint, tools, given = PermitMint(), ScriptedTools(), []
+
+    async def run(command: Command, deadline_s: float, *, terms: object = None) -> Result:
+        given.append(deadline_s)
+        raise ZeroDivisionError("division by zero")
+
+    tools.run = run  # type: ignore[method-assign,assignment]
+    request = a_request()
+    permit = mint.mint(request, checked(request.parameters), lambda: None)
+    channel = LocalCommandDispatcher("bench", tools, mint)
+    [result] = await channel.execute_commands([command_of(request, permit)])
+    assert result.error == "Error executing shell_execute: division by zero"
+    assert given == [DEFAULT_TIMEOUT]
+
+
+async def test_a_fault_of_the_link_itself_leaves_the_outcome_unknown():
+    class Broken(SilentLink):
+        async def send_commands(self, commands, timeout, grounds=()):
+            assert timeout == DEFAULT_TIMEOUT
+            raise RuntimeError("a fault")
+
+    mint, request = PermitMint(), a_request()
+    permit = mint.mint(request, checked(request.parameters), lambda: None)
+    channel = WebSocketCommandDispatcher("bench", Broken(), mint)
+    with pytest.raises(DeviceError) as unknown:
+        await channel.execute_commands([command_of(request, permit)])
+    assert unknown.value.code is ErrorCode.OUTCOME_UNKNOWN

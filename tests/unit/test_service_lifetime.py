@@ -132,9 +132,10 @@ class TestLog:
 
 
 def test_every_error_code_has_an_exit_code_of_the_list():
-    known = {exit_codes.FAULT, *range(2, 10)}
+    known = {exit_codes.FAULT, *range(2, 11)}
     assert {exit_codes.exit_code_of(code) for code in ErrorCode} <= known
     assert exit_codes.exit_code_of(ErrorCode.APPROVAL_EXPIRED) == 4
+    assert exit_codes.exit_code_of(ErrorCode.APPROVAL_PENDING) == 10
     assert exit_codes.exit_code_of(ErrorCode.OUTCOME_UNKNOWN) == 7
     assert exit_codes.exit_code_of(ErrorCode.JOURNAL_CORRUPT) == 8
     assert exit_codes.exit_code_of(ErrorCode.UNKNOWN_TOOL) == 2

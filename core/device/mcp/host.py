@@ -174,9 +174,14 @@ class McpHost:
             for config in self._configs
             if config.problem
         ]
+        rows += [
+            _row_of(ServerState(config.name, config.kind, config.shown, State.STARTING))
+            for config in self._usable
+            if config.name not in self._servers
+        ]
         for name, server in self._servers.items():
-            if server.state is State.FAILED:
-                rows.append(Unavailable(name, f"MCP server: {server.reason}", server.how_to_fix))
+            if server.state is not State.READY:
+                rows.append(_row_of(server.report(), server.how_to_fix))
             for tool, reason in server.listing.refused:
                 rows.append(
                     Unavailable(tool, f"{reason} (MCP server {name})", "Tell whoever makes the server")
@@ -231,3 +236,15 @@ class McpHost:
             namespace=server.config.name,
             declared=definition.info(name, server.config.name),
         )
+
+
+def _row_of(state: ServerState, how_to_fix: str = "") -> Unavailable:
+    """Why the tools of a server that is not ready cannot be had now."""
+    match state.state:
+        case State.STARTING:
+            said, fix = "It is starting", "Wait: its tools are offered as soon as it is ready"
+        case State.RESTARTING:
+            said, fix = f"{state.reason}; it is started again (start {state.restarts + 2})", how_to_fix
+        case _:
+            said, fix = state.reason, how_to_fix
+    return Unavailable(state.name, f"MCP server: {said}", fix)

@@ -92,6 +92,7 @@ class HostedServer:
         self._idle = asyncio.Event()
         self._idle.set()
         self._stop = asyncio.Event()
+        self._was_ready = False
         self._said = ServerLog(self._write_log, config.hide)
 
     def report(self) -> ServerState:
@@ -113,7 +114,8 @@ class HostedServer:
 
     async def run(self) -> None:
         """Keep the server until stopped."""
-        fails = 0
+        # Sessions that ended soon, and starts in a row that came to no session.
+        fails = failed_starts = 0
         while not self._stop.is_set():
             began = asyncio.get_running_loop().time()
             problem, how_to_fix, hopeless = await self._one_session()
@@ -122,11 +124,13 @@ class HostedServer:
             if asyncio.get_running_loop().time() - began >= self._timing.steady_s:
                 fails = 0
             fails += 1
-            if hopeless or fails >= self._timing.give_up_after:
+            # A server that was ready is there: it was restarted, say, and is worth asking again soon.
+            failed_starts = 0 if self._was_ready else failed_starts + 1
+            if hopeless or failed_starts >= self._timing.give_up_after:
                 self._become(State.FAILED, problem, how_to_fix)
                 wait = self._timing.after_giving_up_s
             else:
-                self._become(State.RESTARTING, problem)
+                self._become(State.RESTARTING, problem, how_to_fix)
                 low, high = self._timing.back_off
                 wait = min(high, low * 2 ** min(fails - 1, 16))
             seconds = wait * random.uniform(0.5, 1.0)
@@ -143,6 +147,7 @@ class HostedServer:
         Returns why it ended, what a person can do, and whether trying again is no use.
         """
         self._said.forget()
+        self._was_ready = False
         try:
             async with open_session(
                 self.config,
@@ -171,6 +176,7 @@ class HostedServer:
         except TimeoutError:
             raise DeviceError(f"It was not ready within {self._timing.start_s:g} s") from None
         self._session = session
+        self._was_ready = True
         self._ready.set()
         # What it said on its way here explains no end that comes later.
         self._said.forget()

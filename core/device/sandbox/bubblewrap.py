@@ -20,6 +20,7 @@ import platformdirs
 from core.device.private_places import is_below, outermost
 from core.device.sandbox import inner, process_limit, seccomp
 from core.device.sandbox.mounts import all_names, read_mounts, resolved
+from core.device.sandbox.sight import Sight
 
 _INNER = Path(inner.__file__)
 # Imported, so that it is not compiled anew for each command.
@@ -143,6 +144,14 @@ class Bubblewrap:
     program: str
     closed: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
+
+    def sight(self, folder: str) -> Sight:
+        """What a line that starts in this folder is shown of the disk."""
+        hidden = hidden_folders()
+        wanted = [path for path in (*self.roots, folder) if not _is_in(path, self.closed)]
+        shown = _shown(hidden, wanted)
+        home = os.environ.get("HOME") or os.path.expanduser("~")
+        return Sight(folder, home, tuple(outermost([*hidden, *self.closed])), tuple(shown))
 
     def command(self, inside: Sequence[str], start: Place, bounds: Bounds) -> Start:
         """How to run `inside` in a folder that is still the one that was checked. Blocks on the disk."""

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+from dataclasses import asdict
 from typing import Any
 
 from core.device.children import Finished, Job
@@ -13,6 +14,7 @@ from core.device.config import DeviceConfig
 from core.device.held_paths import HeldPath
 from core.device.private_places import outermost, private_places, shown_place
 from core.device.sandbox import bubblewrap, inner, process_limit, seatbelt
+from core.device.sandbox.sight import unseen
 from core.device.tool import (
     OBSERVES,
     FailedWithResult,
@@ -20,15 +22,18 @@ from core.device.tool import (
     ToolCall,
     Unavailable,
     Workshop,
+    nullable,
     object_schema,
     text,
 )
 from core.device.tools.shell import (
     OUTPUT,
     TRUNCATED,
+    TimeLimit,
     common,
-    seconds_for,
+    ended_in_time,
     shell_arguments,
+    time_limit,
     working_directory,
 )
 from core.errors import BadInput, DeviceError, ErrorCode
@@ -63,16 +68,15 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
 
     async def shell_execute_read(call: ToolCall) -> dict[str, Any]:
         private = [] if call.approved else await workshop.in_thread(private_places, config)
-        finished = await run(workshop, call, private)
+        finished, limit = await run(workshop, call, private)
         answer = {
             **common(finished),
             "truncated": finished.truncated,
             "blocked": blocked_lines(finished.stderr),
             "hidden": await workshop.in_thread(_hidden, private),
+            "not_seen": await workshop.in_thread(_not_seen, config, private, call, finished),
         }
-        if finished.exit_code is None:
-            said = f"The command ran out of time after {finished.seconds:.1f} s and was killed"
-            raise FailedWithResult(said, ErrorCode.TIMEOUT, answer)
+        ended_in_time(answer, finished, limit)
         if finished.exit_code != 0:
             if (place := named_place(finished.stderr, answer["hidden"])) is not None:
                 said = f"{place} is private: it is shown only to a line that an operator approved"
@@ -85,7 +89,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
     return [_tool(workshop, shell_execute_read)], []
 
 
-async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> Finished:
+async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> tuple[Finished, TimeLimit]:
     """Run a call's command inside, where neither the private paths nor what is closed can be read.
 
     Raises:
@@ -93,17 +97,22 @@ async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> Finishe
         DeviceError: there is no sandbox now, or a closed path changed while the command ran.
     """
     folder = await working_directory(workshop, call)
-    seconds, config = seconds_for(workshop, call), workshop.config
+    config = workshop.config
     shell = [shutil.which("bash") or "/bin/sh", "-c", call.arguments["command"]]
     environment = bubblewrap.clean_environment()
     if sys.platform == "darwin":
         workshop.guard.process_slot(workshop.children.running)
         line = seatbelt.command(shell, _closed(config, private))
-        return await workshop.children.run(Job(line, folder.path, seconds, environment, call.report))
+        limit = time_limit(workshop, call)
+        job = Job(line, folder.path, limit.seconds, environment, call.report, polite=limit.polite)
+        return await workshop.children.run(job), limit
     sandbox = _sandbox(config, bubblewrap.on_path() or "bwrap", private)
     limits = config.limits
     bounds = bubblewrap.Bounds(
-        seconds, limits.read_shell_memory_bytes, limits.read_shell_processes, limits.max_processes
+        time_limit(workshop, call).seconds,
+        limits.read_shell_memory_bytes,
+        limits.read_shell_processes,
+        limits.max_processes,
     )
     place = await workshop.in_thread(_place, folder)
     begun = await workshop.in_thread(sandbox.command, shell, place, bounds)
@@ -113,19 +122,21 @@ async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> Finishe
         begun.files() as files,
         process_limit.limited(limits.read_shell_processes + _OWN_PROCESSES) as group,
     ):
+        limit = time_limit(workshop, call)
         job = Job(
             begun.line(),
             folder.path,
-            seconds,
+            limit.seconds,
             environment,
             call.report,
             more=files,
             contained=True,
             group=str(group or ""),
+            polite=limit.polite,
         )
         finished = await workshop.children.run(job, folder)
         _check(files.said(), finished, folder)
-    return finished
+    return finished, limit
 
 
 def _check(report: bytes, finished: Finished, folder: HeldPath) -> None:
@@ -167,6 +178,18 @@ def _hidden(private: list[str]) -> list[str]:
     return [shown_place(place) for place in outermost(private) if os.path.lexists(place)]
 
 
+def _not_seen(
+    config: DeviceConfig, private: list[str], call: ToolCall, finished: Finished
+) -> list[dict[str, Any]]:
+    """What the line asked for and the sandbox does not show, with the tool that can tell."""
+    if sys.platform != "linux":
+        # Seatbelt forbids, and says so; it shows nothing that is not there.
+        return []
+    folder = call.paths["working_directory"].path if "working_directory" in call.paths else config.roots[0]
+    sight = _sandbox(config, "", private).sight(str(folder))
+    return [asdict(one) for one in unseen(call.arguments["command"], sight, finished.stdout)]
+
+
 def named_place(stderr: bytes, hidden: list[str]) -> str | None:
     """The first of the hidden places that an error of a program is about, where it names one."""
     lines = stderr.decode("utf-8", "replace")
@@ -195,6 +218,17 @@ def _tool(workshop: Workshop, run: Any) -> Tool:
         "items": text("A file or folder; ~ is the home."),
         "description": "What is there but private, and was not shown to this line.",
     }
+    not_seen = {
+        "type": "array",
+        "items": object_schema(
+            {
+                "what": text("Such as processes, sockets, network, services or folders."),
+                "why": text("Which program or path it is about, and what the sandbox shows instead."),
+                "instead": nullable(text("The tool that can tell.")),
+            }
+        ),
+        "description": "What the line asked for and was not shown: its output is not the whole truth.",
+    }
     return Tool(
         name=NAME,
         title="Look with a shell command",
@@ -203,13 +237,18 @@ def _tool(workshop: Workshop, run: Any) -> Tool:
             "Run a line in a shell that can only read: the kernel forbids it to change anything, to use any "
             "network or socket, and to leave a process behind. A command that tries gets an error. "
             "/tmp, /run and the device client's own files are hidden, but allowed roots below them are not. "
+            "It does not see the machine's processes (list_processes does), sockets, network or services; "
+            "`not_seen` in the result says what of that the line asked for. "
             "Keys, passwords, browser data and histories are shown only to a line that an operator approved."
         ),
         input_schema=shell_arguments(workshop),
-        output_schema=object_schema({**OUTPUT, "truncated": TRUNCATED, "blocked": blocked, "hidden": hidden}),
+        output_schema=object_schema(
+            {**OUTPUT, "truncated": TRUNCATED, "blocked": blocked, "hidden": hidden, "not_seen": not_seen}
+        ),
         contract=OBSERVES,
         run=run,
         platforms=("linux", "macos"),
         path_arguments=("working_directory",),
         stops_with_task=True,
+        keeps_deadline=True,
     )

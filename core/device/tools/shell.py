@@ -1,12 +1,18 @@
-"""Shell commands: `shell_execute`, and `EXEC_CLI` in the shape that UFO's LinuxAgent expects."""
+"""Shell commands: `shell_execute`, and `EXEC_CLI` in the shape that UFO's LinuxAgent expects.
+
+A command whose time runs out fails with the code `timeout`, whichever tool ran it, and whether its own limit
+was over first or the deadline of the call; its result has exit code 124 and what was printed until then.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from core.device.children import Finished
+from core.device.children import POLITE_S, Finished
 from core.device.held_paths import HeldPath
 from core.device.tool import (
     Contract,
@@ -26,6 +32,8 @@ from core.errors import BadInput, ErrorCode
 DEFAULT_TIMEOUT_S = 30
 # What `timeout(1)` answers; LinuxAgent expects it.
 TIMED_OUT = 124
+# A call's deadline on the device is nine tenths of the console's: half of the last tenth is for the kill.
+_HASTE = 20
 _RUNS_ANYTHING = Contract("destroy", "high", reversible=False, idempotent=False, open_world=True)
 
 
@@ -42,10 +50,41 @@ async def working_directory(workshop: Workshop, call: ToolCall) -> HeldPath:
     return held
 
 
-def seconds_for(workshop: Workshop, call: ToolCall) -> float:
-    """How long a call may run."""
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """How long a call may run: `asked` seconds by its own argument, `left` until its deadline passes."""
+
+    asked: float
+    left: float
+
+    @property
+    def seconds(self) -> float:
+        """What is over first, in seconds from now."""
+        return max(0.0, min(self.asked, self.left))
+
+    @property
+    def polite(self) -> float:
+        """How many seconds a command has to end by itself then. After a deadline the answer is in haste:
+        the console waits for a tenth of the deadline longer, a second at most."""
+        return POLITE_S if self.asked <= self.left else min(POLITE_S, self.left / _HASTE)
+
+    def words(self, finished: Finished) -> str:
+        """What is said of a command that ran into this limit."""
+        if self.asked <= self.left:
+            why = f"after {self.asked:g} s, the time-out that was asked for"
+        else:
+            why = f"after {finished.seconds:.3g} s, when the deadline of the call had passed"
+        said = f"The command ran out of time {why}; its process group was killed"
+        if finished.left:
+            said += f", but not these of its processes: {', '.join(map(str, finished.left))}"
+        return said
+
+
+def time_limit(workshop: Workshop, call: ToolCall) -> TimeLimit:
+    """How long a call may run, beginning now."""
     longest = workshop.config.limits.shell_timeout_s
-    return float(call.arguments.get("timeout", min(DEFAULT_TIMEOUT_S, longest)))
+    asked = float(call.arguments.get("timeout", min(DEFAULT_TIMEOUT_S, longest)))
+    return TimeLimit(asked, call.until - asyncio.get_running_loop().time())
 
 
 def shell_arguments(workshop: Workshop) -> dict[str, Any]:
@@ -78,33 +117,29 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
     """Both shells; nothing of them can be missing on a platform that has them."""
     children = workshop.children
 
-    async def run(call: ToolCall) -> Finished:
+    async def run(call: ToolCall) -> tuple[Finished, TimeLimit]:
         folder = await working_directory(workshop, call)
         workshop.guard.process_slot(children.running)
-        return await children.run_shell(
-            call.arguments["command"], folder, seconds_for(workshop, call), call.report
-        )
+        limit = time_limit(workshop, call)
+        line = call.arguments["command"]
+        return await children.run_shell(line, folder, limit.seconds, call.report, limit.polite), limit
 
     async def shell_execute(call: ToolCall) -> dict[str, Any]:
-        finished = await run(call)
+        finished, limit = await run(call)
         answer = {**common(finished), "truncated": finished.truncated}
-        if finished.exit_code is None:
-            said = f"The command ran out of time after {finished.seconds:.1f} s; its process group was killed"
-            if finished.left:
-                said += f", but not these of its processes: {', '.join(map(str, finished.left))}"
-            raise FailedWithResult(said, ErrorCode.TIMEOUT, answer)
-        return answer
+        return ended_in_time(answer, finished, limit)
 
     async def exec_cli(call: ToolCall) -> dict[str, Any]:
-        finished = await run(call)
+        finished, limit = await run(call)
         timed_out = finished.exit_code is None
         answer = {
             **common(finished),
             "command": call.arguments["command"],
             "timestamp": datetime.now(UTC).isoformat(),
             "status": "TIMEOUT" if timed_out else "SUCCESS" if finished.exit_code == 0 else "ERROR",
+            **({"truncated": True} if finished.truncated else {}),
         }
-        return {**answer, "truncated": True} if finished.truncated else answer
+        return ended_in_time(answer, finished, limit)
 
     return [_shell_execute(workshop, shell_execute), _exec_cli(workshop, exec_cli)], []
 
@@ -124,6 +159,7 @@ def _shell_execute(workshop: Workshop, run: Any) -> Tool:
         run=run,
         path_arguments=("working_directory",),
         stops_with_task=True,
+        keeps_deadline=True,
     )
 
 
@@ -150,7 +186,19 @@ def _exec_cli(workshop: Workshop, run: Any) -> Tool:
         platforms=("linux",),
         path_arguments=("working_directory",),
         stops_with_task=True,
+        keeps_deadline=True,
     )
+
+
+def ended_in_time(answer: dict[str, Any], finished: Finished, limit: TimeLimit) -> dict[str, Any]:
+    """The answer of a command that ended by itself.
+
+    Raises:
+        FailedWithResult: its time ran out (code `timeout`); the answer has what it printed until then.
+    """
+    if finished.exit_code is None:
+        raise FailedWithResult(limit.words(finished), ErrorCode.TIMEOUT, answer)
+    return answer
 
 
 def common(finished: Finished) -> dict[str, Any]:

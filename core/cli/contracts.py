@@ -1,0 +1,231 @@
+"""`quarterdeck contracts`: tools that are blocked because they are not what was trusted, and their review."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated, Any
+
+import typer
+
+from core.changes import Change, ChangeKind
+from core.cli.base import EVERYWHERE, examples, in_session
+from core.cli.deciding_commands import OperatorOption, PassphraseFd, PassphraseFile
+from core.cli.output import as_json, facts, lines, note, one_line, say, shown_json, styled, table, tool_cell
+from core.cli.session import Session, must_be_here
+from core.cli.signing import Unlocking, sign_change
+from core.errors import BadInput, DeviceError, ErrorCode, Refused
+from core.fleet.contracts import changed_facts
+from core.fleet.models import Tool
+from core.service.console import ContractChange
+
+app = typer.Typer(
+    help="Tools that are not what was trusted: list them, see what changed, trust them.",
+    epilog=EVERYWHERE,
+    no_args_is_help=True,
+)
+NOT_KEPT = "The trusted definition was not kept, only its digest. This is the definition now:"
+AROUND = 2
+
+DeviceArgument = Annotated[str, typer.Argument(metavar="DEVICE")]
+ToolArgument = Annotated[str, typer.Argument(metavar="TOOL")]
+
+
+@app.command("list", epilog=EVERYWHERE)
+def list_blocked(context: typer.Context) -> None:
+    """List the tools that are blocked until an operator has reviewed them, and what changed of each."""
+    in_session(context, lambda session: _list(session, context.obj.json), wait_for_devices=True)
+
+
+@app.command("show", epilog=EVERYWHERE)
+def show(context: typer.Context, device: DeviceArgument, tool: ToolArgument) -> None:
+    """Show what changed of one tool, as a difference. Nothing is trusted."""
+
+    async def work(session: Session) -> None:
+        found = await _tool(session, device, tool)
+        _say_change(found, await session.console.contract_change(device, found.tool_key), context.obj.json)
+
+    in_session(context, work, wait_for_devices=True, device=device)
+
+
+@app.command(
+    "review",
+    epilog=examples(
+        "contracts review lab-1 create_branch",
+        "contracts review lab-1 create_branch --digest SHA256 --passphrase-file FILE",
+    ),
+)
+def review(
+    context: typer.Context,
+    device: DeviceArgument,
+    tool: ToolArgument,
+    digest: Annotated[
+        str | None,
+        typer.Option(
+            "--digest",
+            metavar="SHA256",
+            help="Sign only if this is the contract's digest, as `contracts show` has it.",
+        ),
+    ] = None,
+    operator: OperatorOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Show what changed of one tool and trust it as it is now. An operator signs this."""
+    unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
+    in_session(
+        context,
+        lambda session: _review(session, device, tool, digest, unlocking, context.obj.json),
+        wait_for_devices=True,
+        device=device,
+    )
+
+
+async def _list(session: Session, json_wanted: bool) -> None:
+    found: list[tuple[Tool, ContractChange]] = []
+    for device in (await session.console.state()).devices:
+        if not device.changed_tools:
+            continue
+        try:
+            blocked = [tool for tool in await session.console.tools(device.name) if tool.changed]
+            found += [
+                (tool, await session.console.contract_change(device.name, tool.tool_key)) for tool in blocked
+            ]
+        except (BadInput, DeviceError) as error:
+            # It went away, or lists the tool no more; the other devices are still worth showing.
+            note(f"{one_line(device.name)}: {one_line(error.message)}")
+    if json_wanted:
+        say(as_json({"contracts": [_as_json(tool, change) for tool, change in found]}))
+        return
+    if not found:
+        say("No tool is blocked.")
+        return
+    rows = [
+        (tool.device, tool_cell(tool.tool_name), ", ".join(change.changed) or "not known", tool.change)
+        for tool, change in found
+    ]
+    say(table(("DEVICE", "TOOL", "CHANGED", "WHY IT IS BLOCKED"), rows))
+
+
+async def _review(
+    session: Session,
+    device: str,
+    wanted: str,
+    digest: str | None,
+    unlocking: Unlocking,
+    json_wanted: bool,
+) -> None:
+    tool = await _tool(session, device, wanted)
+    if digest is not None and digest != tool.contract.digest:
+        raise Refused(
+            f"The digest of this contract is {tool.contract.digest} now; nothing is signed.",
+            ErrorCode.CONTRACT_CHANGED,
+        )
+    if not tool.changed:
+        if json_wanted:
+            say(as_json({"device": device, "tool_key": tool.tool_key, "trusted": True, "changed": []}))
+        else:
+            say(f"{one_line(tool.tool_name)} on {device} is as it was trusted.")
+        return
+    change = await session.console.contract_change(device, tool.tool_key)
+    wish = Change(
+        kind=ChangeKind.CONTRACT,
+        subject=f"{device}/{tool.tool_key}",
+        after={"contract": tool.contract.digest},
+    )
+    signed = await sign_change(session, unlocking, wish, shown=change_text(tool, change))
+    trusted = await session.console.review_contract(device, tool.tool_key, tool.contract.digest, signed)
+    if json_wanted:
+        say(as_json({**_as_json(tool, change), "trusted": not trusted.changed}))
+    else:
+        say(f"{one_line(tool.tool_name)} on {device} is trusted as it is now.")
+
+
+async def _tool(session: Session, device: str, wanted: str) -> Tool:
+    """A tool by its name or key.
+
+    Raises:
+        BadInput: no such device or tool.
+        DeviceError: the device is away, and what it offers is not known.
+    """
+    tools = await session.console.tools(device)
+    for tool in tools:
+        if wanted in (tool.tool_name, tool.tool_key):
+            return tool
+    if not tools:
+        await must_be_here(session, device)
+    raise BadInput(f"{device} has no tool {wanted!r}.", ErrorCode.UNKNOWN_TOOL)
+
+
+def _say_change(tool: Tool, change: ContractChange, json_wanted: bool) -> None:
+    if json_wanted:
+        say(as_json(_as_json(tool, change)))
+    elif not tool.changed:
+        say(f"{one_line(tool.tool_name)} on {tool.device} is as it was trusted.")
+    else:
+        say(change_text(tool, change))
+
+
+def _as_json(tool: Tool, change: ContractChange) -> dict[str, Any]:
+    """What programs read of one tool: `changed` names the parts, `difference` has the lines of them."""
+    return {
+        "device": tool.device,
+        "tool_key": tool.tool_key,
+        "tool_name": tool.tool_name,
+        "trusted": not tool.changed,
+        "why": tool.change,
+        "changed": change.changed if tool.changed else [],
+        "difference": difference(change) if tool.changed else [],
+        "facts": _facts(tool, change),
+        "contract": tool.contract.digest,
+    }
+
+
+def _facts(tool: Tool, change: ContractChange) -> dict[str, list[Any]]:
+    """The facts of the contract that have another value now, each with both values."""
+    before = change.before_contract
+    return {} if before is None or not tool.changed else changed_facts(before, tool.contract)
+
+
+def change_text(tool: Tool, change: ContractChange) -> str:
+    """One changed tool for a person: what is different, line by line, and what it counts as now."""
+    turned = _facts(tool, change)
+    head = facts(
+        [
+            ("Device", tool.device),
+            ("Tool", tool.tool_key),
+            ("Changed", ", ".join(change.changed)),
+            *[(f"Its {name}", f"{was} -> {now}") for name, (was, now) in turned.items()],
+            ("Risk", tool.contract.risk.value.value),
+            ("Effect", tool.contract.effect.value.value),
+            ("Digest", tool.contract.digest),
+        ]
+    )
+    return "\n".join([head, *map(_coloured, difference(change))])
+
+
+def difference(change: ContractChange) -> list[str]:
+    """The parts that changed, each with its lines before (`-`) and after (`+`); hidden characters escaped."""
+    if change.before is None:
+        return [NOT_KEPT, *shown_json(change.after).splitlines()]
+    told: list[str] = []
+    for part in change.changed:
+        before, after = _lines(change.before.get(part)), _lines(change.after.get(part))
+        # The first two lines name the two files that there are not.
+        differ = list(difflib.unified_diff(before, after, lineterm="", n=AROUND))[2:]
+        if not differ:
+            # The same lines on a terminal, such as other line ends: their JSON differs.
+            differ = [f"-{shown_json(change.before.get(part))}", f"+{shown_json(change.after.get(part))}"]
+        told += [f"{part}:", *differ]
+    return told
+
+
+def _lines(value: Any) -> list[str]:
+    """A part of a definition as lines: a text as it is written, everything else as JSON."""
+    if value is None:
+        return []
+    return (lines(value) if isinstance(value, str) else shown_json(value)).split("\n")
+
+
+def _coloured(line: str) -> str:
+    style = {"+": "green", "-": "red"}.get(line[:1])
+    return styled(line, style) if style else line

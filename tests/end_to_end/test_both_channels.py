@@ -1,0 +1,225 @@
+"""This computer in a process of its own and in the service itself: above the channel both are the same.
+
+The main job over both is in `test_story`; here are listings, hosted MCP servers and what changes of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from core.batch.models import Cell
+from core.dispatch.models import CommandResult, Verdict
+from core.fleet.models import Device
+from core.home import Home
+from core.policy.operator_keys import OperatorKey
+from core.service.console import CellChanged, Console, DeviceChanged
+from tests.fakes.desk import PATIENCE, approve, choose_channel, next_approval, open_service
+from tests.fakes.mcp_server import proper, rogue
+from tests.fakes.signing import signing
+
+CHANNELS = ["process", "in-process"]
+HERE = "this-computer"
+LISTS = {"list_tools", "get_mcp_tools"}
+
+
+@dataclass
+class Desk:
+    console: Console
+    key: OperatorKey
+
+    async def call(self, tool: str, asks: bool = False, **given: Any) -> CommandResult:
+        run = await self.console.call(HERE, await self.listed_as(tool), given)
+        if asks:
+            await approve(self.console, await next_approval(self.console), self.key)
+        [cell] = (await self.console.wait_run(run.summary.id, PATIENCE)).cells
+        assert cell.result is not None
+        return cell.result
+
+    async def names(self) -> set[str]:
+        return {tool.tool_name for tool in await self.console.tools(HERE)}
+
+    async def until(self, true: Callable[[Device], Awaitable[bool]]) -> Device:
+        async with asyncio.timeout(PATIENCE):
+            events = self.console.events()
+            device = (await self.console.state()).devices[0]
+            while not await true(device):
+                event = await anext(events)
+                if isinstance(event, DeviceChanged):
+                    device = event.device
+            return device
+
+    async def listed_as(self, tool: str) -> str:
+        """The name of a tool, be it a hosted server's under a prefix of its own."""
+        names = await self.names()
+        return tool if tool in names else next(name for name in names if name.endswith(f"_{tool}"))
+
+    async def offers(self, *names: str) -> None:
+        async def there(_: Device) -> bool:
+            known = await self.names()
+            return all(name in known or any(one.endswith(f"_{name}") for one in known) for name in names)
+
+        await self.until(there)
+
+
+@asynccontextmanager
+async def desk(
+    home: Home, operator: OperatorKey, channel: str, servers: dict[str, Any]
+) -> AsyncIterator[Desk]:
+    choose_channel(home, channel)
+    state = home.path / HERE
+    state.mkdir(exist_ok=True)
+    (state / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    (state / "device.toml").write_text('mcp_servers = "mcp.json"\n')
+    async with open_service(home) as service:
+        console = signing(service.console("operator:anna"), service.home)
+        await console.register_operator(operator.operator)
+        yield Desk(console, operator)
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+async def test_the_listing_tools_are_tools_like_others(channel: str, home: Home, operator: OperatorKey):
+    async with desk(home, operator, channel, {}) as here:
+        tools = {tool.tool_name: tool for tool in await here.console.tools(HERE)}
+        assert set(tools) >= LISTS
+        for name, given in {"get_mcp_tools": "server_name", "list_tools": "namespace"}.items():
+            assert tools[name].contract.effect.value.value == "observe"
+            assert tools[name].contract.risk.value.value == "low"
+            result = await here.call(name, **{given: "builtin"})
+            assert result.error is None, result.error
+            assert result.verdict is Verdict.CONFIRMED
+            # AIP leaves the listing tools out, unless they are asked for.
+            assert {row["tool_name"] for row in result.result} == set(tools) - LISTS
+            record = await here.console.command(result.call_id)
+            assert record.entries[0].tool == name
+
+
+async def test_both_channels_offer_the_same_tools_with_the_same_definitions(
+    home: Home, operator: OperatorKey, on_display: str
+):
+    found = []
+    for channel in CHANNELS:
+        async with desk(home, operator, channel, {}) as here:
+            tools = await here.console.tools(HERE)
+            assert not [tool.tool_name for tool in tools if tool.changed]
+            device = (await here.console.state()).devices[0]
+            found.append(({tool.tool_key: tool.contract.digest for tool in tools}, device.unavailable))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+async def test_hosted_tools_come_go_and_change_without_a_restart(
+    channel: str, home: Home, operator: OperatorKey
+):
+    servers = rogue(tools=["grow", "environment", "say"])
+    async with desk(home, operator, channel, servers) as here:
+        await here.offers("grow", "environment")
+        assert not any(name.endswith("later") for name in await here.names())
+        grown = await here.call("grow", asks=True, names=["later"])
+        assert grown.error is None, grown.error
+        assert grown.namespace == "rogue"
+        await here.offers("later")
+
+
+def told(device: Device, server: str) -> str:
+    """Why the tools of a server cannot be had, as the console shows it."""
+    return "; ".join(row.reason for row in device.unavailable if row.tool == server)
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+async def test_a_server_that_cannot_be_started_is_slow_or_dies_is_seen_with_its_reason_as_it_changes(
+    channel: str, home: Home, operator: OperatorKey, tmp_path: Path
+):
+    slow = tmp_path / "slow"
+    os.mkfifo(slow)
+    entry = rogue("dying", tools=["die"])["dying"]
+    # Once it has run it comes up no more, until the mark is gone.
+    mark = tmp_path / "mark"
+    once = f'[ -e {mark} ] && exit 3; touch {mark}; exec {entry["command"]} "$0" "$@"'
+    servers = {
+        "missing": {"command": "no-such-program-anywhere"},
+        **rogue("slow", fifo=str(slow), tools=["grow"]),
+        "dying": {"command": "sh", "args": ["-c", once, *entry["args"]]},
+    }
+
+    def says(server: str, words: str) -> Callable[[Device], Awaitable[bool]]:
+        async def there(device: Device) -> bool:
+            return words in told(device, server) if words else not told(device, server)
+
+        return there
+
+    async with desk(home, operator, channel, servers) as here:
+        await here.until(says("missing", "No such file or directory: no-such-program-anywhere"))
+        device = await here.until(says("dying", ""))
+        assert "It is starting" in told(device, "slow")
+        assert "Install the program" in next(
+            row.how_to_fix for row in device.unavailable if row.tool == "missing"
+        )
+        await asyncio.to_thread(slow.write_text, "go")
+        await here.until(says("slow", ""))
+        await here.offers("grow")
+
+        died = await here.call("die", asks=True)
+        assert died.verdict is Verdict.UNKNOWN
+        device = await here.until(says("dying", "It ended"))
+        assert "it is started again" in told(device, "dying")
+        mark.unlink()
+        await here.until(says("dying", ""))
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+async def test_pictures_and_what_only_looks_like_one_come_the_same_way(
+    channel: str, home: Home, operator: OperatorKey
+):
+    held = io.BytesIO()
+    Image.effect_noise((300, 300), 80).save(held, "PNG")
+    picture = held.getvalue()
+    async with desk(home, operator, channel, {**proper(), **rogue(tools=["say"])}) as here:
+        await here.offers("kinds", "say")
+        result = await here.call("kinds", asks=True, picture=base64.b64encode(picture).decode())
+        assert result.error is None, result.error
+        assert [one.media_type for one in result.evidence if one.what == "picture"] == ["image/png"]
+        own = {"data_base64": "no base64 at all", "$blob": "of its own"}
+        said = await here.call("say", asks=True, answer={"content": [], "structuredContent": own})
+        assert said.error is None, said.error
+        assert own.items() <= said.result["structured"].items()
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+async def test_what_a_command_prints_is_seen_while_it_runs(
+    channel: str, home: Home, operator: OperatorKey, tmp_path: Path
+):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    async with desk(home, operator, channel, {}) as here:
+        events = here.console.events()
+        await here.console.call(HERE, "shell_execute", {"command": f"echo begun; read x < '{fifo}'"})
+        await approve(here.console, await next_approval(here.console), here.key)
+        seen: Cell | None = None
+        async with asyncio.timeout(PATIENCE):
+            while seen is None or "begun" not in seen.output_tail:
+                event = await anext(events)
+                if isinstance(event, CellChanged):
+                    seen = event.cell
+        await asyncio.to_thread(fifo.write_text, "\n")
+        await here.console.wait_run(seen.run, PATIENCE)
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+async def test_the_load_of_the_machine_is_known(channel: str, home: Home, operator: OperatorKey):
+    async def measured(device: Device) -> bool:
+        return bool(device.cpu_percents and device.memory_percents)
+
+    async with desk(home, operator, channel, {}) as here:
+        await here.until(measured)

@@ -1,0 +1,66 @@
+"""`runs show`: each step on each device has a result when the run has ended, also where it was not begun."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from core.batch.history import rebuild_run
+from core.batch.models import Batch
+from core.batch.outcomes import result_of
+from core.cli import show
+from core.cli.session import Session
+from core.errors import ErrorCode
+from core.service.console import Console
+from core.service.service import Service
+
+BATCH = Batch.model_validate(
+    {
+        "name": "fails first",
+        "steps": [
+            {"id": "first", "tool": "read_file", "with": {"file_path": "/no/such/file"}},
+            {"id": "second", "tool": "get_system_info", "with": {"info_type": "memory"}},
+            {"id": "off", "tool": "get_system_info", "enabled": False},
+        ],
+    }
+)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_a_step_that_was_not_begun_is_skipped_with_why(
+    service: Service, console: Console, capsys: pytest.CaptureFixture[str], wanted: bool
+):
+    run = await console.start_run(BATCH)
+    await console.wait_run(run.summary.id, 20)
+    await show.run(Session(service.home, console, hosted=True), run.summary.id, wanted)
+    told = capsys.readouterr().out
+    if not wanted:
+        assert "an earlier step did not succeed" in told
+        return
+    results = json.loads(told)["results"]
+    assert [result["status"] for result in results] == ["failure", "skipped", "skipped"]
+    assert results[1]["error"] == {
+        "code": "skipped",
+        "message": "Not begun: an earlier step did not succeed.",
+        "next": results[1]["error"]["next"],
+    }
+    assert (results[1]["call_id"], results[1]["tool_name"]) == (None, "get_system_info")
+    assert results[2]["error"]["message"] == "Not begun: switched off."
+
+
+async def test_the_journal_alone_says_the_same(service: Service, console: Console):
+    started = await console.start_run(BATCH)
+    run = await console.wait_run(started.summary.id, 20)
+    await service.journal.settle()
+    again = rebuild_run(await service.journal.entries_of_run(run.summary.id))
+    assert [result_of(cell) for cell in again.cells[1:]] == [result_of(cell) for cell in run.cells[1:]]
+    assert [found.error.code for cell in again.cells[1:] if (found := result_of(cell)) and found.error] == [
+        ErrorCode.SKIPPED
+    ] * 2
+
+
+async def test_a_step_that_is_still_to_come_has_no_result(service: Service, console: Console):
+    run = await console.start_run(BATCH)
+    assert [result_of(cell) for cell in run.cells[:2]] == [None, None]
+    await console.wait_run(run.summary.id, 20)
