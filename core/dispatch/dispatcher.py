@@ -38,6 +38,7 @@ from core.dispatch.observe import UnusableAnswer, take_evidence
 from core.dispatch.order import Bound, Devices, OnStage, Order, Prepared, Recorder, Stage, deadline_of
 from core.dispatch.outcome import conclude, not_answered, not_sent, unusable
 from core.dispatch.own_screen import check_own_screen
+from core.dispatch.payload import failure_in
 from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
 from core.dispatch.preparing import bind, check_bound, gone_offline, prepare, tool_of
 from core.dispatch.secrets import Masker
@@ -402,7 +403,9 @@ class Dispatcher:
         except UnusableAnswer as error:
             return unusable(request, decision, error, error.evidence, took)
         stock = device.direction != "local" and not device.features
-        result = conclude(request, decision, answer, clean, evidence, took, stock=stock)
+        # Read from what the device sent: masking and storing apart may take the failure out of `clean`.
+        failure = redaction.value(failure_in(answer.result))
+        result = conclude(request, decision, answer, clean, evidence, took, failure=failure, stock=stock)
         return _with_note(result, redaction)
 
     def _unanswered(
