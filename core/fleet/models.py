@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.aip.messages import ToolType
+from core.hosted_names import own_name
 
 # Tools of our own device client carry this namespace; the same name elsewhere is a stranger's tool.
 BUILT_IN_NAMESPACE = "builtin"
@@ -116,6 +117,11 @@ class Tool(Plain):
     contract: Contract
     changed: bool = False
     change: str = ""
+
+    @property
+    def own_name(self) -> str | None:
+        """The name that a hosted MCP server itself gave to the tool, where the device lists it as another."""
+        return None if self.namespace == BUILT_IN_NAMESPACE else own_name(self.tool_name, self.namespace)
 
 
 class Unavailable(Plain):

@@ -56,7 +56,7 @@ async def test_a_failing_tool_of_a_hosted_server_failed(
         rig.fleet.add(NAME, ["lab"])
         channel = LocalCommandDispatcher(NAME, built.router, rig.dispatcher.gate)
         await rig.fleet.arrived(NAME, Arrival(channel, "in-process", "linux", "test", "test", [], None))
-        result = await _approved(rig, Order(NAME, "say", {"answer": answer}, "operator:anna"))
+        result = await _approved(rig, Order(NAME, "rogue_say", {"answer": answer}, "operator:anna"))
         assert result.status is ResultStatus.FAILURE
         assert result.error is not None
         assert (result.error.code, result.error.message) == (ErrorCode.TOOL_FAILED, words)
