@@ -83,7 +83,7 @@ NAMES = [
     "passwordHash", "mfa_code", "jwt", "connection_string", "sas_token", "webhook_secret", "signing_key",
     "recovery_codes", "cvv", "X-Api-Key",
 ]  # fmt: skip
-ALLOWS = '[[rule]]\nid = "all"\ndecision = "allow"\ntool = "tool_*"\nrisk = ["low", "medium", "high"]\n'
+ALLOWS = '[[rule]]\nid = "all"\ndecision = "allow"\ntool = "vault_tool_*"\nrisk = ["low", "medium", "high"]\n'
 
 
 @dataclass

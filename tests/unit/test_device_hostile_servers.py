@@ -79,7 +79,9 @@ def _offer(offers: _Offered, off: set[str], **servers: Listing) -> set[str]:
 
 def test_a_tool_that_is_off_stays_off_when_another_server_lists_one_of_the_same_name():
     offers = _Offered()
-    assert _offer(offers, {"delete"}, files=_listing("delete", "read"), web=_listing("delete")) == {"files_read"}
+    assert _offer(offers, {"delete"}, files=_listing("delete", "read"), web=_listing("delete")) == {
+        "files_read"
+    }
     assert {row.tool for row in offers.unavailable} == {"files_delete", "web_delete"}
 
 
