@@ -87,6 +87,12 @@ class Contract(Plain):
     evidence: Fact[str] = NO_EVIDENCE
     digest: str
 
+    @property
+    def built_in(self) -> bool:
+        """Whether the tool is one of our own device client's, and operators have not overruled all of it."""
+        facts = (self.effect, self.risk, self.reversible, self.idempotent, self.open_world, self.evidence)
+        return any(fact.source is Source.BUILT_IN for fact in facts)
+
     def facts(self) -> dict[str, Any]:
         """Everything but the digest, as JSON: what the digest covers beside the tool's definition."""
         return self.model_dump(mode="json", exclude={"digest"})

@@ -1,7 +1,7 @@
 """Words for people, made from a call's arguments alone: never from what an agent says about them.
 
-The words know the built-in tools by name; a tool of the same name on another device is described by the same
-arguments, and one that is not known only by how many arguments it gets.
+The words know the built-in tools of our own device client; any other tool, whatever it is called, is
+described by its name and how many arguments it gets.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def _words(tool: Tool, parameters: Parameters, home: str, real: Real | None = No
 
 def summary_of(tool: Tool, parameters: Parameters) -> str:
     """The effect of a call in one sentence of one line, for the head of a card."""
-    words = SUMMARIES.get(tool.tool_name)
+    # Which name a stranger gave to its tool says nothing of what that does.
+    words = SUMMARIES.get(tool.tool_name) if tool.contract.built_in else None
     said = words(parameters) if words else ""
     if said:
         return said
@@ -141,6 +142,11 @@ def undo_words(tool: Tool, parameters: Parameters) -> tuple[bool, str]:
     return True, "Can be undone: the device records the inverse."
 
 
+def _acts(tool: Tool) -> bool:
+    """Whether a tool may change something. That a device or server calls it a look counts for nothing."""
+    return tool.tool_type == "action" or tool.contract.effect.value is not Effect.OBSERVE
+
+
 def _line_findings(tool: Tool, parameters: Parameters) -> Iterator[Finding]:
     """What shell lines in the arguments of a tool would do."""
     described = described_lines(tool.input_schema)
@@ -161,7 +167,7 @@ def _value_findings(
 
     `meant` is another name that the argument could have as well, as its schema describes it.
     """
-    acts, ends = tool.tool_type == "action", ends_things(tool.tool_name)
+    acts, ends = _acts(tool), ends_things(tool.tool_name)
     for looked, (inner, one) in enumerate(_members(meant or name, value)):
         if looked >= _MOST_MEMBERS:
             said = "Holds more than can be judged member by member"
@@ -195,7 +201,7 @@ def _elsewhere(path: str, home: str, real: Real | None) -> str | None:
 
 def _place_says(tool: Tool, place: str, home: str) -> Iterator[Said]:
     """What the place says that a link leads to."""
-    acts = tool.tool_type == "action"
+    acts = _acts(tool)
     through = f", through a link to {short(place)}"
     if acts and (folder := system_folder(place)):
         yield _under(tool, folder) + through, Risk.HIGH, None
