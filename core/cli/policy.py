@@ -28,6 +28,7 @@ from core.cli.session import Session, must_be_here
 from core.cli.signing import Unlocking, sign_change
 from core.cli.values import parse_arguments
 from core.errors import BadInput, ErrorCode, ErrorInfo
+from core.fleet.pins import known_tools
 from core.policy.checking import PolicyCheck, PolicyText, Trial, check_text
 from core.policy.models import Answer, Decision, Profile
 from core.policy.policy import Explanation, text_digest
@@ -51,11 +52,12 @@ def check(
 ) -> None:
     """Read a policy, run its examples, and warn of loose patterns. Exit code 2 when something is wrong.
 
-    A warning shows a shell line that a rule allows although it does more than the rule is for. Nothing is
-    changed.
+    A warning shows a shell line that a rule allows although it does more than the rule is for, or a rule that
+    means no tool of any known device. Nothing is changed.
     """
     path = file or context.obj.home.policy
-    found = check_text(_text(path, missing_ok=file is None))
+    known = known_tools(context.obj.home.contracts)
+    found = check_text(_text(path, missing_ok=file is None), known)
     if context.obj.json:
         say(as_json({"path": str(path), **found.model_dump(mode="json")}))
     else:

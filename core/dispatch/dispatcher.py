@@ -19,6 +19,7 @@ from core.audit.entries import Kind, NewEntry
 from core.dispatch.approving import MOST_EDITS, Approving, Edited, as_ordered, check_still_allowed
 from core.dispatch.arguments import CheckedArguments, RedactedArguments
 from core.dispatch.channel import BasicCommandDispatcher
+from core.dispatch.deadline import deadline_of, is_stock
 from core.dispatch.entries import (
     decided_entry,
     entry_of,
@@ -35,9 +36,10 @@ from core.dispatch.late import LateRecorder
 from core.dispatch.live_secrets import LiveSecrets, Redaction, secrets_in, texts_in
 from core.dispatch.models import Basis, CommandResult
 from core.dispatch.observe import UnusableAnswer, take_evidence
-from core.dispatch.order import Bound, Devices, OnStage, Order, Prepared, Recorder, Stage, deadline_of
+from core.dispatch.order import Bound, Devices, OnStage, Order, Prepared, Recorder, Stage
 from core.dispatch.outcome import conclude, not_answered, not_sent, unusable
 from core.dispatch.own_screen import check_own_screen
+from core.dispatch.payload import failure_in
 from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
 from core.dispatch.preparing import bind, check_bound, gone_offline, prepare, tool_of
 from core.dispatch.secrets import Masker
@@ -369,7 +371,9 @@ class Dispatcher:
         self._live_secrets.remember(request.device, prepared.order.run, prepared.arguments)
         result: CommandResult | None = None
         try:
-            [answer] = await channel.execute_commands([command], deadline_of(prepared.order))
+            stock = is_stock(prepared.target.device)
+            seconds = deadline_of(prepared.order, prepared.tool, stock=stock)
+            [answer] = await channel.execute_commands([command], seconds)
             result = await self._observe(prepared, decision, answer, started)
         except QuarterdeckError as error:
             result = self._unanswered(prepared, decision, error, started)
@@ -401,8 +405,10 @@ class Dispatcher:
             )
         except UnusableAnswer as error:
             return unusable(request, decision, error, error.evidence, took)
-        stock = device.direction != "local" and not device.features
-        result = conclude(request, decision, answer, clean, evidence, took, stock=stock)
+        stock = is_stock(device)
+        # Read from what the device sent: masking and storing apart may take the failure out of `clean`.
+        failure = redaction.value(failure_in(answer.result))
+        result = conclude(request, decision, answer, clean, evidence, took, failure=failure, stock=stock)
         return _with_note(result, redaction)
 
     def _unanswered(

@@ -10,16 +10,12 @@ from typing import Any, NamedTuple, Protocol
 
 from core.audit.entries import Entry, NewEntry
 from core.dispatch.arguments import CheckedArguments
-from core.dispatch.channel import DEFAULT_TIMEOUT, BasicCommandDispatcher
+from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.models import CommandResult, Evidence
 from core.fleet.models import Device, Tool
 from core.ids import new_id
 from core.policy.links import Leads
 from core.statements import Request
-
-# A tool that limits itself gets a little longer than its own limit, so that its answer still counts.
-GRACE = 10.0
-MOST_TIMEOUT = 86_400.0
 
 
 class Stage(StrEnum):
@@ -65,16 +61,6 @@ class Order:
     operators: tuple[str, ...] = ("",)
     call_id: str = field(default_factory=new_id)
     cancelled: Callable[[], bool] = lambda: False
-
-
-def deadline_of(order: Order) -> float:
-    """How many seconds a device has for an order: as ordered, else a little over the tool's own limit."""
-    own = order.parameters.get("timeout")
-    if order.timeout is not None:
-        return min(order.timeout, MOST_TIMEOUT)
-    if isinstance(own, (int, float)) and not isinstance(own, bool) and own > 0:
-        return min(float(own) + GRACE, MOST_TIMEOUT)
-    return DEFAULT_TIMEOUT
 
 
 class Target(NamedTuple):

@@ -12,7 +12,6 @@ from core.aip.error_text import read_error_text
 from core.aip.messages import Result, ResultStatus
 from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, Evidence, Verdict
 from core.dispatch.partly_seen import partly_seen
-from core.dispatch.payload import failure_in
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.fleet.models import Effect
 from core.policy.models import Decision
@@ -85,21 +84,22 @@ def conclude(
     evidence: list[Evidence],
     duration_ms: float,
     *,
+    failure: str | None = None,
     stock: bool = False,
 ) -> CommandResult:
     """Judge a device's answer. A read that answers is confirmed; an action is what the device claims.
 
-    `success` with a failure inside the payload (`core.dispatch.payload`) is a failure. A change of which the
-    device itself says that it may have happened is unknown, and so is one that ran and whose result the
-    device could not send. `stock`: the device has none of our extensions, so what is falsy may have become
-    null on its way, and of an action too: stock agents list most of what they can do as actions.
+    `failure` is what `core.dispatch.payload` reads in the payload; with it, `success` is a failure. A change
+    of which the device itself says that it may have happened is unknown, and so is one that ran and whose
+    result the device could not send. `stock`: the device has none of our extensions, so what is falsy may
+    have become null on its way, and of an action too: stock agents list most of what they can do as actions.
     """
     if answer.status is ResultStatus.NONE:
         said = f": {answer.error}" if answer.error else "."
         nothing = QuarterdeckError(f"The device answered, but not whether it did it{said}")
         return unusable(request, decision, nothing, evidence, duration_ms)
     reads = decision.effect is Effect.OBSERVE
-    error = _reported(answer, clean, reads)
+    error = _reported(answer, failure, reads)
     if error is not None and error.code in _DEVICES_OWN and not reads and request.tool_type != "action":
         # The device took it for a look, which can be broken off at no harm; whether it was one is not known.
         error = ErrorInfo.of(ErrorCode.OUTCOME_UNKNOWN, error.message)
@@ -198,12 +198,11 @@ def _failed(answer: Result, error: ErrorInfo, reads: bool) -> tuple[ResultStatus
     return status, Verdict.UNVERIFIED, Basis.DEVICE_REPORTED_FAILURE
 
 
-def _reported(answer: Result, clean: Any, reads: bool) -> ErrorInfo | None:
+def _reported(answer: Result, failure: str | None, reads: bool) -> ErrorInfo | None:
     """What a device says went wrong; None when it says that all went well."""
     if answer.status is ResultStatus.SUCCESS:
         # A code at the beginning of a tool's own words means nothing: only the device's guard knows ours.
-        said = failure_in(clean)
-        return ErrorInfo.of(ErrorCode.TOOL_FAILED, said) if said is not None else None
+        return ErrorInfo.of(ErrorCode.TOOL_FAILED, failure) if failure is not None else None
     error = read_error_text(answer.error or f"The device says {answer.status.value} and gives no reason.")
     if reads and error.code is ErrorCode.OUTCOME_UNKNOWN:
         # It has changed nothing, so there is nothing to look for.

@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.aip.messages import ToolType
+from core.hosted_names import own_name
 
 # Tools of our own device client carry this namespace; the same name elsewhere is a stranger's tool.
 BUILT_IN_NAMESPACE = "builtin"
@@ -86,6 +87,12 @@ class Contract(Plain):
     evidence: Fact[str] = NO_EVIDENCE
     digest: str
 
+    @property
+    def built_in(self) -> bool:
+        """Whether the tool is one of our own device client's, and operators have not overruled all of it."""
+        facts = (self.effect, self.risk, self.reversible, self.idempotent, self.open_world, self.evidence)
+        return any(fact.source is Source.BUILT_IN for fact in facts)
+
     def facts(self) -> dict[str, Any]:
         """Everything but the digest, as JSON: what the digest covers beside the tool's definition."""
         return self.model_dump(mode="json", exclude={"digest"})
@@ -116,6 +123,11 @@ class Tool(Plain):
     contract: Contract
     changed: bool = False
     change: str = ""
+
+    @property
+    def own_name(self) -> str | None:
+        """The name that a hosted MCP server itself gave to the tool, where the device lists it as another."""
+        return None if self.namespace == BUILT_IN_NAMESPACE else own_name(self.tool_name, self.namespace)
 
 
 class Unavailable(Plain):

@@ -27,6 +27,7 @@ FORMAT = "quarterdeck.contracts/3"
 # How far the copy may be longer than it would be written now, in bytes, to be looked at at all.
 _SPARE = 1 << 20
 _LONGEST_SHOWN = 80
+_LARGEST_COPY = 64 << 20
 _DIGITS = frozenset("0123456789abcdef")
 
 
@@ -195,6 +196,18 @@ def read_rows(text: str) -> Rows:
         }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BadInput) as error:
         raise BadInput(f"contracts.json was not as it was written ({error}).") from error
+
+
+def known_tools(path: Path) -> dict[str, set[str]]:
+    """The names of the tools that each device ever had, by the copy at `path`; empty where it cannot be read.
+
+    Good enough for a hint: what is trusted is what the journal says.
+    """
+    try:
+        text = read_own_text(path, _LARGEST_COPY)
+        return {device: set(tools) for device, tools in read_rows(text or "").items()}
+    except BadInput:
+        return {}
 
 
 def _stored(path: Path, pins: Rows) -> str:

@@ -55,12 +55,42 @@ _ALL = re.compile(
 )
 _HOME = re.compile(r"^(?:/home|/users|[a-z]:[\\/]+users)[\\/]+([^\\/]+)", re.IGNORECASE)
 _DEVICE = re.compile(r"^(?:/dev/|\\\\[.?]\\)", re.IGNORECASE)
+# Formats of JSON Schema, and some that servers use besides.
+_FORMATS = {
+    **dict.fromkeys(("uri", "uri-reference", "iri", "iri-reference", "url"), "url"),
+    **dict.fromkeys(("hostname", "idn-hostname", "ipv4", "ipv6"), "host"),
+    **dict.fromkeys(("path", "file-path", "directory-path"), "path"),
+    **dict.fromkeys(("email", "idn-email"), "email"),
+}
+_DESCRIBED = (
+    ("path", re.compile(r"\b(?:(?:absolute|full|relative)\s+path|path\s+(?:to|of|where)\b)", re.IGNORECASE)),
+    ("url", re.compile(r"\bURLs?\b")),
+    ("query", re.compile(r"\bSQL\b")),
+)
+_MOST_WORDS = 1_000
 MANY, VERY_MANY, MANY_PEOPLE = 100, 10_000, 10
 
 
 def snake(name: str) -> str:
     """`filePath`, `file-path` and `FilePath` as `file_path`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-.\s]+", "_", name).lower()
+
+
+def meant_as(schema: Any, name: str) -> str | None:
+    """A plain name for what a tool's input schema says that an argument is: a path, address, host or query.
+
+    None where the schema says nothing of the kind.
+    """
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    said = properties.get(name) if isinstance(properties, dict) else None
+    if not isinstance(said, dict):
+        return None
+    form, words = said.get("format"), said.get("description")
+    if isinstance(form, str) and form in _FORMATS:
+        return _FORMATS[form]
+    if not isinstance(words, str):
+        return None
+    return next((kind for kind, pattern in _DESCRIBED if pattern.search(words[:_MOST_WORDS])), None)
 
 
 def ends_things(tool_name: str) -> bool:

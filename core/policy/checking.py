@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 
 from pydantic import Field
 
@@ -12,6 +13,7 @@ from core.policy.examples import ExampleResult, run_examples
 from core.policy.loose_patterns import PolicyWarning, loose_patterns
 from core.policy.models import Answer
 from core.policy.policy_file import LARGEST_FILE, parse_policy
+from core.policy.unmatched import unmatched_rules
 
 __all__ = ["PolicyCheck", "PolicyProblem", "PolicyText", "PolicyWarning", "Trial", "TrialRow", "check_text"]
 
@@ -41,7 +43,8 @@ class PolicyProblem(Plain):
 class PolicyCheck(Plain):
     """What was found in a text: it may be saved when there is no problem and every example holds.
 
-    `warnings` are rules that let more through than they seem to; the text may be saved all the same.
+    `warnings` are rules that let more through than they seem to, and rules that mean no tool of any known
+    device; the text may be saved all the same.
     """
 
     ok: bool
@@ -94,8 +97,12 @@ class Trial(Plain):
     glimpses_refused: int = 0
 
 
-def check_text(text: str) -> PolicyCheck:
-    """What is wrong with a policy's text, what came of its examples, and which patterns are too loose."""
+def check_text(text: str, known: Mapping[str, Collection[str]] | None = None) -> PolicyCheck:
+    """What is wrong with a policy's text, what came of its examples, and which rules mean more or less than
+    they seem to.
+
+    `known` has the names of the tools that each device ever had (`core.fleet.pins.known_tools`).
+    """
     try:
         if len(text.encode("utf-8", "surrogatepass")) > LARGEST_FILE:
             raise BadInput(f"policy.toml is larger than {LARGEST_FILE // 1024**2} MiB.")
@@ -116,7 +123,7 @@ def check_text(text: str) -> PolicyCheck:
     return PolicyCheck(
         ok=not problems,
         problems=problems,
-        warnings=loose_patterns(file),
+        warnings=[*loose_patterns(file), *unmatched_rules(file, known or {})],
         examples=examples,
         rules=len(file.rules),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from core.hosted_names import own_name
 from core.policy.policy_file import Override
 from core.policy.rules import is_glob
 
@@ -25,6 +26,8 @@ class Overrides:
 
     def of(self, device: str, tool_name: str, namespace: str | None) -> Override | None:
         """What holds of one tool of one device, if anybody has said something."""
-        numbers = self._by_tool.get(tool_name, ())
-        named = (self.entries[number] for number in sorted([*numbers, *self._any_tool]))
+        numbers = {*self._by_tool.get(tool_name, ()), *self._any_tool}
+        if (own := own_name(tool_name, namespace)) is not None:
+            numbers.update(self._by_tool.get(own, ()))
+        named = (self.entries[number] for number in sorted(numbers))
         return next((one for one in named if one.covers(device, tool_name, namespace)), None)

@@ -15,7 +15,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from core.errors import BadInput
 from core.files import read_own_text
-from core.fleet.models import Device, Effect, Plain, Risk
+from core.fleet.models import BUILT_IN_NAMESPACE, Device, Effect, Plain, Risk
+from core.hosted_names import own_name
 from core.policy.models import Profile
 from core.policy.rules import Patterns, Rule, fits
 
@@ -68,12 +69,28 @@ class Override(Plain):
         return {name: value for name in FACTS if (value := getattr(self, name)) is not None}
 
     def covers(self, device: str, tool_name: str, namespace: str | None) -> bool:
-        """Whether it speaks of this tool of this device; of a hosted tool, its full name counts."""
+        """Whether it speaks of this tool of this device.
+
+        A hosted MCP server's tool is meant by the name under which the device lists it. By the name that the
+        server itself gave it, it is meant only if the server is named too (`namespace`), as any server may
+        have a tool of that name, or if the entry lowers nothing.
+        """
         return (
-            fits(tool_name, self.tool)
+            (fits(tool_name, self.tool) or self._names_own(tool_name, namespace))
             and fits(device, self.device)
             and (self.namespace is None or fits(namespace or "", self.namespace))
         )
+
+    @property
+    def _only_raises(self) -> bool:
+        grave = self.effect in (None, Effect.UNKNOWN, Effect.DESTROY)
+        return self.risk is Risk.CRITICAL and grave and not self.reversible and not self.idempotent
+
+    def _names_own(self, tool_name: str, namespace: str | None) -> bool:
+        if namespace == BUILT_IN_NAMESPACE or (self.namespace is None and not self._only_raises):
+            return False
+        own = own_name(tool_name, namespace)
+        return own is not None and fits(own, self.tool)
 
 
 class PolicyFile(Plain):

@@ -212,6 +212,9 @@ class RuleBook:
                 numbers = self._somewhere[name]
                 make = partial(self._shelve_device, numbers, question)
                 found.append(_kept(self._of_device, (who, name, ours), make))
+        if (own := tool.own_name) is not None and (own in self._anywhere or own in self._somewhere):
+            make = partial(self._shelve_own, own, question)
+            found.append(_kept(self._of_device, (who, "own", own, ours), make))
         if self._odd:
             anywhere, some = _kept(self._of_tool, kind, partial(self._shelve_odd, question))
             make = partial(self._shelve_device, some, question)
@@ -248,6 +251,11 @@ class RuleBook:
             if self.rules[number].device_fault(question.device) is None:
                 self._put(shelves, number, follows=question.real is not None)
         return shelves
+
+    def _shelve_own(self, own: str, question: Question) -> Shelves:
+        """The rules that name a hosted server's tool as the server does: those that hold calls back."""
+        numbers = [*self._anywhere.get(own, ()), *self._somewhere.get(own, ())]
+        return self._shelve_device([number for number in numbers if self.rules[number].against], question)
 
 
 def _tool_names(rule: Rule) -> list[str]:

@@ -109,6 +109,10 @@ class Rule(Plain):
     An allow rule that names no risk speaks of low and medium risk only: what the arguments raise above that
     needs a rule that says so. `approvers`, `expires` (seconds) are for rules that ask; `evidence` is for any
     that do not deny.
+
+    A hosted MCP server's tool is meant by the name under which the device lists it, and by the name that the
+    server itself gave it. By the latter, an allow rule means it only if it names the server too
+    (`namespace`), as any server may have a tool of that name.
     """
 
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
@@ -171,13 +175,20 @@ class Rule(Plain):
 
     def tool_fault(self, tool: Tool) -> str | None:
         """The first condition on the tool that does not hold, in words."""
-        if not fits(tool.tool_name, self.tool):
+        if not self._names(tool):
             return f"the tool is {tool.tool_name}, not {' or '.join(self.tool)}"
         if self.namespace is not None and not fits(tool.namespace or "", self.namespace):
             return f"the namespace is {tool.namespace or 'none'}"
         if self.effect is not None and tool.contract.effect.value not in self.effect:
             return f"the effect is {tool.contract.effect.value.value}"
         return None
+
+    def _names(self, tool: Tool) -> bool:
+        return fits(tool.tool_name, self.tool) or (
+            (self.against or self.namespace is not None)
+            and (own := tool.own_name) is not None
+            and fits(own, self.tool)
+        )
 
     def faults(self, question: Question, most: int = 9) -> list[str]:
         """The conditions on this very call that do not hold, in words; at most `most` are looked for."""

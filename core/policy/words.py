@@ -1,7 +1,7 @@
 """Words for people, made from a call's arguments alone: never from what an agent says about them.
 
-The words know the built-in tools by name; a tool of the same name on another device is described by the same
-arguments, and one that is not known only by how many arguments it gets.
+The words know the built-in tools of our own device client; any other tool, whatever it is called, is
+described by its name and how many arguments it gets.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from core.canonical import flat_key
 from core.fleet.models import Effect, Risk, Source, Tool
-from core.policy.argument_words import Said, ends_things, is_path, judge_path, judge_value, snake
+from core.policy.argument_words import Said, ends_things, is_path, judge_path, judge_value, meant_as, snake
 from core.policy.constraints import Unsure, main_name, normal_path
 from core.policy.hand_words import judge_hand
 from core.policy.models import Finding
-from core.policy.shell_arguments import MOST_LINES, SHELL_ARGUMENTS, shell_lines
+from core.policy.shell_arguments import MOST_LINES, SHELL_ARGUMENTS, described_lines, shell_lines
 from core.policy.shell_findings import MOST_FINDINGS, judge_line
 from core.policy.shell_words import system_folder
 from core.policy.summaries import SUMMARIES, short
@@ -40,7 +40,7 @@ class Words(NamedTuple):
 
 
 _MOST_KNOWN = 512
-_known: dict[tuple[str, str, Effect, bool, str, bytes], Words] = {}
+_known: dict[tuple[str, str, Effect, bool, str, str, bytes], Words] = {}
 
 
 def words_of(
@@ -59,7 +59,8 @@ def words_of(
     if data is None:
         return _words(tool, parameters, home)
     effect, reversible = tool.contract.effect.value, tool.contract.reversible.value
-    key = (tool.tool_name, tool.tool_type, effect, reversible, home, data)
+    # The digest stands for the schema, which says what arguments are.
+    key = (tool.tool_name, tool.tool_type, effect, reversible, tool.contract.digest, home, data)
     known = _known.get(key)
     if known is None:
         if len(_known) >= _MOST_KNOWN:
@@ -76,7 +77,8 @@ def _words(tool: Tool, parameters: Parameters, home: str, real: Real | None = No
 
 def summary_of(tool: Tool, parameters: Parameters) -> str:
     """The effect of a call in one sentence of one line, for the head of a card."""
-    words = SUMMARIES.get(tool.tool_name)
+    # Which name a stranger gave to its tool says nothing of what that does.
+    words = SUMMARIES.get(tool.tool_name) if tool.contract.built_in else None
     said = words(parameters) if words else ""
     if said:
         return said
@@ -107,10 +109,13 @@ def findings_of(
             found.extend(judge_line(value, name))
         elif name != line_name and not _names_own_server(tool, name):
             found.extend(_value_findings(tool, name, value, home, real))
+            if (meant := meant_as(tool.input_schema, name)) is not None:
+                found.extend(_value_findings(tool, name, value, home, real, meant))
         for text in _texts(value):
             found.extend(_hidden_findings(name, text, inside=text is not value))
-    if line_name is None:
-        found.extend(_line_findings(tool.tool_name, parameters))
+    # Also of a stranger's tool that is called like one of ours.
+    others = {name: value for name, value in parameters.items() if name != line_name}
+    found.extend(_line_findings(tool, others))
     if line_name and not isinstance(parameters.get(line_name), str):
         found.append(Finding(text="There is no shell line to judge", risk=Risk.HIGH, argument=line_name))
     return _gravest(list(dict.fromkeys(found)))
@@ -143,9 +148,15 @@ def undo_words(tool: Tool, parameters: Parameters) -> tuple[bool, str]:
     return True, "Can be undone: the device records the inverse."
 
 
-def _line_findings(tool_name: str, parameters: Parameters) -> Iterator[Finding]:
-    """What shell lines in the arguments of a tool would do that is not one of our shells."""
-    for number, line in enumerate(shell_lines(tool_name, parameters)):
+def _acts(tool: Tool) -> bool:
+    """Whether a tool may change something. That a device or server calls it a look counts for nothing."""
+    return tool.tool_type == "action" or tool.contract.effect.value is not Effect.OBSERVE
+
+
+def _line_findings(tool: Tool, parameters: Parameters) -> Iterator[Finding]:
+    """What shell lines in the arguments of a tool would do."""
+    described = described_lines(tool.input_schema)
+    for number, line in enumerate(shell_lines(tool.tool_name, parameters, described)):
         if number >= MOST_LINES:
             text = "Holds more shell lines than can be judged"
             yield Finding(text=text, risk=Risk.HIGH, argument=line.argument)
@@ -155,10 +166,15 @@ def _line_findings(tool_name: str, parameters: Parameters) -> Iterator[Finding]:
             yield finding if line.whole else finding.model_copy(update={"start": None, "end": None})
 
 
-def _value_findings(tool: Tool, name: str, value: object, home: str, real: Real | None) -> Iterator[Finding]:
-    """What one argument says, and what the members of an object in it say by their own names."""
-    acts, ends = tool.tool_type == "action", ends_things(tool.tool_name)
-    for looked, (inner, one) in enumerate(_members(name, value)):
+def _value_findings(
+    tool: Tool, name: str, value: object, home: str, real: Real | None, meant: str = ""
+) -> Iterator[Finding]:
+    """What one argument says, and what the members of an object in it say by their own names.
+
+    `meant` is another name that the argument could have as well, as its schema describes it.
+    """
+    acts, ends = _acts(tool), ends_things(tool.tool_name)
+    for looked, (inner, one) in enumerate(_members(meant or name, value)):
         if looked >= _MOST_MEMBERS:
             said = "Holds more than can be judged member by member"
             yield Finding(text=said, risk=Risk.MEDIUM, argument=name)
@@ -191,7 +207,7 @@ def _elsewhere(path: str, home: str, real: Real | None) -> str | None:
 
 def _place_says(tool: Tool, place: str, home: str) -> Iterator[Said]:
     """What the place says that a link leads to."""
-    acts = tool.tool_type == "action"
+    acts = _acts(tool)
     through = f", through a link to {short(place)}"
     if acts and (folder := system_folder(place)):
         yield _under(tool, folder) + through, Risk.HIGH, None

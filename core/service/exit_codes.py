@@ -34,7 +34,7 @@ _OF_CODE: dict[ErrorCode, int] = {
     ErrorCode.APPROVAL_EXPIRED: NOT_APPROVED,
     ErrorCode.APPROVAL_PENDING: APPROVAL_PENDING,
     ErrorCode.DEVICE_OFFLINE: DEVICE_OFFLINE,
-    # Timed out as an observation, or before anything was sent: a mutation without an answer is unknown.
+    # Timed out before anything was sent, or stopped by the device: without an answer the verdict is unknown.
     ErrorCode.TIMEOUT: TOOL_FAILED,
     ErrorCode.OUTCOME_UNKNOWN: OUTCOME_UNKNOWN,
     ErrorCode.CANCELLED: TOOL_FAILED,
@@ -60,8 +60,9 @@ def exit_code_of(code: ErrorCode) -> int:
 
 def of_result(result: CommandResult) -> int:
     """The exit code that a command's result stands for."""
-    if result.error is not None:
-        return exit_code_of(result.error.code)
+    # Before its error, which only says why it is not known: an answer that cannot be used, a time-out.
     if result.verdict is Verdict.UNKNOWN:
         return OUTCOME_UNKNOWN
+    if result.error is not None:
+        return exit_code_of(result.error.code)
     return DONE if result.status is ResultStatus.SUCCESS else TOOL_FAILED

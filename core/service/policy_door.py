@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from core.audit.entries import Kind, NewEntry
 from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import Device
+from core.fleet.pins import known_tools
 from core.home import write_private
 from core.policy.checking import PolicyCheck, PolicyText, Trial, check_text
 from core.policy.grants import Grant
@@ -48,7 +50,8 @@ class PolicyDoor(DeviceDoor):
 
     async def check_policy(self, text: str) -> PolicyCheck:
         self._only_people("check a policy")
-        return check_text(text)
+        known = await asyncio.to_thread(known_tools, self._service.home.contracts)
+        return check_text(text, known)
 
     async def try_policy(self, text: str, limit: int = 200) -> Trial:
         self._only_people("try a policy")

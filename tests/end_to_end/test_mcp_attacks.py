@@ -23,7 +23,8 @@ async def test_a_server_cannot_take_the_place_of_a_built_in_tool(tmp_path: Path)
     names = ["read_file", "get_system_info", "quarterdeck.cancel"]
     async with hosted(tmp_path, rogue(tools=names)) as built:
         assert built.tool("read_file").namespace == "builtin"
-        assert built.names("rogue") == {f"rogue_{name}" for name in names}
+        listed = {info.tool_name for info in built.router.tools() if info.namespace == "rogue"}
+        assert listed == {f"rogue_{name}" for name in names}
         own = await built.call("get_system_info", info_type="os")
         assert "content" not in own.result
         foreign = await built.call("rogue_read_file")

@@ -43,7 +43,9 @@ async def hosting(home: Home, tmp_path: Path) -> AsyncIterator[tuple[Rig, Hosted
 
 
 async def ask(rig: Rig, tool: str, **given: str) -> tuple[asyncio.Task[CommandResult], Approval]:
-    task = rig.tasks.spawn("call", rig.dispatcher.dispatch(Order(NAME, tool, given, "operator:anna")))
+    task = rig.tasks.spawn(
+        "call", rig.dispatcher.dispatch(Order(NAME, f"rogue_{tool}", given, "operator:anna"))
+    )
     return task, await asyncio.wait_for(rig.asked.get(), 20)
 
 

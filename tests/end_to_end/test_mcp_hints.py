@@ -25,7 +25,7 @@ from tests.fakes.rig import Rig, open_rig
 NAME = "desk"
 OBSERVES = """
 [[contract]]
-tool = "{tool}"
+tool = "rogue_{tool}"
 effect = "observe"
 risk = "low"
 why = "Its source was read."
@@ -44,7 +44,7 @@ async def hosting(home: Home, tmp_path: Path, *tools: str) -> AsyncIterator[tupl
 
 
 async def call(rig: Rig, tool: str, timeout: float | None = None) -> CommandResult:
-    order = Order(NAME, tool, {"answer": {"content": []}}, "operator:anna", timeout=timeout)
+    order = Order(NAME, f"rogue_{tool}", {"answer": {"content": []}}, "operator:anna", timeout=timeout)
     task = rig.tasks.spawn("call", rig.dispatcher.dispatch(order))
     asked = rig.tasks.spawn("asked", rig.asked.get())
     await asyncio.wait([task, asked], return_when=asyncio.FIRST_COMPLETED)

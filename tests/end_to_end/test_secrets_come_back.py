@@ -83,7 +83,7 @@ NAMES = [
     "passwordHash", "mfa_code", "jwt", "connection_string", "sas_token", "webhook_secret", "signing_key",
     "recovery_codes", "cvv", "X-Api-Key",
 ]  # fmt: skip
-ALLOWS = '[[rule]]\nid = "all"\ndecision = "allow"\ntool = "tool_*"\nrisk = ["low", "medium", "high"]\n'
+ALLOWS = '[[rule]]\nid = "all"\ndecision = "allow"\ntool = "vault_tool_*"\nrisk = ["low", "medium", "high"]\n'
 
 
 @dataclass
@@ -165,7 +165,7 @@ async def place(home: Home, operator: OperatorKey, tmp_path: Path) -> AsyncItera
         await stack.enter_async_context(forked_device(url, tmp_path / "device", here.token))
         events = here.console.events()
         async with asyncio.timeout(PATIENCE):
-            while not any(tool.tool_name == "tool_plain" for tool in await here.console.tools(NAME)):
+            while not any(tool.tool_name == "vault_tool_plain" for tool in await here.console.tools(NAME)):
                 await anext(event async for event in events if isinstance(event, DeviceChanged))
         yield made
         watching.cancel()
@@ -181,24 +181,26 @@ async def _watch(place: Place) -> None:
 async def test_what_was_masked_on_the_way_out_is_masked_wherever_it_comes_back(
     place: Place, how: str
 ) -> None:
-    result = await place.call("tool_plain", word=MARKER, code=271_828, how=how)
+    result = await place.call("vault_tool_plain", word=MARKER, code=271_828, how=how)
     assert kept_in(place.folder / "record")[-1]["word"] == MARKER, "the device has it as it was"
-    later = await place.call("tool_plain", how=how)
-    said = await place.here.console.call(NAME, "tool_plain", {"how": how}, 30, said=f"I used {MARKER} before")
+    later = await place.call("vault_tool_plain", how=how)
+    said = await place.here.console.call(
+        NAME, "vault_tool_plain", {"how": how}, 30, said=f"I used {MARKER} before"
+    )
     await place.here.console.wait_run(said.summary.id, 30)
     assert "•••" in result.model_dump_json() or result.evidence or how == "in progress"
     assert (result.error is None) == (later.error is None)
     await place.says("runs", "show", "r-0001")
     await place.says("audit", "find", "", "--json")
-    await place.says("call", NAME, "tool_plain", f"how={how}")
-    await place.says("call", NAME, "tool_plain", f"how={how}", f"word={MARKER}", "--json")
+    await place.says("call", NAME, "vault_tool_plain", f"how={how}")
+    await place.says("call", NAME, "vault_tool_plain", f"how={how}", f"word={MARKER}", "--json")
     await place.check_no_trace(MARKER)
 
 
 @pytest.mark.parametrize("form", FORMS)
 async def test_every_form_of_a_schema_that_hides_an_argument_is_seen(place: Place, form: str) -> None:
     number = list(FORMS).index(form)
-    result = await place.call(f"tool_{number}", hidden=FORMS[form][1], how="in a text")
+    result = await place.call(f"vault_tool_{number}", hidden=FORMS[form][1], how="in a text")
     assert result.error is None, result
     assert "hidden" in kept_in(place.folder / "record")[-1]
     await place.says("audit", "find", "kind:command_prepared", "--json")
@@ -207,16 +209,18 @@ async def test_every_form_of_a_schema_that_hides_an_argument_is_seen(place: Plac
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_an_argument_with_the_name_of_a_secret_is_one(place: Place, name: str) -> None:
-    result = await place.call("tool_names", **{name: MARKER, "author": "anna", "how": "in a text"})
+    result = await place.call("vault_tool_names", **{name: MARKER, "author": "anna", "how": "in a text"})
     assert result.error is None
     assert "anna" in result.model_dump_json()
     await place.check_no_trace(MARKER)
 
 
 async def test_a_number_comes_back_masked_as_a_whole_and_in_texts(place: Place) -> None:
-    await place.call("tool_plain", word=MARKER)
-    await place.call("tool_names", pin=271_828_182)
-    result = await place.call("tool_names", said=[271_828_182, "code 271828182!", 271], how="in a member")
+    await place.call("vault_tool_plain", word=MARKER)
+    await place.call("vault_tool_names", pin=271_828_182)
+    result = await place.call(
+        "vault_tool_names", said=[271_828_182, "code 271828182!", 271], how="in a member"
+    )
     assert "code •••!" in result.model_dump_json()
 
 
@@ -227,7 +231,7 @@ async def test_a_request_that_waits_shows_no_secret_and_neither_does_what_is_sai
     console = place.here.console
     events = console.events()
     run = await console.call(
-        NAME, "tool_plain", {"word": MARKER, "how": "in a text"}, 30, said=f"It is {MARKER}"
+        NAME, "vault_tool_plain", {"word": MARKER, "how": "in a text"}, 30, said=f"It is {MARKER}"
     )
     asked: Approval | None = None
     async for event in events:
@@ -246,11 +250,11 @@ async def test_a_request_that_waits_shows_no_secret_and_neither_does_what_is_sai
 
 async def test_a_tool_that_is_not_there_bares_nothing(place: Place) -> None:
     for tool, given in (
-        ("tool_plane", {"word": MARKER}),
+        ("vault_tool_plane", {"word": MARKER}),
         ("type_text", {"text": MARKER, "secret": True}),
-        ("tool_plain", {"word": {"$secret": MARKER}}),
-        ("tool_plain", {"word": [MARKER]}),
-        ("tool_plain", {"code": "x", "password": MARKER}),
+        ("vault_tool_plain", {"word": {"$secret": MARKER}}),
+        ("vault_tool_plain", {"word": [MARKER]}),
+        ("vault_tool_plain", {"code": "x", "password": MARKER}),
     ):
         result = await place.call(tool, **given)
         assert result.error is not None

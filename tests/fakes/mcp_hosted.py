@@ -17,6 +17,7 @@ from core.device.mcp.config import parse_servers
 from core.device.mcp.host import McpHost
 from core.device.mcp.state import State, Timing
 from core.errors import ErrorCode
+from core.hosted_names import own_name
 
 PATIENCE = 20.0
 QUICK = Timing(
@@ -42,14 +43,22 @@ class Hosted:
     progress: list[tuple[str, float | None, float | None]] = field(default_factory=list)
 
     def tool(self, name: str) -> ToolInfo:
-        return next(info for info in self.router.tools() if info.tool_name == name)
+        """A tool by the name under which it is listed, or by the one that its server gave it."""
+        tools = self.router.tools()
+        listed = [info for info in tools if info.tool_name == name]
+        own = (info for info in tools if own_name(info.tool_name, info.namespace) == name)
+        return next(iter(listed), None) or next(own)
 
     def names(self, namespace: str) -> set[str]:
-        return {info.tool_name for info in self.router.tools() if info.namespace == namespace}
+        """The names that a server gave to its tools."""
+        listed = [info.tool_name for info in self.router.tools() if info.namespace == namespace]
+        return {own_name(name, namespace) or name for name in listed}
 
     async def call(self, tool: str, deadline_s: float = PATIENCE, call_id: str = "c", **given: Any) -> Result:
+        """Call a tool, by either of its names."""
+        info = self.tool(tool)
         command = Command(
-            tool_name=tool, tool_type=self.tool(tool).tool_type, parameters=given, call_id=call_id
+            tool_name=info.tool_name, tool_type=info.tool_type, parameters=given, call_id=call_id
         )
         return await self.router.run(command, deadline_s, report=self._report)
 

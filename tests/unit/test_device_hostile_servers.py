@@ -79,12 +79,14 @@ def _offer(offers: _Offered, off: set[str], **servers: Listing) -> set[str]:
 
 def test_a_tool_that_is_off_stays_off_when_another_server_lists_one_of_the_same_name():
     offers = _Offered()
-    assert _offer(offers, {"delete"}, files=_listing("delete", "read"), web=_listing("delete")) == {"read"}
+    assert _offer(offers, {"delete"}, files=_listing("delete", "read"), web=_listing("delete")) == {
+        "files_read"
+    }
     assert {row.tool for row in offers.unavailable} == {"files_delete", "web_delete"}
 
 
 def test_a_tool_that_is_off_by_its_long_name_stays_off_while_the_other_server_is_away():
-    assert _offer(_Offered(), {"files_delete"}, files=_listing("delete", "read")) == {"read"}
+    assert _offer(_Offered(), {"files_delete"}, files=_listing("delete", "read")) == {"files_read"}
 
 
 def test_to_switch_off_our_own_tool_leaves_a_servers_tool_of_that_name():

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from core.device.mcp.lines import LineCutter, ServerLog, TooLong
 from core.device.mcp.listing import MOST_DESCRIPTION, MOST_TOOLS, fetch, read_listing
-from core.device.mcp.names import assign_names
 from core.device.mcp.results import result_of
 from core.dispatch.live_secrets import Redaction
 from core.dispatch.observe import take_evidence
@@ -20,48 +19,6 @@ from core.errors import DeviceError, ErrorCode
 from tests.fakes.pace import within
 
 MEBIBYTE = 1024 * 1024
-
-
-def test_a_name_that_nobody_else_has_stays_what_it_is():
-    assert assign_names(["screenshot"], {"a": ["x", "y"], "b": ["z"]}) == {
-        ("a", "x"): "x",
-        ("a", "y"): "y",
-        ("b", "z"): "z",
-    }
-
-
-def test_a_built_in_tool_keeps_its_name_against_any_server():
-    assert assign_names(["screenshot"], {"my server": ["screenshot"]}) == {
-        ("my server", "screenshot"): "my_server_screenshot"
-    }
-
-
-def test_a_name_of_two_servers_belongs_to_neither():
-    names = assign_names([], {"a": ["echo"], "b": ["echo"]})
-    assert names == {("a", "echo"): "a_echo", ("b", "echo"): "b_echo"}
-
-
-def test_a_name_in_our_own_protocol_is_given_to_no_server():
-    assert assign_names([], {"a": ["quarterdeck.cancel"]}) == {
-        ("a", "quarterdeck.cancel"): "a_quarterdeck.cancel"
-    }
-
-
-@given(
-    st.lists(st.sampled_from("xyz")),
-    st.dictionaries(
-        st.sampled_from(["a", "a_a", "b", "b c"]),
-        st.lists(st.sampled_from(["x", "a_x", "a_a_x", "c_x", "y", "a_x_2"]), max_size=5),
-    ),
-)
-def test_names_are_unique_and_the_same_whichever_server_came_first(
-    builtin: list[str], servers: dict[str, list[str]]
-):
-    names = assign_names(builtin, servers)
-    assert len(set(names.values())) == len(names)
-    assert not set(names.values()) & set(builtin)
-    assert set(names) == {(server, tool) for server, tools in servers.items() for tool in tools}
-    assert assign_names(builtin, servers) == names
 
 
 @given(st.lists(st.binary(max_size=40).filter(lambda line: b"\n" not in line)), st.integers(1, 9))

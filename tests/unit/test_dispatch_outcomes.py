@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from core.batch.models import CellState
 from core.batch.outcomes import cell_state_of
 from core.cli.output import result_text
 from core.dispatch.models import Basis, CommandResult, Verdict
+from core.dispatch.observe import LARGE_TEXT
 from core.dispatch.outcome import NO_VALUE, STOCK_NULLS
 from core.dispatch.payload import failure_in
 from core.errors import DeviceError, ErrorCode
@@ -44,6 +46,32 @@ FAILED: list[tuple[Any, str]] = [
         {"isError": True, "content": [{"type": "text", "text": "deliberate"}]},
         "The tool reports an error: deliberate",
     ),
+    # As our own hosting of MCP servers passes them on.
+    (
+        {"content": [], "structured": {"success": False, "exit_code": 2, "stderr": "ls: no such file"}},
+        "Exit code 2: ls: no such file",
+    ),
+    (
+        {"content": [], "structured": {"result": {"error": "No presentation is loaded"}}},
+        "No presentation is loaded",
+    ),
+    (
+        {"content": [], "structured": {"result": '{"success": false, "error": "no such arm"}'}},
+        "The tool says it did not succeed: no such arm",
+    ),
+    (
+        {"content": [{"type": "text", "text": ' {"success": false,\n"error": "locked"}'}]},
+        "The tool says it did not succeed: locked",
+    ),
+    (
+        {"content": [{"type": "text", "text": "ran:"}, {"type": "text", "text": '{"exit_code": 3}'}]},
+        "Exit code 3.",
+    ),
+    ({"content": [{"type": "text", "text": '{"error": "gone"}'}], "structured": {}}, "gone"),
+    ('{"success": false}', "The tool says it did not succeed."),
+    ({"result": '{"error": {"message": "not there"}}'}, "not there"),
+    ({"exit_code": 2.0}, "Exit code 2."),
+    ({"exit_code": 3221225477}, "Exit code 3221225477."),
 ]
 # What looks like a failure and is none: the answer to a question, a log file, a warning.
 FINE: list[Any] = [
@@ -60,6 +88,15 @@ FINE: list[Any] = [
     {"disk": {"error": "unreadable"}},
     {"result": {"deeper": {"error": "unreadable"}}},
     [{"error": "in a list of things looked at"}],
+    {"structured": {"result": [{"error": "in a list of things looked at"}]}, "content": []},
+    {"content": [{"type": "text", "text": '{"name": "a"}'}, {"type": "text", "text": '{"error": "unread"}'}]},
+    # The text of a file that was read, beside the structured part that says so.
+    {"content": [{"type": "text", "text": '{"error": "x"}'}], "structured": {"content": '{"error": "x"}'}},
+    {"content": [{"type": "text", "text": '{"error": "x"'}]},
+    {"content": [{"type": "text", "text": '{"stdout": "said: success: false"}'}]},
+    {"content": [{"type": "image", "data": "{"}, None, {"type": "text"}], "structured": None},
+    "[" * 10_000,
+    '{"error": ' * 10_000,
     "Error: the first line of a log file",
     0,
     False,
@@ -79,6 +116,20 @@ async def test_a_failure_in_the_payload_is_a_failure_with_the_tools_own_words(
         assert result.basis is Basis.DEVICE_REPORTED_FAILURE
         assert result.result == payload
         assert cell_state_of(result).value == "failed"
+
+
+async def test_a_failure_is_read_before_secrets_are_masked_and_large_texts_are_stored_apart(home: Home):
+    async with open_rig(home) as rig:
+        words = json.dumps({"success": False, "error": "no", "log": "x" * (LARGE_TEXT + 1)})
+        result = await _answered(rig, {"content": [{"type": "text", "text": words}]})
+        assert result.evidence
+        assert result.error is not None
+        assert result.error.message == "The tool says it did not succeed: no"
+        token = "ghp_" + "a1B2" * 9
+        result = await _answered(rig, {"structured": {"error": f"{token} is not valid"}})
+        assert result.error is not None
+        assert result.error.code is ErrorCode.TOOL_FAILED
+        assert token not in result.model_dump_json()
 
 
 @pytest.mark.parametrize("payload", FINE)

@@ -13,7 +13,7 @@ from core.aip.messages import ResultStatus
 from core.audit.entries import Kind
 from core.dispatch.harden import harden
 from core.dispatch.models import Basis, Verdict
-from core.dispatch.order import DEFAULT_TIMEOUT, Order, deadline_of
+from core.dispatch.order import Order
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import Health, Tool
 from core.home import Home
@@ -256,14 +256,6 @@ async def test_stopping_withdraws_what_waits_and_lets_nothing_leave_until_resume
         assert await refused(rig, "screenshot", {}) is ErrorCode.STOPPED
         rig.dispatcher.resume()
         assert (await rig.call("screenshot")).status is ResultStatus.SUCCESS
-
-
-def test_a_command_waits_as_long_as_its_own_timeout_and_a_little_more():
-    assert deadline_of(Order(DEVICE, "t", {}, "a")) == DEFAULT_TIMEOUT
-    assert deadline_of(Order(DEVICE, "t", {"timeout": 300}, "a")) > 300
-    assert deadline_of(Order(DEVICE, "t", {"timeout": True}, "a")) == DEFAULT_TIMEOUT
-    assert deadline_of(Order(DEVICE, "t", {}, "a", timeout=5)) == 5
-    assert deadline_of(Order(DEVICE, "t", {"timeout": 1e12}, "a")) <= 86_400
 
 
 async def test_a_signature_that_ran_out_before_the_last_approver_came_sends_nothing(home: Home):

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.aip.messages import ToolInfo
+from core.fleet.contracts import read_tool, tool_of
 from core.fleet.models import Effect, Risk
 from core.policy.models import Finding
 from core.policy.queries import judge_query
 from core.policy.shell_findings import MOST_FINDINGS, judge_line
-from core.policy.words import findings_of
+from core.policy.words import findings_of, summary_of
 from tests.fakes.pace import within
 from tests.fakes.policy_calls import a_tool, judged
 
@@ -23,7 +25,7 @@ LOW, MEDIUM, HIGH, CRITICAL = Risk.LOW, Risk.MEDIUM, Risk.HIGH, Risk.CRITICAL
 
 def found(tool: str, home: str = "", reads: bool = False, **parameters: Any) -> list[Finding]:
     kind: Any = "data_collection" if reads else "action"
-    return findings_of(a_tool(tool, kind, namespace="somewhere"), parameters, home)
+    return findings_of(a_tool(tool, kind, namespace="builtin" if reads else "somewhere"), parameters, home)
 
 
 def worst(findings: list[Finding]) -> Risk:
@@ -73,6 +75,36 @@ def test_another_users_home_is_known_where_ones_own_is():
     assert found("frob", home="/home/anna", file="/home/anna/notes") == []
     assert "another user's home: bert" in words(found("frob", home="/home/anna", file="/home/bert/notes"))
     assert found("frob", file="/home/bert/notes") == []
+
+
+def test_a_stranger_that_calls_its_tool_a_look_is_judged_as_one_that_acts():
+    hinted = a_tool("read_file", "data_collection", namespace="somewhere")
+    acting = a_tool("read_file", "action", namespace="somewhere")
+    for path in ("/etc/hosts", "/home/anna/.bashrc", "/", "/dev/sda"):
+        findings = findings_of(hinted, {"file_path": path})
+        assert findings == findings_of(acting, {"file_path": path})
+        assert findings
+
+
+# As a stock client may call its namespace and its tool.
+CLAIMED = ToolInfo(
+    tool_key="data_collection::read_file",
+    tool_name="read_file",
+    tool_type="data_collection",
+    namespace="builtin",
+    description="x",
+    input_schema={"type": "object"},
+)
+
+
+def test_a_strangers_tool_is_not_described_by_the_name_that_it_chose():
+    arguments = {"file_path": "/etc/hosts"}
+    assert summary_of(a_tool("read_file", "data_collection"), arguments).startswith("Reads")
+    for stranger in (
+        a_tool("read_file", "data_collection", namespace="far"),
+        tool_of("lab", read_tool(CLAIMED), change="", ours=False),
+    ):
+        assert summary_of(stranger, arguments) == "Calls read_file with 1 argument"
 
 
 def test_reading_is_only_told_of_where_keys_and_passwords_are():

@@ -13,9 +13,9 @@ import structlog
 from core.aip.messages import ToolInfo
 from core.device.config import DeviceConfig
 from core.device.mcp.config import ServerConfig, read_servers
-from core.device.mcp.names import assign_names, prefixed
 from core.device.mcp.state import ServerState, State, Timing
 from core.device.tool import Contract, Tool, ToolCall, Unavailable
+from core.hosted_names import listed_name, prefixes_of
 from core.tasks import TaskGroupOwner
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class McpHost:
         timing: Timing = Timing(),
     ) -> None:
         self._configs = tuple(servers)
+        self._prefixes = prefixes_of(server.name for server in servers)
         self._router = router
         self._config = config
         self._timing = timing
@@ -130,7 +131,7 @@ class McpHost:
             name: {
                 names[name, definition.name]: definition
                 for definition in server.listing.tools
-                if not self._is_off(name, definition.name, names[name, definition.name])
+                if not self._is_off(definition.name, names[name, definition.name])
             }
             for name, server in self._servers.items()
             if server.state is not State.FAILED
@@ -141,10 +142,8 @@ class McpHost:
         changed = [
             server for server in self._servers if digests.get(server, {}) != self._offered.get(server, {})
         ]
-        # All of them are taken back first: a name may go from one to another.
         for server in changed:
             self._router.withdraw(server)
-        for server in changed:
             for name, definition in wanted.get(server, {}).items():
                 self._router.offer(self._tool(self._servers[server], definition, name))
         self._offered = digests
@@ -156,13 +155,20 @@ class McpHost:
             self._settled.set()
 
     def _names(self) -> dict[tuple[str, str], str]:
-        ours = [info.tool_name for info in self._router.tools() if info.namespace not in self._servers]
-        # Also those of a server that failed: its names are free for nobody else until this client ends.
-        listed = {
-            name: [definition.name for definition in server.listing.tools]
+        """The name under which each tool of each server is listed, by server and the server's own name."""
+        taken = self._built_in()
+        return {
+            (name, definition.name): listed_name(
+                self._prefixes[name], definition.name, self._prefixes.values(), taken
+            )
             for name, server in self._servers.items()
+            for definition in server.listing.tools
         }
-        return assign_names([*ours, *(row.tool for row in self._strangers())], listed)
+
+    def _built_in(self) -> set[str]:
+        """The names of this device's own tools, also of those that it cannot offer now."""
+        ours = {info.tool_name for info in self._router.tools() if info.namespace not in self._servers}
+        return ours | {row.tool for row in self._strangers()}
 
     def _strangers(self) -> list[Unavailable]:
         """What this device would offer by itself, and cannot now."""
@@ -189,20 +195,15 @@ class McpHost:
         rows += [
             Unavailable(name, "It is switched off here", "Take it out of tools_off in device.toml")
             for (server, tool), name in names.items()
-            if self._is_off(server, tool, name)
+            if self._is_off(tool, name)
         ]
         return rows
 
-    def _is_off(self, server: str, tool: str, name: str) -> bool:
-        """Whether device.toml switches a tool off, whatever other servers make its name just now."""
+    def _is_off(self, tool: str, name: str) -> bool:
+        """Whether device.toml switches a server's tool off, by its listed name or the server's own."""
         off = self._config.tools_off
-        if name in off or prefixed(server, tool) in off:
-            return True
-        if tool not in off:
-            return False
-        # Where we have a tool of that name ourselves, that one is meant.
-        ours = {info.tool_name for info in self._router.tools() if info.namespace not in self._servers}
-        return tool not in ours and tool not in {row.tool for row in self._strangers()}
+        # Where this device has a tool of the server's own name itself, that one is meant.
+        return name in off or (tool in off and tool not in self._built_in())
 
     def _show_rows(self, rows: list[Unavailable]) -> None:
         self._router.unavailable = [*self._strangers(), *rows]

@@ -1,0 +1,70 @@
+"""Rules that mean no tool of any known device: such a rule looks like one that protects, and never speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from core.policy.loose_patterns import PolicyWarning
+from core.policy.policy_file import PolicyFile
+from core.policy.rules import Rule, fits, is_glob
+
+# Names that patterns are tried on, of all rules together: about a second.
+MOST_TRIED = 500_000
+_NONE = "speaks of no tool: no known device has one of this name"
+_OWN = (
+    "speaks of no tool as a device lists it, only of tools as their MCP servers call them ({name}); a rule "
+    "that allows means such a tool by its listed name, or if it names the server too (namespace)"
+)
+
+
+def unmatched_rules(policy: PolicyFile, known: Mapping[str, Collection[str]]) -> Iterator[PolicyWarning]:
+    """Every rule whose tool no device has, in the order of the file.
+
+    `known` has the names of the tools that each device ever had; where it has none, nothing can be said.
+    What a rule wants of a device beside its name, and of a tool beside its name, is not looked at.
+    """
+    listed: dict[tuple[str, ...], dict[str, str]] = {}
+    left = MOST_TRIED
+    if not any(known.values()):
+        return
+    for place, rule in enumerate(policy.rules):
+        if "*" in rule.tool:
+            continue
+        line = policy.line_numbers[place] if place < len(policy.line_numbers) else 0
+        devices = tuple(name for name in known if fits(name, rule.device))
+        if devices not in listed:
+            listed[devices] = _names({name for device in devices for name in known[device]})
+        names = listed[devices]
+        left -= len(names) if any(map(is_glob, rule.tool)) else 0
+        if left < 0:
+            text = (
+                "the rules from this one on were not compared with the tools of devices: there are too many"
+            )
+            yield PolicyWarning(line=line, rule=rule.id, message=text)
+            return
+        if (message := _fault(rule, names)) is not None:
+            yield PolicyWarning(line=line, rule=rule.id, message=message)
+
+
+def _fault(rule: Rule, names: Mapping[str, str]) -> str | None:
+    if any(map(is_glob, rule.tool)):
+        meant = [name for name in names if fits(name, rule.tool)]
+    else:
+        meant = [name for name in rule.tool if name in names]
+    own = [names[name] for name in meant if names[name]]
+    if len(own) < len(meant) or (own and (rule.against or rule.namespace is not None)):
+        return None
+    return _OWN.format(name=min(own)) if own else _NONE
+
+
+def _names(listed: set[str]) -> dict[str, str]:
+    """Every name by which a tool may be meant: an empty text for a listed one, else the listed name.
+
+    Which part of a listed name is the server's cannot be told from it, so any part may be.
+    """
+    names: dict[str, str] = {}
+    for name in sorted(listed):
+        for place, sign in enumerate(name):
+            if sign in "_." and 0 < place < len(name) - 1:
+                names.setdefault(name[place + 1 :], name)
+    return {**names, **dict.fromkeys(listed, "")}

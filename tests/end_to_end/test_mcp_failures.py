@@ -1,0 +1,73 @@
+"""A hosted MCP tool that failed, as the console judges it: real server, real device, the whole way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.aip.messages import ResultStatus
+from core.batch.models import CellState
+from core.batch.outcomes import cell_state_of
+from core.dispatch.channel import LocalCommandDispatcher
+from core.dispatch.models import Basis
+from core.dispatch.order import Order
+from core.errors import ErrorCode
+from core.fleet.fleet import Arrival
+from core.home import Home
+from core.policy.operator_keys import statement_for
+from core.service import exit_codes
+from tests.fakes.mcp_hosted import hosted
+from tests.fakes.mcp_server import rogue
+from tests.fakes.rig import Rig, open_rig
+
+NAME = "lab"
+# Each as a public server was seen to answer, or as MCP's SDK wraps what a Python function returns.
+NO_FILE = {"success": False, "exit_code": 2, "stdout": "", "stderr": "ls: cannot access '/nowhere'"}
+ANSWERS: list[tuple[dict[str, Any], str]] = [
+    (
+        {"content": [{"type": "text", "text": json.dumps(NO_FILE)}], "structuredContent": NO_FILE},
+        "Exit code 2: ls: cannot access '/nowhere'",
+    ),
+    (
+        {"content": [], "structuredContent": {"success": False, "error": "no such arm"}},
+        "The tool says it did not succeed: no such arm",
+    ),
+    ({"content": [], "structuredContent": {"exit_code": 2}}, "Exit code 2."),
+    (
+        {"content": [], "structuredContent": {"result": {"error": "No presentation is currently loaded"}}},
+        "No presentation is currently loaded",
+    ),
+    (
+        {"content": [], "structuredContent": {"result": json.dumps(NO_FILE)}},
+        "Exit code 2: ls: cannot access '/nowhere'",
+    ),
+    ({"content": [{"type": "text", "text": '{"error": "fetch failed"}'}]}, "fetch failed"),
+]
+
+
+@pytest.mark.parametrize(("answer", "words"), ANSWERS)
+async def test_a_failing_tool_of_a_hosted_server_failed(
+    home: Home, tmp_path: Path, answer: dict[str, Any], words: str
+):
+    async with hosted(tmp_path, rogue(tools=["say"])) as built, open_rig(home) as rig:
+        rig.fleet.add(NAME, ["lab"])
+        channel = LocalCommandDispatcher(NAME, built.router, rig.dispatcher.gate)
+        await rig.fleet.arrived(NAME, Arrival(channel, "in-process", "linux", "test", "test", [], None))
+        result = await _approved(rig, Order(NAME, "rogue_say", {"answer": answer}, "operator:anna"))
+        assert result.status is ResultStatus.FAILURE
+        assert result.error is not None
+        assert (result.error.code, result.error.message) == (ErrorCode.TOOL_FAILED, words)
+        assert result.basis is Basis.DEVICE_REPORTED_FAILURE
+        assert exit_codes.of_result(result) == exit_codes.TOOL_FAILED
+        # Where a batch stops on failure, it stops here.
+        assert cell_state_of(result) is CellState.FAILED
+
+
+async def _approved(rig: Rig, order: Order) -> Any:
+    task = rig.tasks.spawn("call", rig.dispatcher.dispatch(order))
+    approval = await rig.asked.get()
+    await rig.approvals.decide(rig.key.sign(statement_for(approval, "approve", "anna")))
+    return await task

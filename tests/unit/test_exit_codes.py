@@ -1,0 +1,43 @@
+"""Exit codes of results: what is not known is never told as failed or done."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.aip.messages import ResultStatus
+from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, Verdict
+from core.errors import ErrorCode, ErrorInfo
+from core.service import exit_codes
+
+
+def a_result(verdict: Verdict, basis: Basis, status: ResultStatus, code: ErrorCode | None) -> CommandResult:
+    return CommandResult(
+        call_id="c",
+        device="d",
+        tool_name="t",
+        status=status,
+        verdict=verdict,
+        basis=basis,
+        error=None if code is None else ErrorInfo.of(code, "x"),
+        duration_ms=0,
+    )
+
+
+@pytest.mark.parametrize("code", [*ErrorCode, None])
+def test_whatever_is_unknown_is_seven_whatever_its_error_says(code: ErrorCode | None):
+    for verdict, basis in LISTED_PAIRS:
+        if verdict is Verdict.UNKNOWN:
+            for status in ResultStatus:
+                result = a_result(verdict, basis, status, code)
+                assert exit_codes.of_result(result) == exit_codes.OUTCOME_UNKNOWN
+
+
+def test_what_failed_or_was_refused_keeps_the_code_of_its_error():
+    failed = a_result(
+        Verdict.UNVERIFIED, Basis.DEVICE_REPORTED_FAILURE, ResultStatus.FAILURE, ErrorCode.TOOL_FAILED
+    )
+    assert exit_codes.of_result(failed) == exit_codes.TOOL_FAILED
+    refused = a_result(Verdict.REFUSED, Basis.NOTHING_SENT, ResultStatus.FAILURE, ErrorCode.DENIED_BY_POLICY)
+    assert exit_codes.of_result(refused) == exit_codes.DENIED
+    done = a_result(Verdict.CONFIRMED, Basis.READ_RESPONSE, ResultStatus.SUCCESS, None)
+    assert exit_codes.of_result(done) == exit_codes.DONE
