@@ -101,6 +101,27 @@ def test_one_member_whose_digest_is_that_of_another_command_keeps_all_from_being
     play(story, requests=[*honest, lying])
 
 
+def test_a_group_whose_second_request_has_a_wrong_digest_says_that_nothing_was_signed(play: Play) -> None:
+    other = alike(2, parameters={"command": "rm -rf /"}).request.digest
+    lying = alike(2)
+    lying = lying.model_copy(update={"request": lying.request.model_copy(update={"digest": other})})
+
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        assert [one.id for one in desk.screen.card.others] == ["a-0002"]
+        await desk.until(desk.screen.bar.approve.isEnabled)
+        press(desk, KEYS.Key_Return, CTRL)
+        await desk.until(desk.screen.bar.error.isVisible)
+        assert desk.screen.bar.error.words().startswith("Nothing was signed.")
+        desk.screen.bar.error.hide()
+        desk.screen.bar.deny_asked.emit("no")
+        assert desk.screen.bar.error.words().startswith("Nothing was signed.")
+        assert "decide" not in desk.console.asked
+        assert states(desk) == [ApprovalState.WAITING] * 2
+
+    play(story, requests=[alike(1), lying])
+
+
 @pytest.mark.parametrize("risk", ["medium", "high"])
 def test_no_group_is_approved_before_its_last_device_was_seen(play: Play, risk: str) -> None:
     async def story(desk: ApprovalsDesk) -> None:
