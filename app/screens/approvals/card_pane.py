@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.components.banner import BannerKind
@@ -78,6 +78,7 @@ class CardPane(QWidget):
         self.card.end_seen.connect(self.show_situation)
         self.bar.situation_changed.connect(self.show_situation)
         self.bar.approve_asked.connect(self.approve)
+        self.bar.reading_wanted.connect(self.go_to_unseen)
         self.bar.deny_asked.connect(self.deny)
         self.bar.second_asked.connect(self.ask_second)
         self.bar.grant_asked.connect(self.ask_grant)
@@ -211,10 +212,18 @@ class CardPane(QWidget):
         kind: BannerKind = "ok" if result.error is None else "fail"
         self.card.end_banner.say(kind, final_words(shown)[0], outcome_words(result))
 
+    def go_to_unseen(self) -> None:
+        """Put the keyboard into what is still to be read to its end; the bytes, where nothing is."""
+        unseen = self.card.unseen()
+        box = unseen[1] if unseen is not None else self.card.bytes.reader
+        box.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.card.middle.ensureWidgetVisible(box)
+
     # The answer
 
     def situation(self) -> Situation:
         """Everything that stands for or against answering now."""
+        unseen = self.card.unseen()
         return Situation(
             approval=self.card.approval,
             connected=self._state.service.link is Link.CONNECTED,
@@ -224,6 +233,7 @@ class CardPane(QWidget):
             digest=self.card.sent.digest if self.card.sent is not None else DigestCheck.DIFFERS,
             masked=self.card.sent.masked if self.card.sent is not None else 0,
             end_seen=self.card.end_was_seen,
+            unseen=unseen[0] if unseen is not None and self.card.has_several_boxes else "",
             typed=self.bar.name_field.text(),
             others=self.card.others,
         )

@@ -13,6 +13,7 @@ from core.policy.models import Approval
 from core.statements import short_code
 
 MOST_LINES = 8
+_HINT = "the same on each, one signature and code each"
 
 
 class GroupPart(Section):
@@ -29,7 +30,7 @@ class GroupPart(Section):
         self.box = CodeBox("Devices of this request", most_lines=MOST_LINES)
         self.add(self.box)
         self._shown: tuple[str, ...] = ()
-        self.box.end_seen.connect(self.end_seen)
+        self.box.end_seen.connect(self._mark_seen)
         self.hide()
 
     def show_members(self, members: Sequence[Approval]) -> None:
@@ -41,10 +42,14 @@ class GroupPart(Section):
             return
         self._shown = lines
         self.head.title.setText(f"{len(members)} devices")
-        self.head.set_hint("the same on each, one signature and code each")
+        self.head.set_hint(f"{_HINT}, end not seen")
         widest = max((len(line.partition("\t")[0]) for line in lines), default=0)
         rows = (line.partition("\t") for line in lines)
         self.box.show_text("\n".join(f"{name.ljust(widest)}   {code}" for name, _, code in rows))
+
+    def _mark_seen(self) -> None:
+        self.head.set_hint(f"{_HINT}, end seen")
+        self.end_seen.emit()
 
     @property
     def end_was_seen(self) -> bool:

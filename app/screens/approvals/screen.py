@@ -137,6 +137,10 @@ class ApprovalsScreen(Screen):
         """Queue, card, bar."""
         return [self.queue, self.card, self.bar]
 
+    def home_of_keyboard(self) -> QWidget:
+        """The queue: no key answers anything there by itself."""
+        return self.queue.view
+
     def primary_filter(self) -> QWidget:
         """The field above the queue."""
         return self.queue.field
@@ -385,7 +389,7 @@ class ApprovalsScreen(Screen):
 
     def _focus_card(self) -> None:
         if self._open:
-            self.card.bytes.box.setFocus(Qt.FocusReason.OtherFocusReason)
+            self.pane.go_to_unseen()
 
     def _park_focus(self) -> None:
         """Put the keyboard where no key answers anything."""
