@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 
 from PySide6.QtCore import Qt, Signal
@@ -191,6 +192,12 @@ class RequestCard(QWidget):
         self.others = others
         if self.approval is not None:
             self.group.show_members([self.approval, *others])
+            self.header.show_devices(self.approval, others)
+
+    def show_fates(self, fates: Mapping[str, str]) -> None:
+        """Say for each request of a group what became of it; by id, in words."""
+        if self.approval is not None:
+            self.group.show_members([self.approval, *self.others], fates)
 
     def show_looked(self, looked: Looked) -> None:
         """Show what is there now, beside what would be."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.hand import Stake
@@ -19,6 +21,18 @@ STATE_WORDS = {
     ApprovalState.EDITED: "edited",
     ApprovalState.WITHDRAWN: "withdrawn",
 }
+
+
+GONE = "no longer waits"
+"""Of a request that left the queue while the window was not told how."""
+
+
+def fates_words(states: Iterable[ApprovalState | None]) -> str:
+    """What became of the requests of a group: `denied`, or `1 approved, 3 denied`. None is not known."""
+    counts = Counter(GONE if state is None else STATE_WORDS[state] for state in states)
+    if len(counts) <= 1:
+        return next(iter(counts), "")
+    return ", ".join(f"{count} {word}" for word, count in counts.items())
 
 
 @dataclass(frozen=True, slots=True)

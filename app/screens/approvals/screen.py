@@ -110,7 +110,7 @@ class ApprovalsScreen(Screen):
         self._show_known()
         self._tick.start()
         self._clock.note(self.state.approvals.values())
-        self.queue.show_waiting(self.state.waiting())
+        self.queue.show_waiting(self.state.waiting(), ended=self.state.ended_approvals)
         if isinstance(target, OpenApproval):
             self._show_again(target.approval)
         elif self._open:
@@ -185,7 +185,9 @@ class ApprovalsScreen(Screen):
 
     def _queue_changed(self) -> None:
         self._clock.note(self.state.approvals.values())
-        self.queue.show_waiting(self.state.waiting(), self._entered and self.pane.takes_in)
+        self.queue.show_waiting(
+            self.state.waiting(), self._entered and self.pane.takes_in, self.state.ended_approvals
+        )
         if self._entered:
             self._refresh_open()
             self._open_first_if_none()
@@ -210,10 +212,9 @@ class ApprovalsScreen(Screen):
                 self._park_focus_of_card()
             if self.pane.update_others(others):
                 self._sync_hold()
-        elif shown.state is ApprovalState.WAITING and self._open not in (
-            self.pane.answering,
-            self._asking_end,
-        ):
+        elif shown.state is not ApprovalState.WAITING:
+            self.pane.show_fates()
+        elif self._open not in (self.pane.answering, self._asking_end):
             self._ask_end(self._open)
 
     def open_card(self, approval: str) -> None:
