@@ -38,6 +38,8 @@ UPDATE_INTERVAL_MS = 33
 # A thousand cells at once would hold the window for longer than a frame: so many go out in one turn of its
 # loop.
 CELLS_A_TURN = 150
+# A card or a row may still show a request that has ended: so many ends are known without asking for each.
+ENDS_KEPT = 1000
 NEXT_CELLS_MS = 1
 
 
@@ -68,7 +70,7 @@ class AppState(QObject):
 
     Signals:
         devices_changed: a device came, went or is different; read `devices`.
-        approvals_changed: the queue is different; read `approvals`.
+        approvals_changed: the queue is different; read `approvals`, and `ended_approvals` for what left it.
         runs_changed(run): this run's summary is different; an empty name means that any may be.
         cell_changed(cell): one cell of a run, as a `Cell`; the newest of each cell since the last signal.
             Many come over several turns of the loop; `runs_changed` waits until all of them are out.
@@ -101,6 +103,7 @@ class AppState(QObject):
         self.service_pid = 0
         self.devices: dict[str, Device] = {}
         self.approvals: dict[str, Approval] = {}
+        self.ended_approvals: dict[str, Approval] = {}
         self.runs: dict[str, RunSummary] = {}
         self.journal: JournalStatus | None = None
         self.policy: PolicyStatus | None = None
@@ -170,10 +173,7 @@ class AppState(QObject):
                 self.devices.pop(name, None)
                 self._mark("devices")
             case ApprovalChanged(approval=approval):
-                if approval.state is ApprovalState.WAITING:
-                    self.approvals[approval.id] = approval
-                else:
-                    self.approvals.pop(approval.id, None)
+                self._take_approval(approval)
                 self._mark("approvals")
             case RunChanged(run=run):
                 self.runs[run.id] = run
@@ -194,6 +194,16 @@ class AppState(QObject):
                 self._mark("work")
             case _:
                 pass
+
+    def _take_approval(self, approval: Approval) -> None:
+        if approval.state is ApprovalState.WAITING:
+            self.approvals[approval.id] = approval
+            self.ended_approvals.pop(approval.id, None)
+            return
+        self.approvals.pop(approval.id, None)
+        self.ended_approvals[approval.id] = approval
+        for oldest in list(islice(self.ended_approvals, max(0, len(self.ended_approvals) - ENDS_KEPT))):
+            del self.ended_approvals[oldest]
 
     def set_service(self, status: ServiceStatus) -> None:
         """Say how the line to the service is."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import QEvent, QObject, QSettings, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QCloseEvent,
     QGuiApplication,
@@ -129,6 +129,11 @@ class MainWindow(QMainWindow):
         self._keys.changed.connect(self._show_key)
         self._show_key()
         _application().focusWindowChanged.connect(self._watch_other_window)
+        self._keyboard_lost = QTimer(self)
+        self._keyboard_lost.setSingleShot(True)
+        self._keyboard_lost.setInterval(0)
+        self._keyboard_lost.timeout.connect(self._find_keyboard_a_place)
+        _application().focusChanged.connect(self._look_after_keyboard)
 
     def _bind_keys(self) -> None:
         for number, name in enumerate(self._entries, 1):
@@ -215,11 +220,23 @@ class MainWindow(QMainWindow):
         self.screen_changed.emit(screen)
 
     def _take_keyboard(self, shown: Screen) -> None:
-        """The keys of a screen work once it is opened, also when a pointer opened it."""
+        """The keys of a screen work once it is opened, also when a pointer opened it.
+
+        A question that the screen opened at once has the keyboard already, and keeps it.
+        """
         focus = QApplication.focusWidget()
-        if not self.isActiveWindow() or (focus is not None and shown.isAncestorOf(focus)):
+        covers = self._covers()
+        inside = focus is not None and any(one.isAncestorOf(focus) for one in (*covers, shown))
+        if not self.isActiveWindow() or (inside and focus is not None and focus.isVisible()):
             return
-        for pane in (*shown.panes(), shown):
+        if covers:
+            covers[-1].take_keyboard()
+            return
+        home = shown.home_of_keyboard()
+        if home is shown:
+            shown.setFocus(Qt.FocusReason.OtherFocusReason)
+            return
+        for pane in (*((home,) if home is not None else ()), *shown.panes(), shown):
             if pane.isVisible() and (inner := _place_for_keyboard(pane)) is not None:
                 # Not as by Tab: no ring is drawn for a place that nobody walked to.
                 inner.setFocus(Qt.FocusReason.OtherFocusReason)
@@ -230,9 +247,21 @@ class MainWindow(QMainWindow):
     def changeEvent(self, event: QEvent) -> None:
         """The first time that the window is active, its screen gets the keyboard: it was opened before."""
         super().changeEvent(event)
+        if event.type() == QEvent.Type.ActivationChange:
+            self._look_after_keyboard(None, QApplication.focusWidget())
         first = event.type() == QEvent.Type.ActivationChange and not self._was_active
         if first and self.isActiveWindow() and self._current:
             self._was_active = True
+            self._take_keyboard(self.current)
+
+    def _look_after_keyboard(self, _before: QWidget | None, focus: QWidget | None) -> None:
+        # Not at once: what had the keyboard may only be on its way to another place.
+        if focus is None and self.isActiveWindow():
+            self._keyboard_lost.start()
+
+    def _find_keyboard_a_place(self) -> None:
+        """What had the keyboard is gone, and nothing took it: the screen, or the question over it, does."""
+        if self._current and QApplication.focusWidget() is None and QApplication.activePopupWidget() is None:
             self._take_keyboard(self.current)
 
     def focusNextPrevChild(self, forward: bool) -> bool:
@@ -385,6 +414,8 @@ class MainWindow(QMainWindow):
                 self.current.leave()
             self.save_layout()
             _application().focusWindowChanged.disconnect(self._watch_other_window)
+            _application().focusChanged.disconnect(self._look_after_keyboard)
+            self._keyboard_lost.stop()
             event.accept()
         else:
             event.ignore()

@@ -52,7 +52,10 @@ class OpenPairing:
 
 @dataclass(frozen=True, slots=True)
 class OpenTool:
-    """Batch: a new batch of one step that calls this tool on this device; nothing is sent."""
+    """Batch: a new batch of one step that calls this tool on this device; nothing is sent.
+
+    With an empty `tool_name` it has no step yet, and the keyboard is where a tool of the device is searched.
+    """
 
     device: str
     tool_name: str
@@ -250,6 +253,13 @@ class Screen(QWidget):
     def panes(self) -> list[QWidget]:
         """The widgets that F6 steps through, left to right."""
         return []
+
+    def home_of_keyboard(self) -> QWidget | None:
+        """What gets the keyboard when nothing of the screen has it; None for the first of `panes`.
+
+        The screen itself where what it shows is still being read: its keys work there.
+        """
+        return None
 
     def escape(self) -> bool:
         """Close the innermost open thing (a completer, a drawer, a panel); False when there is none."""

@@ -80,6 +80,12 @@ class Overlay(QWidget):
         else:
             before.setFocus(Qt.FocusReason.OtherFocusReason)
 
+    def take_keyboard(self) -> None:
+        """Have the keyboard inside, when what had it there is gone."""
+        if (focus := QApplication.focusWidget()) is None or not self.isAncestorOf(focus):
+            self.setFocus(Qt.FocusReason.OtherFocusReason)
+            self.focusNextPrevChild(True)
+
     def dismiss(self) -> None:
         """Give way to another screen, as if the operator had put it away."""
         self.uncover()

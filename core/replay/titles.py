@@ -64,12 +64,15 @@ _OF_ENTRY: dict[Kind, str] = {
     Kind.LATE_ANSWER_RECEIVED: "{device} answered {tool} too late",
 }
 
+_WITHDRAWN = "The request for {tool} was withdrawn"
 _ANSWERS = {"allow": "allowed", "ask": "an operator is asked", "deny": "denied"}
 
 
 def title_of(entry: Entry) -> str:
     """What happened, in one line; whatever an entry lacks or holds by mistake is left out."""
-    words = _PLAIN.get(entry.kind) or _OF_ENTRY[entry.kind].format(
+    withdrawn = entry.kind is Kind.APPROVAL_EXPIRED and text_in(entry.body, "state") == "withdrawn"
+    form = _WITHDRAWN if withdrawn else _OF_ENTRY.get(entry.kind, "")
+    words = _PLAIN.get(entry.kind) or form.format(
         tool=entry.tool or "a command",
         device=entry.device or "a device",
         actor=(entry.actor.partition(":")[2] or entry.actor) or "somebody",
@@ -93,7 +96,7 @@ def _more(entry: Entry) -> str:
         case Kind.LATE_ANSWER_RECEIVED:
             return text_in(body, "problem") or text_in(body, "error") or (entry.status or "")
         case Kind.APPROVAL_EXPIRED if text_in(body, "state") == "withdrawn":
-            return text_in(body, "reason") or "withdrawn"
+            return text_in(body, "reason")
         case Kind.APPROVAL_DENIED:
             return text_in(inside(inside(body, "signed"), "statement"), "reason")
         case Kind.APPROVAL_REJECTED | Kind.CHANGE_REFUSED:

@@ -6,8 +6,9 @@ import time
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from app.hand import Hand
 from core.policy.models import ApprovalState
@@ -68,6 +69,25 @@ def test_a_new_card_takes_no_answer_for_700_ms(play: Play) -> None:
         assert bar.approve.isEnabled()
 
     play(story, requests=[make_approval(1), make_approval(2)])
+
+
+def test_a_card_takes_no_answer_right_after_its_window_came_back(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        bar = desk.screen.bar
+        assert bar.approve.isEnabled()
+        QApplication.sendEvent(desk.screen, QEvent(QEvent.Type.WindowDeactivate))
+        assert not bar.guarded
+        QApplication.sendEvent(desk.screen, QEvent(QEvent.Type.WindowActivate))
+        assert bar.guarded
+        assert not bar.approve.isEnabled()
+        press(desk, KEYS.Key_Return, CTRL)
+        QTest.mouseClick(bar.approve, Qt.MouseButton.LeftButton)
+        assert "decide" not in desk.console.asked
+        await desk.guard_over()
+        assert bar.approve.isEnabled()
+
+    play(story, requests=[make_approval(1)])
 
 
 def test_the_guard_lasts_at_least_700_ms(play: Play) -> None:

@@ -101,6 +101,27 @@ def test_one_member_whose_digest_is_that_of_another_command_keeps_all_from_being
     play(story, requests=[*honest, lying])
 
 
+def test_a_group_whose_second_request_has_a_wrong_digest_says_that_nothing_was_signed(play: Play) -> None:
+    other = alike(2, parameters={"command": "rm -rf /"}).request.digest
+    lying = alike(2)
+    lying = lying.model_copy(update={"request": lying.request.model_copy(update={"digest": other})})
+
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        assert [one.id for one in desk.screen.card.others] == ["a-0002"]
+        await desk.until(desk.screen.bar.approve.isEnabled)
+        press(desk, KEYS.Key_Return, CTRL)
+        await desk.until(desk.screen.bar.error.isVisible)
+        assert desk.screen.bar.error.words().startswith("Nothing was signed.")
+        desk.screen.bar.error.hide()
+        desk.screen.bar.deny_asked.emit("no")
+        assert desk.screen.bar.error.words().startswith("Nothing was signed.")
+        assert "decide" not in desk.console.asked
+        assert states(desk) == [ApprovalState.WAITING] * 2
+
+    play(story, requests=[alike(1), lying])
+
+
 @pytest.mark.parametrize("risk", ["medium", "high"])
 def test_no_group_is_approved_before_its_last_device_was_seen(play: Play, risk: str) -> None:
     async def story(desk: ApprovalsDesk) -> None:
@@ -246,3 +267,38 @@ def test_every_request_of_a_group_stands_still_while_it_is_read(play: Play) -> N
         await desk.until(lambda: all(one.paused for one in desk.console.queue.values()))
 
     play(story, requests=[alike(1), alike(2)])
+
+
+def test_a_group_of_which_others_answered_some_says_what_became_of_each(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        screen = desk.screen
+        assert len(screen.card.others) == 3
+
+        def end(number: int, state: ApprovalState) -> None:
+            ended = {"state": state, "decided_by": "root", "decided_at": stamp()}
+            desk.console.request(desk.console.queue[f"a-{number:04}"].model_copy(update=ended))
+
+        end(1, ApprovalState.APPROVED)
+        await desk.until(lambda: not screen.card.end_banner.isHidden(), "the card has ended")
+        for number in (2, 3, 4):
+            end(number, ApprovalState.DENIED)
+        await desk.until(lambda: "1 approved, 3 denied" in screen.card.end_banner.words().lower())
+        lines = screen.card.group.box.toPlainText().splitlines()
+        assert [line.split()[-1] for line in lines] == ["approved", "denied", "denied", "denied"]
+        assert "lab-lnx-01: Approved by root" in screen.card.end_banner.words()
+        row = screen.queue.model.row_of("a-0001")
+        assert "1 approved, 3 denied" in screen.queue.model.data(screen.queue.model.index(row))
+
+    play(story, requests=[alike(number) for number in range(1, 5)])
+
+
+def test_the_title_counts_only_the_devices_that_would_be_answered_for(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        assert desk.screen.card.header.summary.text().endswith("on 4 devices")
+        gone = desk.console.queue["a-0002"].model_copy(update={"state": ApprovalState.DENIED})
+        desk.console.request(gone)
+        await desk.until(lambda: desk.screen.card.header.summary.text().endswith("on 3 devices"))
+
+    play(story, requests=[alike(number) for number in range(1, 5)])

@@ -11,7 +11,7 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QApplication
 
-from app.screens.approvals.queue_model import QueueModel
+from app.screens.approvals.queue_model import FATE_ROLE, QueueModel
 from app.screens.approvals.time_left import TimeLeft, clock_words
 from core.policy.models import Approval, ApprovalState
 from tests.fakes.approvals_desk import ApprovalsDesk, Play, make_approval
@@ -311,3 +311,27 @@ def test_without_the_service_the_screen_does_not_say_that_nothing_waits(play: Pl
         await desk.until(lambda: "Nothing waits" in desk.screen.nothing.accessibleName())
 
     play(story)
+
+
+@pytest.mark.parametrize(
+    ("state", "word"), [(ApprovalState.DENIED, "denied"), (ApprovalState.WITHDRAWN, "withdrawn")]
+)
+def test_what_was_answered_elsewhere_says_so_in_the_row_that_stays_under_the_pointer(
+    play: Play, state: ApprovalState, word: str
+) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        queue = desk.screen.queue
+        hover(desk, 1)
+        for number in (2, 3):
+            gone = desk.console.queue[f"a-{number:04}"].model_copy(update={"state": state})
+            desk.console.request(gone)
+        await desk.until(lambda: queue.shown == 1, "the queue was told")
+        assert queue.model.ids == ["a-0001", "a-0002", "a-0003"]
+        fates = [queue.model.data(queue.model.index(row), FATE_ROLE) for row in range(3)]
+        assert fates == ["", word, word]
+        assert word in queue.model.data(queue.model.index(1))
+        leave(desk)
+        assert queue.model.ids == ["a-0001"]
+
+    play(story, requests=[make_approval(1), make_approval(2), make_approval(3)])

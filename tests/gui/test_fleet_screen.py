@@ -13,6 +13,7 @@ from app.screens.base import OpenDevice, OpenQuery, Target
 from app.screens.fleet.review import ReviewSheet
 from app.screens.fleet.screen import FleetScreen
 from app.shell.sheet import Sheet
+from core.audit.entries import Kind
 from core.errors import DeviceError, ErrorCode, Refused
 from core.fleet.models import Health
 from tests.fakes.fleet_data import CHANGED_KEY
@@ -308,6 +309,22 @@ def test_a_definition_that_changed_again_is_not_trusted(theme: Theme, tmp_path: 
         await seen(lambda: "It changed again." in sheet._problem.text())
         assert sheet.isVisible()
         sheet.finish("")
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_recent_follows_the_journal(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        fleet.enter(OpenDevice("db-primary", "recent"))
+        table = fleet.panel.recent.table
+        await seen(lambda: table.rows_model.rowCount() > 0)
+        before = console.asked.count("entries")
+        newest = console.write(Kind.DEVICE_CONNECTED, "device:db-primary", device="db-primary")
+        await seen(lambda: table.rows_model.place_of(str(newest.seq)) == 0)
+        assert console.asked.count("entries") == before + 1
 
     play(theme, tmp_path, console, scenario)
 

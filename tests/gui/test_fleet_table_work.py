@@ -13,7 +13,7 @@ from PySide6.QtCore import QEvent, QModelIndex, QObject, Qt
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtTest import QAbstractItemModelTester
 
-from app.components.rows import Cell, Row, RowsModel
+from app.components.rows import Cell, Row, RowsModel, cell_text
 from app.components.table_paint import CellDelegate
 from app.look.theme import Theme
 from app.main import Desk
@@ -26,7 +26,7 @@ from app.shell.words import last_heard
 from core.fleet.models import Device, Health
 from core.service.console import DeviceChanged
 from tests.fakes.console import FakeConsole
-from tests.fakes.fleet_data import many_devices
+from tests.fakes.fleet_data import make_devices, many_devices
 from tests.fakes.story import story
 from tests.fakes.turns import Turns
 from tests.fakes.window import play, seen
@@ -294,3 +294,16 @@ def test_the_rows_stand_as_in_any_table_and_a_view_is_told_of_every_cell_that_ch
         assert all(quick.place_of(row.key) == place for place, row in enumerate(quick.rows))
         assert all(told[row.key] == list(row.cells) for row in quick.rows if row.key in told)
     tester.deleteLater()
+
+
+@pytest.mark.parametrize("health", [Health.RECONNECTING, Health.OFFLINE])
+def test_what_was_measured_before_the_link_was_lost_is_not_shown_as_now(health: Health) -> None:
+    device = next(one for one in make_devices() if one.cpu_percents and one.round_trip_ms is not None)
+    now = device_row(device.model_copy(update={"health": Health.ONLINE}))
+    lost = device_row(device.model_copy(update={"health": health, "tool_count": 0}))
+    measured = [
+        n for n, one in enumerate(DEVICE_COLUMNS) if one.key in ("tools", "round_trip", "cpu", "memory")
+    ]
+    assert "—" not in [cell_text(now.cells[n]) for n in measured]
+    assert [cell_text(lost.cells[n]) for n in measured] == ["—"] * 4
+    assert [lost.order[n] for n in measured[1:]] == [None] * 3

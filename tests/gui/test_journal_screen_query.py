@@ -146,7 +146,7 @@ def test_the_beginning_of_a_key_offers_keys_and_tab_goes_on_to_its_values(
         await seen(lambda: "unknown" in screen.bar.field.suggestions.choices())
         QTest.keyClicks(screen.bar.field, "unk")
         await seen(lambda: screen.bar.field.suggestions.choices() == ["unknown"])
-        QTest.keyClick(screen.bar.field, Qt.Key.Key_Return)
+        QTest.keyClick(screen.bar.field, Qt.Key.Key_Tab)
         assert screen.bar.field.text() == "verdict:unknown "
         await seen(lambda: screen.feed.query == "verdict:unknown" and not screen.feed.loading)
         assert {row.cells[7].text for row in screen.table.entries.rows} == {"unknown"}
@@ -177,6 +177,45 @@ def test_enter_after_a_plain_word_looks_for_the_word(theme: Theme, tmp_path: Pat
         await seen(lambda: screen.bar.field.list_is_open())
         QTest.keyClick(screen.bar.field, Qt.Key.Key_Return)
         assert screen.feed.query == "s"
+
+    play_without_fleet(theme, tmp_path, story(), scenario)
+
+
+def test_enter_never_takes_what_was_offered_for_another_place_of_the_query(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        field = screen.bar.field
+        type_in(screen, "tool:shell_execute actor:")
+        await seen(field.list_is_open)
+        for _ in "actor:":
+            QTest.keyClick(field, Qt.Key.Key_Backspace)
+        assert not field.list_is_open()
+        # As fast as keys can come: nothing is asked for in between.
+        QTest.keyClicks(field, "verdict:unknown")
+        QTest.keyClick(field, Qt.Key.Key_Return)
+        assert field.text() == "tool:shell_execute verdict:unknown"
+        assert screen.feed.query == "tool:shell_execute verdict:unknown"
+
+    play_without_fleet(theme, tmp_path, story(), scenario)
+
+
+def test_enter_takes_what_an_arrow_chose_and_else_applies_what_is_typed(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        field = screen.bar.field
+        type_in(screen, "verdict:un")
+        await seen(field.list_is_open)
+        QTest.keyClick(field, Qt.Key.Key_Return)
+        assert field.text() == "verdict:un"
+        field.clear()
+        type_in(screen, "verdict:un")
+        await seen(field.list_is_open)
+        QTest.keyClick(field, Qt.Key.Key_Down)
+        chosen = field.suggestions.current()
+        QTest.keyClick(field, Qt.Key.Key_Return)
+        assert field.text() == f"verdict:{chosen} "
 
     play_without_fleet(theme, tmp_path, story(), scenario)
 

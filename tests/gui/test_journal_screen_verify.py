@@ -173,3 +173,19 @@ def test_a_journal_that_cannot_be_written_says_why_and_what_to_do(theme: Theme, 
         await seen(lambda: not screen.verify_banner.unwritable.isVisible())
 
     play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_the_banner_says_how_many_of_how_many_entries_are_verified(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        now = datetime.now(UTC).isoformat()
+        banner = screen.verify_banner.banner
+        tell(console, verified_at=now, verified_ok=True, verified_entries=19, entries=19)
+        await seen(lambda: banner.words().startswith("Everything verifies. 19 entries"))
+        tell(console, entries=9_216)
+        await seen(lambda: banner.words().startswith("19 of 9,216 entries verify. 9,197 newer not looked at"))
+        assert banner.kind == "warn"
+
+    play_without_fleet(theme, tmp_path, console, scenario)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
@@ -14,11 +15,18 @@ from app.components.label import Label
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenApproval, OpenEntry
+from app.screens.journal.entry_words import entry_words
 from app.screens.runs.drawer import Drawer
+from app.screens.runs.record import known_from
 from app.screens.runs.screen import RunsScreen
+from app.screens.runs.words import look_key
 from core.audit.entries import Kind
+from core.batch.models import CellState
 from core.dispatch.models import Basis, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
+from core.replay.titles import title_of
+from core.service.console import CommandRecord
+from tests.fakes.journal import FakeJournal
 from tests.fakes.pictures import desktop_png
 from tests.fakes.runs_screen import CLEAN, change_cell, drawer_of, opened_screens
 from tests.fakes.story import story
@@ -120,7 +128,7 @@ def test_an_unknown_outcome_says_that_it_may_have_happened(theme: Theme, tmp_pat
     [
         (ErrorCode.DENIED_BY_POLICY, Basis.NOTHING_SENT, "Refused by the policy."),
         (ErrorCode.DENIED_BY_DEVICE, Basis.DEVICE_REFUSED, "Refused by the device edge-gw-11."),
-        (ErrorCode.APPROVAL_EXPIRED, Basis.NOTHING_SENT, "Refused: nobody answered in time."),
+        (ErrorCode.APPROVAL_EXPIRED, Basis.NOTHING_SENT, "Refused: the request expired."),
         (ErrorCode.STOPPED, Basis.NOTHING_SENT, "Refused: everything was stopped."),
     ],
 )
@@ -353,5 +361,68 @@ def test_a_tool_that_imitates_markup_is_shown_as_text(theme: Theme, tmp_path: Pa
         assert drawer.tool.text() == "<i>shot</i>"
         said = screen.matrix.currentIndex().data(Qt.ItemDataRole.AccessibleTextRole)
         assert "a[U+200B]b" in str(said)
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_an_edited_request_shows_the_digest_and_arguments_that_were_sent_and_who_edited_them() -> None:
+    journal = FakeJournal(1)
+    first, second = {"command": "rm -rf /srv/a"}, {"command": "rm -rf /srv/b"}
+
+    def write(kind: Kind, actor: str = "service", **body: Any) -> None:
+        journal.write(kind, actor, call_id="c-1", body=body)
+
+    write(Kind.COMMAND_PREPARED, "agent:clerk", digest="f992", contract="c0", parameters=first)
+    write(Kind.APPROVAL_REQUESTED, "agent:clerk", digest="f992", approval="a-1", edited_from="")
+    write(Kind.APPROVAL_EDITED, "operator:anna", approval="a-1")
+    write(Kind.COMMAND_PREPARED, "agent:clerk", digest="139c", contract="c0", parameters=second)
+    write(Kind.APPROVAL_REQUESTED, "agent:clerk", digest="139c", approval="a-2", edited_from="a-1")
+    write(Kind.APPROVAL_GIVEN, "operator:bert")
+    write(Kind.INTENT_RECORDED, digest="139c")
+    write(Kind.COMMAND_SENT, digest="139c")
+    known = known_from(CommandRecord(call_id="c-1", entries=journal.entries))
+    assert known.digest == "139c"
+    assert known.parameters == second
+    assert known.asked_first == first
+    assert known.edited is not None
+    assert known.edited.sentence().startswith("edited by anna")
+    assert known.answered is not None
+    assert known.answered.sentence().startswith("approved once by bert")
+
+
+def test_what_was_withdrawn_is_called_so_on_every_screen() -> None:
+    journal = FakeJournal(1)
+    for state in ("withdrawn", "expired"):
+        body = {"state": state, "reason": "The run was cancelled.", "approval": "a-1"}
+        entry = journal.write(Kind.APPROVAL_EXPIRED, "service", call_id="c-1", tool="write_file", body=body)
+        known = known_from(CommandRecord(call_id="c-1", entries=[entry]))
+        assert known.answered is not None
+        assert known.answered.sentence().startswith(state)
+        assert entry_words(entry) == f"approval {state}"
+        assert ("withdrawn" in title_of(entry)) == (state == "withdrawn")
+
+
+def test_a_read_whose_answer_was_lost_is_unknown_in_the_matrix_as_in_the_facts(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+    change_cell(console, "lab-lnx-01", "disk", verdict=Verdict.UNKNOWN, basis=Basis.NO_ANSWER)
+    run = console.work.find(CLEAN)
+    cells = [
+        cell.model_copy(update={"state": CellState.FAILED})
+        if (cell.device, cell.step) == ("lab-lnx-01", "disk")
+        else cell
+        for cell in run.cells
+    ]
+    console.work.add(run.model_copy(update={"cells": cells}))
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "disk")
+        screen = desk.window.current
+        assert isinstance(screen, RunsScreen)
+        assert fact(drawer, "Verdict") == "unknown"
+        shown = next(one for one in cells if (one.device, one.step) == ("lab-lnx-01", "disk"))
+        assert look_key(shown, False) == "unknown"
+        assert screen.matrix.cells.counts["unknown"] == 1
 
     play_without_fleet(theme, tmp_path, console, scenario)

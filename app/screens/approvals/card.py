@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import pairwise
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
@@ -21,7 +24,7 @@ from app.screens.approvals.preview_part import SCREEN_TOOLS, Looked, ScreenPart
 from app.screens.approvals.what_is_sent import DigestCheck, WhatIsSent, what_is_sent
 from app.screens.approvals.words import asker_words, one_line
 from core.fleet.models import Contract
-from core.policy.before_deciding import Preview
+from core.policy.before_deciding import Helper, Preview
 from core.policy.models import Approval, ApprovalState
 
 RIGHT = 296
@@ -147,9 +150,26 @@ class RequestCard(QWidget):
         self.said.show_said(approval)
         self.show_facts(contract, "")
         self.middle.verticalScrollBar().setValue(0)
+        self._set_tab_order()
         self.end_banner.hide()
         self.bytes.set_title("Exactly what will be sent")
         self._show_banner(sent, approval)
+
+    def show_helpers(self, helpers: list[Helper]) -> None:
+        """Offer what can be read before deciding."""
+        self.helpers.show_helpers(helpers)
+        self._set_tab_order()
+
+    def _set_tab_order(self) -> None:
+        """Tab goes as one reads: what is made anew for each request is else behind the bar."""
+        parts = (self.group, self.edited, self.target, self.bytes, self.findings, self.rest, self.helpers)
+        stops: list[QWidget] = []
+        for part in (*parts, self._right):
+            stops += [
+                one for one in part.findChildren(QWidget) if one.focusPolicy() & Qt.FocusPolicy.TabFocus
+            ]
+        for before, after in pairwise(stops):
+            QWidget.setTabOrder(before, after)
 
     def _show_banner(self, sent: WhatIsSent, approval: Approval) -> None:
         if sent.digest is DigestCheck.DIFFERS:
@@ -172,6 +192,12 @@ class RequestCard(QWidget):
         self.others = others
         if self.approval is not None:
             self.group.show_members([self.approval, *others])
+            self.header.show_devices(self.approval, others)
+
+    def show_fates(self, fates: Mapping[str, str]) -> None:
+        """Say for each request of a group what became of it; by id, in words."""
+        if self.approval is not None:
+            self.group.show_members([self.approval, *self.others], fates)
 
     def show_looked(self, looked: Looked) -> None:
         """Show what is there now, beside what would be."""
@@ -252,6 +278,23 @@ class RequestCard(QWidget):
             return False
         rest = self.sent.others is None or self.rest.end_was_seen
         return self.bytes.end_was_seen and rest and self.group.end_was_seen
+
+    def unseen(self) -> tuple[str, QWidget] | None:
+        """The first box whose end was not on the screen, in words and as a widget; None for none."""
+        if self.sent is None:
+            return None
+        if not self.group.end_was_seen:
+            return "the list of devices", self.group.box
+        if not self.bytes.end_was_seen:
+            return "what will be sent", self.bytes.reader
+        if self.sent.others is not None and not self.rest.end_was_seen:
+            return "the other arguments", self.rest.box
+        return None
+
+    @property
+    def has_several_boxes(self) -> bool:
+        """Whether more than one box has an end that is to be seen."""
+        return self.sent is not None and (bool(self.others) or self.sent.others is not None)
 
     def _part_seen(self) -> None:
         if self.end_was_seen:

@@ -27,7 +27,7 @@ class CardHeader(QWidget):
         super().__init__()
         surface(self, "base")
         self._stacked = False
-        self._summary = ""
+        self._summary = self._change = ""
         self.strip = ProductionStrip()
         self.risk = RiskBadge()
         self.summary = Label("", "title", wrap=True, selectable=True)
@@ -103,25 +103,34 @@ class CardHeader(QWidget):
     def show_request(self, approval: Approval, platform: str, others: tuple[Approval, ...] = ()) -> None:
         """Show another request, or a group of them."""
         request, decision = approval.request, approval.decision
-        device = one_line(device_words(one.request.device for one in (approval, *others)))
+        self._change = ""
+        self.show_devices(approval, others)
         self.strip.setVisible(approval.production)
-        self.strip.set_detail(device)
         self.risk.set_risk(decision.risk.value)
-        self._summary = one_line(decision.summary)
-        if others:
-            self._summary += f" on {1 + len(others)} devices"
-        self.summary.setText(self._summary)
         self.summary.set_tone("critical" if decision.risk is Risk.CRITICAL else "text")
         self._platform.set_icon(_PLATFORMS.get(platform, "device"))
-        self.device.setText(device)
         self._tool.set_text(one_line(request.tool_name))
         self._asker.set_icon("agent" if is_agent(approval.actor) else "operator")
         self.actor.set_text(asker_words(approval.actor))
         self._asked.setText(f"asked {local_time(approval.asked_at)}")
 
+    def show_devices(self, approval: Approval, others: tuple[Approval, ...]) -> None:
+        """Say on which devices, and how many; fewer as soon as one of them was answered elsewhere."""
+        device = one_line(device_words(one.request.device for one in (approval, *others)))
+        self.strip.set_detail(device)
+        self.device.setText(device)
+        self._summary = one_line(approval.decision.summary)
+        if others:
+            self._summary += f" on {1 + len(others)} devices"
+        self._show_summary()
+
     def show_change(self, words: str) -> None:
         """Add what would change, once that is known."""
-        self.summary.setText(f"{self._summary}: {words}")
+        self._change = words
+        self._show_summary()
+
+    def _show_summary(self) -> None:
+        self.summary.setText(f"{self._summary}: {self._change}" if self._change else self._summary)
 
     def show_time(self, approval: Approval, seconds: float) -> None:
         """Say how long it still waits, and whether reading has stopped its clock."""

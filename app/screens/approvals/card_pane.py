@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.components.banner import BannerKind
@@ -18,6 +18,7 @@ from app.screens.approvals.decision_bar import DecisionBar
 from app.screens.approvals.edit_sheet import EditSheet
 from app.screens.approvals.gate import (
     Situation,
+    fates_words,
     why_not_approve,
     why_not_by_another,
     why_not_deny,
@@ -67,6 +68,7 @@ class CardPane(QWidget):
         self._since = 0.0
         self._left_over: tuple[str, QuarterdeckError] | None = None
         self._contract: Contract | None = None
+        self._outcome, self._outcome_failed = "", False
         self.answering = ""
         self.card = RequestCard()
         self.bar = DecisionBar()
@@ -78,6 +80,7 @@ class CardPane(QWidget):
         self.card.end_seen.connect(self.show_situation)
         self.bar.situation_changed.connect(self.show_situation)
         self.bar.approve_asked.connect(self.approve)
+        self.bar.reading_wanted.connect(self.go_to_unseen)
         self.bar.deny_asked.connect(self.deny)
         self.bar.second_asked.connect(self.ask_second)
         self.bar.grant_asked.connect(self.ask_grant)
@@ -186,8 +189,8 @@ class CardPane(QWidget):
         """The open request no longer waits: say by whom it was decided, and what became of it."""
         self.card.update_request(one)
         self.bar.stop_guard()
-        fact, detail = final_words(one)
-        self.card.end_banner.say(_END_KINDS.get(one.state, "info"), fact, detail)
+        self._outcome, self._outcome_failed = "", False
+        self.show_fates()
         self.show_time()
         self.show_situation()
         if one.state is ApprovalState.APPROVED:
@@ -197,6 +200,36 @@ class CardPane(QWidget):
                 lambda error: None,  # the banner says who approved; that no result is known yet is not news
                 what="read what became of the command",
             )
+
+    def show_fates(self) -> None:
+        """Say of a card that has ended what became of its request, or of each of its group."""
+        shown = self.card.approval
+        if shown is None or shown.state is ApprovalState.WAITING:
+            return
+        fact, detail = final_words(shown)
+        detail = self._outcome or detail
+        kind = _END_KINDS.get(shown.state, "info")
+        if self._outcome_failed:
+            kind = "fail"
+        if self.card.others:
+            fates = {one.id: self._fate(one) for one in (shown, *self.card.others)}
+            self.card.show_fates({one: fates_words([state]) for one, state in fates.items()})
+            detail = f"{one_line(shown.request.device)}: {fact} {detail}".strip()
+            words = fates_words(fates.values())
+            same = len(set(fates.values())) == 1
+            fact = f"{words[:1].upper()}{words[1:]}{f' on all {len(fates)} devices' if same else ''}."
+            kind = kind if same else "warn"
+        self.card.end_banner.say(kind, fact, detail)
+
+    def _fate(self, one: Approval) -> ApprovalState | None:
+        """How a request of the open card stands now; None when the window was not told."""
+        shown = self.card.approval
+        if shown is not None and one.id == shown.id:
+            return shown.state
+        ended = self._state.ended_approvals.get(one.id)
+        if ended is None and one.id in self._state.approvals:
+            return ApprovalState.WAITING
+        return ended.state if ended is not None else None
 
     def _show_record(self, record: CommandRecord) -> None:
         if record.result is not None:
@@ -208,13 +241,21 @@ class CardPane(QWidget):
         shown = self.card.approval
         if shown is None or shown.request.call_id != call_id or shown.state is not ApprovalState.APPROVED:
             return
-        kind: BannerKind = "ok" if result.error is None else "fail"
-        self.card.end_banner.say(kind, final_words(shown)[0], outcome_words(result))
+        self._outcome, self._outcome_failed = outcome_words(result), result.error is not None
+        self.show_fates()
+
+    def go_to_unseen(self) -> None:
+        """Put the keyboard into what is still to be read to its end; the bytes, where nothing is."""
+        unseen = self.card.unseen()
+        box = unseen[1] if unseen is not None else self.card.bytes.reader
+        box.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.card.middle.ensureWidgetVisible(box)
 
     # The answer
 
     def situation(self) -> Situation:
         """Everything that stands for or against answering now."""
+        unseen = self.card.unseen()
         return Situation(
             approval=self.card.approval,
             connected=self._state.service.link is Link.CONNECTED,
@@ -224,6 +265,7 @@ class CardPane(QWidget):
             digest=self.card.sent.digest if self.card.sent is not None else DigestCheck.DIFFERS,
             masked=self.card.sent.masked if self.card.sent is not None else 0,
             end_seen=self.card.end_was_seen,
+            unseen=unseen[0] if unseen is not None and self.card.has_several_boxes else "",
             typed=self.bar.name_field.text(),
             others=self.card.others,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from PySide6.QtWidgets import QWidget
+
 from app.components.buttons import Segmented
 from app.components.label import ElidedLabel
 from app.screens.approvals.card_parts import BytesPart
@@ -99,6 +101,11 @@ class ContentPart(BytesPart):
     def end_was_seen(self) -> bool:
         """The bytes' end was on the screen, or that of a change which shows all of them."""
         return self.box.end_was_seen or (self._whole and self.diff.view.end_was_seen)
+
+    @property
+    def reader(self) -> QWidget:
+        """What is in front and scrolls: the bytes, or the change that they make."""
+        return self.box if not self.box.isHidden() else self.diff.view
 
     def _diff_seen(self) -> None:
         if self._whole:

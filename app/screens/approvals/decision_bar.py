@@ -58,6 +58,7 @@ class DecisionBar(QWidget):
     Signals:
         approve_asked(hand): to approve, by a press of this hand; `why_not_approve` is empty at this moment.
         deny_asked(reason): the operator wants to deny, with this reason (perhaps empty).
+        reading_wanted: the operator wants to approve, and has not read all of it.
         edit_asked: the operator wants to change the arguments and see the request again.
         grant_asked: the operator wants like requests to run without asking.
         second_asked: another operator is here and wants to approve with a key of their own.
@@ -70,6 +71,7 @@ class DecisionBar(QWidget):
     approve_asked = Signal(object)
     deny_asked = Signal(str)
     edit_asked = Signal()
+    reading_wanted = Signal()
     grant_asked = Signal()
     second_asked = Signal()
     unlock_asked = Signal()
@@ -289,9 +291,16 @@ class DecisionBar(QWidget):
     # What the operator wants
 
     def press_approve(self, hand: Hand) -> None:
-        """Ctrl+Enter or a click; does nothing while anything stands against it."""
-        if not why_not_approve(self.situation):
+        """Ctrl+Enter or a click; while something is still to be read or typed, the keyboard goes there."""
+        now = self.situation
+        if not why_not_approve(now):
             self.approve_asked.emit(hand)
+        elif why_not_deny(now) or why_not_counted(now, now.key):
+            return  # nothing that the operator could read or type here would change that
+        elif now.needs_end and not now.end_seen:
+            self.reading_wanted.emit()
+        elif self.name_field.isVisible():
+            self.name_field.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def press_edit(self) -> None:
         """E or a click."""

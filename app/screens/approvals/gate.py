@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.hand import Stake
@@ -21,10 +23,23 @@ STATE_WORDS = {
 }
 
 
+GONE = "no longer waits"
+"""Of a request that left the queue while the window was not told how."""
+
+
+def fates_words(states: Iterable[ApprovalState | None]) -> str:
+    """What became of the requests of a group: `denied`, or `1 approved, 3 denied`. None is not known."""
+    counts = Counter(GONE if state is None else STATE_WORDS[state] for state in states)
+    if len(counts) <= 1:
+        return next(iter(counts), "")
+    return ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
 @dataclass(frozen=True, slots=True)
 class Situation:
     """Everything that decides whether the open card may be answered. `busy` names what is under way.
 
+    `unseen` names the box whose end was not on the screen yet, where there are several.
     `others` are requests like `approval` on other devices that one act answers together with it. `masked`
     counts the secrets that the card does not show.
     """
@@ -37,6 +52,7 @@ class Situation:
     digest: DigestCheck = DigestCheck.FITS
     masked: int = 0
     end_seen: bool = False
+    unseen: str = ""
     typed: str = ""
     others: tuple[Approval, ...] = ()
 
@@ -96,7 +112,7 @@ def why_not_by_another(now: Situation) -> str:
 def why_not_ready(now: Situation) -> str:
     """What the card still asks for before anybody may approve it; empty for nothing."""
     if now.needs_end and not now.end_seen:
-        return "scroll to the end first"
+        return f"scroll {now.unseen} to the end first" if now.unseen else "scroll to the end first"
     if now.needs_name and now.approval is not None and now.typed != now.names:
         return "type the device's name first" if not now.others else "type the names of all devices first"
     return ""

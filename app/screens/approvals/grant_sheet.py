@@ -278,11 +278,12 @@ class GrantSheet(Sheet):
     def _show_covered(self) -> None:
         found = also_covered(self.terms, self._state.waiting()) if self.terms is not None else []
         count = len(found)
-        requests = "request" if count == 1 else "requests"
+        requests = "request that waits" if count == 1 else "requests that wait"
         self.covers.setText(
-            f"It would also cover {count} {requests} waiting now."
+            f"It holds for what is asked for from now on. {count} {requests} now would fit, and still "
+            f"{'needs an answer of its' if count == 1 else 'need an answer of their'} own."
             if count
-            else "It covers no other request waiting now."
+            else "It holds for what is asked for from now on; no other request that waits now would fit."
         )
         self.covers.set_tone("warn" if count else "text2")
         names = ", ".join(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import Signal
 
@@ -13,6 +13,7 @@ from core.policy.models import Approval
 from core.statements import short_code
 
 MOST_LINES = 8
+_HINT = "the same on each, one signature and code each"
 
 
 class GroupPart(Section):
@@ -29,22 +30,38 @@ class GroupPart(Section):
         self.box = CodeBox("Devices of this request", most_lines=MOST_LINES)
         self.add(self.box)
         self._shown: tuple[str, ...] = ()
-        self.box.end_seen.connect(self.end_seen)
+        self._has_fates = False
+        self.box.end_seen.connect(self._mark_seen)
         self.hide()
 
-    def show_members(self, members: Sequence[Approval]) -> None:
-        """List the members' devices; hidden where there is one only."""
+    def show_members(self, members: Sequence[Approval], fates: Mapping[str, str] | None = None) -> None:
+        """List the members' devices; hidden where there is one only.
+
+        With `fates`, by request, each line says what became of that one.
+        """
         self.setVisible(len(members) > 1)
-        pairs = ((one_line(one.request.device), short_code(one.request.digest)) for one in members)
-        lines = tuple("\t".join(pair) for pair in sorted(pairs))
+        self._has_fates = fates is not None
+        named = (
+            (one_line(one.request.device), short_code(one.request.digest), (fates or {}).get(one.id, ""))
+            for one in members
+        )
+        lines = tuple("\t".join(parts) for parts in sorted(named))
         if lines == self._shown:
             return
         self._shown = lines
         self.head.title.setText(f"{len(members)} devices")
-        self.head.set_hint("the same on each, one signature and code each")
+        self.head.set_hint(f"{_HINT}, end not seen")
         widest = max((len(line.partition("\t")[0]) for line in lines), default=0)
-        rows = (line.partition("\t") for line in lines)
-        self.box.show_text("\n".join(f"{name.ljust(widest)}   {code}" for name, _, code in rows))
+        rows = (line.split("\t") for line in lines)
+        words = (f"{name.ljust(widest)}   {code}   {fate}".rstrip() for name, code, fate in rows)
+        self.box.show_text("\n".join(words))
+        if fates is not None:
+            self.head.set_hint("what became of each")
+
+    def _mark_seen(self) -> None:
+        if not self._has_fates:
+            self.head.set_hint(f"{_HINT}, end seen")
+        self.end_seen.emit()
 
     @property
     def end_was_seen(self) -> bool:

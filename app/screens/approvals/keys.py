@@ -15,7 +15,11 @@ def approvals_keys(screen: ApprovalsScreen) -> list[Shortcut]:
     return [
         Shortcut("J", "Next request", screen.step_on),
         Shortcut("K", "Request before", screen.step_back),
-        Shortcut("Ctrl+Return", "Approve once", act_by=screen.bar.press_approve),
+        Shortcut(
+            "Ctrl+Return",
+            "Approve once; first to what is still to be read or typed",
+            act_by=screen.bar.press_approve,
+        ),
         Shortcut("Ctrl+Enter", "Approve once (number pad)", act_by=screen.bar.press_approve),
         Shortcut("D", "Deny, with a reason", screen.bar.open_reason),
         Shortcut("E", "Edit, then approve", screen.bar.press_edit),
@@ -25,5 +29,6 @@ def approvals_keys(screen: ApprovalsScreen) -> list[Shortcut]:
         Shortcut("/", "Filter the queue", screen.queue.focus_filter),
         Shortcut("Up", "Request before, in the queue"),
         Shortcut("Down", "Next request, in the queue"),
-        Shortcut("Return", "From the queue into the card, to read it"),
+        Shortcut("Return", "From the queue into the card, to what is to be read to its end"),
+        Shortcut("Ctrl+End", "In the card: to the end of the box that has the keyboard"),
     ]

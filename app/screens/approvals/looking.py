@@ -65,7 +65,7 @@ class Looking(QObject):
 
     def _show_helpers(self, approval: str, helpers: list[Helper]) -> None:
         if self._is_open(approval):
-            self._card.helpers.show_helpers(helpers)
+            self._card.show_helpers(helpers)
 
     # A helper that was pressed
 

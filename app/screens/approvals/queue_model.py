@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
 from app.look.states import risk_look
-from app.screens.approvals.gate import STATE_WORDS
+from app.screens.approvals.gate import fates_words
 from app.screens.approvals.likeness import Group, device_words
 from app.screens.approvals.words import one_line
 from core.policy.models import Approval, ApprovalState
@@ -19,6 +19,7 @@ APPROVAL_ROLE = Qt.ItemDataRole.UserRole + 1
 SUMMARY_ROLE = Qt.ItemDataRole.UserRole + 2
 DEVICES_ROLE = Qt.ItemDataRole.UserRole + 3
 ALIKE_ROLE = Qt.ItemDataRole.UserRole + 4
+FATE_ROLE = Qt.ItemDataRole.UserRole + 5
 
 
 class QueueModel(QAbstractListModel):
@@ -32,6 +33,9 @@ class QueueModel(QAbstractListModel):
         self._places: dict[str, int] = {}
         self._groups: dict[str, Group] = {}
         self._fitting: dict[str, int] = {}
+        self._gone: set[str] = set()
+        self._waiting: set[str] = set()
+        self.ended: Mapping[str, Approval] = {}
         self.held_back = 0
 
     # what Qt asks
@@ -52,6 +56,8 @@ class QueueModel(QAbstractListModel):
             return self._summaries[one.id] + (f" on {alike} devices" if alike > 1 else "")
         if role == DEVICES_ROLE:
             return one_line(device_words(member.request.device for member in self._members(one)))
+        if role == FATE_ROLE:
+            return self._fate(one)
         if role == ALIKE_ROLE:
             return self._alike_words(one)
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
@@ -61,6 +67,19 @@ class QueueModel(QAbstractListModel):
     def _members(self, one: Approval) -> tuple[Approval, ...]:
         group = self._groups.get(one.id)
         return group.members if group is not None else (one,)
+
+    def _fate(self, one: Approval) -> str:
+        """What became of a card that no longer waits, of each of its requests; empty while it waits."""
+        if one.state is ApprovalState.WAITING and one.id not in self._gone:
+            return ""
+        return fates_words(self._state_of(member, one) for member in self._members(one))
+
+    def _state_of(self, member: Approval, leader: Approval) -> ApprovalState | None:
+        if member.id == leader.id and leader.state is not ApprovalState.WAITING:
+            return leader.state
+        if (ended := self.ended.get(member.id)) is not None:
+            return ended.state
+        return ApprovalState.WAITING if member.id in self._waiting else None
 
     def _alike_words(self, one: Approval) -> str:
         """`5 alike`, and how many of them a filter asks for; empty for one alone."""
@@ -82,8 +101,8 @@ class QueueModel(QAbstractListModel):
             parts.append(words)
         if one.approvers > 1:
             parts.append(needs_words(one))
-        if one.state is not ApprovalState.WAITING:
-            parts.append(STATE_WORDS[one.state])
+        if fate := self._fate(one):
+            parts.append(fate)
         return ", ".join([*parts, one_line(one.request.tool_name), one_line(one.actor)])
 
     # what the screen asks
@@ -122,6 +141,8 @@ class QueueModel(QAbstractListModel):
     def show_waiting(self, waiting: list[Approval], keep: Iterable[str] = (), frozen: bool = False) -> None:
         """Show these requests, already in order. Gone ones stay while named in `keep`, or while `frozen`."""
         now = {one.id: one for one in waiting}
+        leaders = [self._groups[one.id].members for one in waiting if one.id in self._groups]
+        self._waiting = {*now, *(member.id for members in leaders for member in members)}
         kept = set(self._ids) if frozen else set(keep)
         self._remove([i for i, known in enumerate(self._ids) if known not in now and known not in kept])
         last_known = max((i for i, one in enumerate(waiting) if one.id in self._places), default=-1)
@@ -133,6 +154,7 @@ class QueueModel(QAbstractListModel):
             else:
                 wanted.append(one)
         self._update(now)
+        self._mark_gone(now)
         self._insert(wanted, frozen)
 
     def replace(self, approval: Approval) -> None:
@@ -149,6 +171,14 @@ class QueueModel(QAbstractListModel):
                 self._shown[known] = newer
                 self._summaries[known] = one_line(newer.decision.summary)
                 self.dataChanged.emit(self.index(row), self.index(row))
+
+    def _mark_gone(self, now: dict[str, Approval]) -> None:
+        """Rows that stay although their request has ended say so, and no time runs in them."""
+        gone = {known for known in self._ids if known not in now}
+        for known in gone | self._gone:
+            if (row := self._places.get(known)) is not None:
+                self.dataChanged.emit(self.index(row), self.index(row))
+        self._gone = gone
 
     def _remove(self, rows: list[int]) -> None:
         for first, last in reversed(list(_runs(rows))):

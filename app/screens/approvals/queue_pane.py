@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
@@ -141,11 +144,18 @@ class QueuePane(QWidget):
 
     # The queue
 
-    def show_waiting(self, waiting: list[Approval], takes_in: bool = False) -> None:
+    def show_waiting(
+        self,
+        waiting: list[Approval],
+        takes_in: bool = False,
+        ended: Mapping[str, Approval] = MappingProxyType({}),
+    ) -> None:
         """Show what waits, in order; nothing moves under the pointer.
 
-        `takes_in`: the open card cannot be answered yet, so that what is alike may still join it.
+        `takes_in`: the open card cannot be answered yet, so that what is alike may still join it. `ended`
+        says by id what became of requests that no longer wait; those that stay under the pointer show it.
         """
+        self.model.ended = ended
         # The answer to a request may be here before the event that takes it out of the queue.
         self._ended &= {one.id for one in waiting}
         self._waiting = [one for one in waiting if one.id not in self._ended]

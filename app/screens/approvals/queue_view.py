@@ -12,11 +12,11 @@ from app.components import paint
 from app.components.badges import paint_production_band, paint_risk
 from app.look.glyphs import paint_glyph
 from app.look.theme import Theme, theme_of
-from app.screens.approvals.gate import STATE_WORDS
 from app.screens.approvals.queue_model import (
     ALIKE_ROLE,
     APPROVAL_ROLE,
     DEVICES_ROLE,
+    FATE_ROLE,
     SUMMARY_ROLE,
     QueueModel,
     needs_words,
@@ -68,12 +68,13 @@ class QueueDelegate(QStyledItemDelegate):
         tight = theme.density == "compact"
         top = rect.y() + (3 if tight else 6)
         devices = index.data(DEVICES_ROLE)
-        self._paint_first(painter, QRectF(LEFT, top, self._room(), 22), one, devices, theme)
+        fate = index.data(FATE_ROLE)
+        self._paint_first(painter, QRectF(LEFT, top, self._room(), 22), one, devices, fate, theme)
         line = theme.metrics.queue_extra_line
         top += 20 if tight else 22
         used = self._paint_summary(painter, QRectF(LEFT, top, self._room(), 2 * line), index, theme)
         last = QRectF(LEFT, top + used * line + (0 if tight else 2), self._room(), 17)
-        self._paint_last(painter, last, one, index.data(ALIKE_ROLE), theme)
+        self._paint_last(painter, last, one, "" if fate else index.data(ALIKE_ROLE), theme)
         painter.restore()
 
     def _paint_back(self, painter: QPainter, rect: QRect, index: Index, theme: Theme) -> None:
@@ -89,24 +90,25 @@ class QueueDelegate(QStyledItemDelegate):
             painter.fillRect(rect.right() - 1, rect.y(), 2, rect.height() - 1, theme.color("accent"))
 
     def _paint_first(
-        self, painter: QPainter, rect: QRectF, one: Approval, devices: str, theme: Theme
+        self, painter: QPainter, rect: QRectF, one: Approval, devices: str, fate: str, theme: Theme
     ) -> None:
         x = rect.x() + paint_risk(painter, rect, one.decision.risk.value, theme, boxed=True) + 8
         # Clear of the edge of the chosen card also when a scroll bar takes room.
         right = min(rect.right(), self._view.viewport().width() - 8.0)
-        if one.state is ApprovalState.WAITING:
+        if not fate:
             left = self._clock.seconds(one, time.time())
             words, tone = clock_words(left), "warn" if left < SOON_S else "text2"
         else:
-            words, tone = STATE_WORDS[one.state], "text3"
-        right -= paint.text_width(words, theme, "body")
-        paint.text(painter, QRectF(right, rect.y(), 90, rect.height()), words, theme, "body", tone)
+            words, tone = fate, "text3"
+        wide = paint.text_width(words, theme, "body")
+        right -= wide
+        paint.text(painter, QRectF(right, rect.y(), wide + 2, rect.height()), words, theme, "body", tone)
         glyph = "pause" if one.paused else "sand"
-        if one.state is ApprovalState.WAITING:
+        if not fate:
             paint_glyph(painter, QRectF(right - 15, rect.y() + 5, 12, 12), glyph, theme.color(tone))
             right -= 15
         room = QRectF(x, rect.y(), max(40.0, right - x - 6), rect.height())
-        paint.text(painter, room, devices, theme, "head")
+        paint.text(painter, room, devices, theme, "head", "text3" if fate else "text")
 
     def _paint_summary(self, painter: QPainter, rect: QRectF, index: Index, theme: Theme) -> int:
         words, line = index.data(SUMMARY_ROLE), theme.metrics.queue_extra_line
@@ -122,8 +124,8 @@ class QueueDelegate(QStyledItemDelegate):
     def _paint_last(self, painter: QPainter, rect: QRectF, one: Approval, alike: str, theme: Theme) -> None:
         tool = one_line(one.request.tool_name)
         asker = f"run {one.run}" if one.run and not one.actor.startswith("agent:") else asker_words(one.actor)
-        note = alike or (needs_words(one) if one.approvers > 1 else "")
-        if note and one.state is ApprovalState.WAITING:
+        note = alike or (needs_words(one) if one.approvers > 1 and one.state is ApprovalState.WAITING else "")
+        if note:
             right = min(rect.right(), self._view.viewport().width() - 8.0)
             place = QRectF(rect.x(), rect.y(), right - rect.x(), rect.height())
             align = Qt.AlignmentFlag.AlignRight

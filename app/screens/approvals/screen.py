@@ -110,7 +110,7 @@ class ApprovalsScreen(Screen):
         self._show_known()
         self._tick.start()
         self._clock.note(self.state.approvals.values())
-        self.queue.show_waiting(self.state.waiting())
+        self.queue.show_waiting(self.state.waiting(), ended=self.state.ended_approvals)
         if isinstance(target, OpenApproval):
             self._show_again(target.approval)
         elif self._open:
@@ -136,6 +136,10 @@ class ApprovalsScreen(Screen):
     def panes(self) -> list[QWidget]:
         """Queue, card, bar."""
         return [self.queue, self.card, self.bar]
+
+    def home_of_keyboard(self) -> QWidget:
+        """The queue: no key answers anything there by itself."""
+        return self.queue.view
 
     def primary_filter(self) -> QWidget:
         """The field above the queue."""
@@ -181,7 +185,9 @@ class ApprovalsScreen(Screen):
 
     def _queue_changed(self) -> None:
         self._clock.note(self.state.approvals.values())
-        self.queue.show_waiting(self.state.waiting(), self._entered and self.pane.takes_in)
+        self.queue.show_waiting(
+            self.state.waiting(), self._entered and self.pane.takes_in, self.state.ended_approvals
+        )
         if self._entered:
             self._refresh_open()
             self._open_first_if_none()
@@ -206,10 +212,9 @@ class ApprovalsScreen(Screen):
                 self._park_focus_of_card()
             if self.pane.update_others(others):
                 self._sync_hold()
-        elif shown.state is ApprovalState.WAITING and self._open not in (
-            self.pane.answering,
-            self._asking_end,
-        ):
+        elif shown.state is not ApprovalState.WAITING:
+            self.pane.show_fates()
+        elif self._open not in (self.pane.answering, self._asking_end):
             self._ask_end(self._open)
 
     def open_card(self, approval: str) -> None:
@@ -385,7 +390,7 @@ class ApprovalsScreen(Screen):
 
     def _focus_card(self) -> None:
         if self._open:
-            self.card.bytes.box.setFocus(Qt.FocusReason.OtherFocusReason)
+            self.pane.go_to_unseen()
 
     def _park_focus(self) -> None:
         """Put the keyboard where no key answers anything."""

@@ -47,7 +47,7 @@ class OpenSheet(Sheet):
         self.add(self._none)
         self.search.textChanged.connect(lambda _text: self._show())
         self.search.returnPressed.connect(lambda: self._open(self.list.current_key()))
-        self.search.down_pressed.connect(self.list.setFocus)
+        self.search.down_pressed.connect(self._go_down)
         self.list.opened.connect(self._open)
         self.add_answer("", "Cancel")
         self.add_answer(NEW, "New batch")
@@ -58,10 +58,18 @@ class OpenSheet(Sheet):
     def _show(self) -> None:
         text = self.search.text().casefold()
         rows = [row for row in self._rows if text in row.key.casefold() or text in _name(row).casefold()]
+        self._shown = [row.key for row in rows]
         self.list.show_rows(rows)
         self._none.setVisible(not rows)
         if rows and self.list.rows_model.place_of(self.list.current_key()) < 0:
             self.list.choose(rows[0].key)
+
+    def _go_down(self) -> None:
+        """From the search into the list: below the row that Enter would open already."""
+        place = self.list.rows_model.place_of(self.list.current_key())
+        if 0 <= place < len(self._shown) - 1:
+            self.list.choose(self._shown[place + 1])
+        self.list.setFocus()
 
     def _open(self, key: str) -> None:
         if key:

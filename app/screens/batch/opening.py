@@ -21,11 +21,13 @@ class Opening(QObject):
     Signals:
         failed(what, what to do): the saved batches cannot be listed.
         loaded: a tool's form is what was asked for, and is there.
+        tool_wanted: the devices are set, and a tool of theirs is to be chosen.
         left: the name was entered; the keyboard goes back to the steps.
     """
 
     failed = Signal(str, str)
     loaded = Signal()
+    tool_wanted = Signal()
     left = Signal()
 
     def __init__(self, screen: QWidget, editor: BatchEditor, files: Files, head: BatchHead) -> None:
@@ -68,15 +70,20 @@ class Opening(QObject):
             self._files.replace_with(lambda: self._editor.load(Content(targets=targets)))
 
     def open_tool(self, target: OpenTool) -> None:
-        """A new batch of one step; nothing is sent."""
+        """A new batch of one step, or of none where the tool is still to be chosen; nothing is sent."""
         self._files.replace_with(lambda: self._load_tool(target))
 
     def _load_tool(self, target: OpenTool) -> None:
+        targets = f"name:{_quoted(target.device)}"
+        if not target.tool_name:
+            self._editor.load(Content(targets=targets))
+            self.tool_wanted.emit()
+            return
         step = DraftStep(
             free_id(target.tool_name.removeprefix("get_"), ()), target.tool_name, dict(target.parameters)
         )
         name = f"{target.tool_name} on {target.device}"[:200]
-        self._editor.load(Content(name=name, targets=f"name:{_quoted(target.device)}", steps=(step,)))
+        self._editor.load(Content(name=name, targets=targets, steps=(step,)))
         self.loaded.emit()
 
     def open_batch(self, target: OpenBatch) -> None:

@@ -91,6 +91,7 @@ class BatchScreen(Screen):
         head.plan_wanted.connect(self._plan_now)
         head.run_wanted.connect(self._run)
         self.tools.add_wanted.connect(self._add)
+        self.tools.typed.connect(self._add_by_key)
         self.tools.list.dragged.connect(lambda _name, at: view.tool_over(at))
         self.tools.list.dropped.connect(self._drop_tool)
         self.tools.list.drag_ended.connect(view.stop_dragging)
@@ -116,6 +117,7 @@ class BatchScreen(Screen):
         self.files.failed.connect(self._notices.say)
         self.opening.failed.connect(self._notices.say)
         self.opening.loaded.connect(self.step.focus_first)
+        self.opening.tool_wanted.connect(self.panes_at.show_tools)
         self.opening.left.connect(self._focus_steps)
         self.files.saved.connect(lambda name: self.nav.toast(f"Saved as {name}"))
         self.runner.failed.connect(lambda what, how: self._notices.say(f"The run did not start. {what}", how))
@@ -152,12 +154,19 @@ class BatchScreen(Screen):
             self.opening.open_tool(target)
         elif isinstance(target, OpenBatch):
             self.opening.open_batch(target)
-        if target is None or not self.isAncestorOf(self.focusWidget() or self):
+        if target is None or not self._has_keyboard():
             self._focus_steps()
 
+    def _has_keyboard(self) -> bool:
+        focus = self.window().focusWidget()
+        return focus is not None and focus.isVisible() and self.isAncestorOf(focus)
+
+    def home_of_keyboard(self) -> QWidget:
+        """The steps; without any, what adds the first one."""
+        return self.steps.view if self.editor.content.steps else self.steps.empty.first
+
     def _focus_steps(self) -> None:
-        has_steps = bool(self.editor.content.steps)
-        (self.steps.view if has_steps else self.steps.empty.first).setFocus(Qt.FocusReason.OtherFocusReason)
+        self.home_of_keyboard().setFocus(Qt.FocusReason.OtherFocusReason)
 
     def leave(self) -> None:
         """Ask nothing while another screen is in front; keep the draft."""
@@ -240,6 +249,12 @@ class BatchScreen(Screen):
     def _add(self, tool_name: str, place: int | None = None) -> None:
         self.editor.add(tool_name, place)
         self.tools.search.clear()
+
+    def _add_by_key(self, tool_name: str) -> None:
+        """Add a step, and go on into its form: what is typed next is an argument, not another search."""
+        self._add(tool_name)
+        self.panes_at.close_tools()
+        self.step.focus_first()
 
     def _drop_tool(self, tool_name: str, at: QPoint) -> None:
         if (place := self.steps.place_for(at)) is not None:

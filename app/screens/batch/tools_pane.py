@@ -24,9 +24,15 @@ from app.shell.words import plural
 
 
 class ToolsPane(QFrame):
-    """Search and list; in narrow windows it is a pop-up above the steps."""
+    """Search and list; in narrow windows it is a pop-up above the steps.
+
+    Signals:
+        add_wanted(tool_name): the pointer asked for it.
+        typed(tool_name): a key asked for it.
+    """
 
     add_wanted = Signal(str)
+    typed = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,8 +55,9 @@ class ToolsPane(QFrame):
         column.addWidget(self.list, 1)
         self.search.textChanged.connect(lambda _text: self._show())
         self.search.returnPressed.connect(self._add_first)
-        self.search.down_pressed.connect(lambda: self.list.setFocus(Qt.FocusReason.TabFocusReason))
+        self.search.down_pressed.connect(self._go_down)
         self.list.add_wanted.connect(self.add_wanted)
+        self.list.typed.connect(self.typed)
 
     def set_floating(self, floating: bool) -> None:
         """Draw an edge of its own while it lies above other panes."""
@@ -93,7 +100,14 @@ class ToolsPane(QFrame):
     def _add_first(self) -> None:
         one = self.list.current() if self.search.text() else None
         if one is not None:
-            self.add_wanted.emit(one.tool.tool_name)
+            self.typed.emit(one.tool.tool_name)
+
+    def _go_down(self) -> None:
+        """From the search into the list: to the tool below the one that Enter would take already."""
+        if self.search.text() and self.list.current() is not None:
+            row = self.list.tools.step_from(self.list.currentIndex().row())
+            self.list.setCurrentIndex(self.list.tools.index(row))
+        self.list.setFocus(Qt.FocusReason.TabFocusReason)
 
     def focus_search(self) -> None:
         """Begin to type a tool's name."""

@@ -95,22 +95,36 @@ class ToolsModel(QAbstractListModel):
             self.endResetModel()
 
     def first(self, search: str = "") -> int:
-        """The place of the tool of exactly that name, else of the first one; -1 when there is none."""
+        """The place of the tool that a search names best; -1 when there is none.
+
+        A tool of exactly that name comes first, then names that begin with it, then names with it anywhere,
+        then what says it in its description only.
+        """
         wanted = search.strip().casefold()
-        places = [place for place, row in enumerate(self.rows) if row.offered]
-        for place in places:
-            offered = self.rows[place].offered
-            if offered is not None and wanted in (
-                offered.title.casefold(),
-                offered.tool.tool_name.casefold(),
-            ):
-                return place
-        return places[0] if places else -1
+        tools = [(place, row.offered) for place, row in enumerate(self.rows) if row.offered]
+        return min(tools, key=lambda tool: _name_rank(tool[1], wanted))[0] if tools else -1
+
+    def step_from(self, row: int) -> int:
+        """The place of the next tool below a row; the row itself where there is none."""
+        below = (place for place in range(row + 1, len(self.rows)) if self.rows[place].offered)
+        return next(below, row)
 
 
 def _matches(one: OfferedTool, words: list[str]) -> bool:
     text = f"{one.title} {one.tool.title or ''} {one.tool.description}".casefold()
     return all(word in text for word in words)
+
+
+def _name_rank(one: OfferedTool, wanted: str) -> int:
+    """How well a search names a tool; less is better."""
+    names = (one.title.casefold(), one.tool.tool_name.casefold())
+    tests = (
+        wanted in names,
+        any(name.startswith(wanted) for name in names),
+        any(f"_{wanted}" in name or f".{wanted}" in name for name in names),
+        any(wanted in name for name in names),
+    )
+    return next((rank for rank, fits in enumerate(tests) if fits), len(tests))
 
 
 def _some(one: OfferedTool, offer: Offer) -> str:
@@ -184,13 +198,15 @@ class ToolsView(QListView):
     """The list.
 
     Signals:
-        add_wanted(tool_name): Enter, plus or a double click.
+        add_wanted(tool_name): its plus or a double click.
+        typed(tool_name): Enter, Space or the plus key.
         dragged(tool_name, point): a tool is dragged over this point of the screen.
         dropped(tool_name, point): it was let go there.
         drag_ended: it was not let go, or is over.
     """
 
     add_wanted = Signal(str)
+    typed = Signal(str)
     dragged = Signal(str, QPoint)
     dropped = Signal(str, QPoint)
     drag_ended = Signal()
@@ -240,7 +256,7 @@ class ToolsView(QListView):
             if event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier & ~Qt.KeyboardModifier.ShiftModifier:
                 event.ignore()
             elif (one := self.current()) is not None and not event.isAutoRepeat():
-                self.add_wanted.emit(one.tool.tool_name)
+                self.typed.emit(one.tool.tool_name)
             return
         if event.text() and event.text().isprintable():
             event.ignore()

@@ -126,6 +126,7 @@ class DeviceTabs(QObject):
         if self._device is not None:
             tab.show_device(self._device.name)
         tab.set_shown(self.current == "recent")
+        self._state.journal_changed.connect(tab.follow)
         return tab
 
     def _make_link(self) -> LinkTab:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from app.components.wall_layout import WallGroup
 from app.components.wall_tile import Tile
 from app.look.states import health_look
-from app.screens.fleet.rows import natural, platform_icon
+from app.screens.fleet.rows import is_measured, natural, platform_icon
 from app.shell.words import last_heard, one_line, parse_time
 from core.fleet.models import Device, Health
 from core.service.console import LivePicture, LiveState
@@ -111,8 +111,8 @@ def device_tile(device: Device, live: LivePicture | None = None) -> Tile:
         live=is_live,
         no_picture=NOT_LIVE if why_not else "no picture",
         production=device.production,
-        cpu=tuple(device.cpu_percents[-24:]),
-        memory=tuple(device.memory_percents[-24:]),
+        cpu=tuple(device.cpu_percents[-24:]) if is_measured(device) else (),
+        memory=tuple(device.memory_percents[-24:]) if is_measured(device) else (),
         load=""
         if device.cpu_percents or device.memory_percents or device.health not in _WELL
         else "load not told",
@@ -137,9 +137,9 @@ def _spoken(device: Device, line: str, age: str, live: LivePicture | None) -> st
         parts.append("with a live picture" if is_live else "with a picture")
     if line:
         parts.append(line)
-    if device.cpu_percents:
+    if device.cpu_percents and is_measured(device):
         parts.append(f"CPU {device.cpu_percents[-1]:.0f} %")
-    if device.memory_percents:
+    if device.memory_percents and is_measured(device):
         parts.append(f"memory {device.memory_percents[-1]:.0f} %")
     if age and age != NOT_LIVE:
         parts.append(age)

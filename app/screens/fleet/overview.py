@@ -19,7 +19,7 @@ from app.screens.fleet.device_words import clock_words, direction_words, feature
 from app.screens.fleet.health_spans import band_start, device_series, health_spans
 from app.screens.fleet.long_words import show_facts
 from app.screens.fleet.review import start_review
-from app.screens.fleet.rows import TOOL_COLUMNS, tool_rows, tool_title
+from app.screens.fleet.rows import TOOL_COLUMNS, is_measured, tool_rows, tool_title
 from app.shell.words import clock, milliseconds, one_line, plural
 from core.fleet.models import OTHERWISE, Device, DeviceDetails, Health, HealthChange, Tool
 
@@ -169,8 +169,8 @@ def device_facts(device: Device, fingerprint: str = "") -> list[Fact]:
         speaks = f"speaks {feature_words(device)}" if device.features else "speaks plain AIP"
         client = f"{client}, {speaks}"
     facts.append(Fact("Client", client))
-    trip = milliseconds(device.round_trip_ms)
-    if device.round_trips_ms and device.round_trip_ms is not None:
+    trip = milliseconds(device.round_trip_ms) if is_measured(device) else "—"
+    if is_measured(device) and device.round_trips_ms and device.round_trip_ms is not None:
         trip = f"{trip}, worst {milliseconds(max(device.round_trips_ms))} lately"
     facts.append(Fact("Round trip", trip))
     where = direction_words(device)

@@ -357,7 +357,11 @@ class DevicePanel(QWidget):
         """Open the form of the chosen tool; nothing is sent."""
         if self._device is None:
             return
-        tool = self.tools_tab.chosen() if self._tabs.current == "tools" else self.overview.chosen()
+        # Only a tool that the operator chose: the overview's list has its cursor on any.
+        at_overview = self.overview.table.hasFocus()
+        tool = self.overview.chosen() if at_overview else None
+        if self._tabs.current == "tools":
+            tool = self.tools_tab.chosen()
         self._nav.open("batch", OpenTool(self._device.name, tool.tool_name if tool else ""))
 
     def _replay(self) -> None:

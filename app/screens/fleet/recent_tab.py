@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.components.label import Label
 from app.components.tables import Cell, Column, DataTable, Kind, Row
+from app.components.timers import once
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenEntry
 from app.shell.words import clock
@@ -14,6 +15,8 @@ from core.errors import QuarterdeckError
 from core.service.console import EntryPage
 
 ROWS = 50
+# A busy device writes many entries a second; the list follows them once in so long.
+AGAIN_MS = 1000
 COLUMNS = (
     Column("time", "Time", Kind.TIME, 84),
     Column("what", "What", Kind.TEXT, 140, stretch=True, tone="text"),
@@ -42,6 +45,7 @@ class RecentTab(QWidget):
         self.message = Label("", "meta", "text3", wrap=True)
         self.message.setContentsMargins(14, 10, 14, 10)
         self.table = DataTable(COLUMNS, "Recent entries of the device", rows="journal", sortable=False)
+        self._again = once(self, AGAIN_MS, self._read_again)
         self.table.opened.connect(lambda key: self._nav.open("journal", OpenEntry(int(key))))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -61,12 +65,22 @@ class RecentTab(QWidget):
         self._read_for = ""
         self._read()
 
-    def _read(self) -> None:
+    def follow(self) -> None:
+        """The journal has more: read anew soon, while the tab is in front."""
+        if self._shown and self._name and not self._again.isActive():
+            self._again.start()
+
+    def _read_again(self) -> None:
+        self._read_for = ""
+        self._read(quietly=True)
+
+    def _read(self, quietly: bool = False) -> None:
         if not self._shown or not self._name or self._read_for == self._name:
             return
         name = self._read_for = self._name
-        self.message.setText("Reading…")
-        self.message.show()
+        if not quietly:
+            self.message.setText("Reading…")
+            self.message.show()
 
         def came(page: EntryPage) -> None:
             if name != self._name:

@@ -14,6 +14,8 @@ _NUMBER = re.compile(r"[0-9]+")
 _DIGITS = 20
 _HEALTH_ORDER = {health: place for place, health in enumerate(Health)}
 
+_MEASURED = (Health.ONLINE, Health.BUSY, Health.STALE)
+
 PLATFORM_ICONS = {
     "linux": "linux",
     "windows": "windows",
@@ -45,6 +47,11 @@ TOOL_COLUMNS = (
     Column("risk", "Risk", Kind.RISK, 92),
     Column("source", "Source", Kind.TEXT, 72, tone="text3", drop=1),
 )
+
+
+def is_measured(device: Device) -> bool:
+    """Whether what was measured last is so now; it is not once the link was lost."""
+    return device.health in _MEASURED
 
 
 def platform_icon(platform: str) -> str:
@@ -130,6 +137,8 @@ def device_row(device: Device, marked: bool = False) -> Row:
     )
     if not device.progress and not device.doing and device.health is not Health.ONLINE:
         doing = Cell(reason, tip=reason, tone="text3")
+    measured = is_measured(device)
+    none = Cell("—", tone="text3")
     heard = parse_time(device.last_heard).timestamp() if device.last_heard else 0.0
     return Row(
         key=device.name,
@@ -139,10 +148,11 @@ def device_row(device: Device, marked: bool = False) -> Row:
             else Cell(device.name, icon=platform_icon(device.platform)),
             Cell(device.health.value, tip=reason),
             Cell(_tag_words(plain_tags, bold), bold=bold, tip=", ".join(device.tags)),
-            str(device.tool_count),
-            Cell(trip, spark=trips, scale=trip_scale(trips)),
-            _percents(device.cpu_percents),
-            _percents(device.memory_percents),
+            # What was measured before the link was lost is not so now.
+            str(device.tool_count) if measured or device.tool_count else none,
+            Cell(trip, spark=trips, scale=trip_scale(trips)) if measured else none,
+            _percents(device.cpu_percents) if measured else none,
+            _percents(device.memory_percents) if measured else none,
             doing,
             last_heard(device.last_heard),
         ),
@@ -154,9 +164,9 @@ def device_row(device: Device, marked: bool = False) -> Row:
             _HEALTH_ORDER[device.health],
             None,
             device.tool_count,
-            device.round_trip_ms,
-            device.cpu_percents[-1] if device.cpu_percents else None,
-            device.memory_percents[-1] if device.memory_percents else None,
+            device.round_trip_ms if measured else None,
+            device.cpu_percents[-1] if measured and device.cpu_percents else None,
+            device.memory_percents[-1] if measured and device.memory_percents else None,
             None,
             -heard,
         ),

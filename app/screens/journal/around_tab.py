@@ -15,7 +15,7 @@ from app.screens.journal.entry_words import (
     KIND_TONES,
     Present,
     entry_title,
-    kind_words,
+    entry_words,
     outcome_of,
     time_words,
 )
@@ -114,7 +114,7 @@ class AroundTab(QWidget):
             cells=(
                 count_words(one.seq),
                 Cell(time_words(one.time), tone="text"),
-                Cell(kind_words(one.kind), tone=KIND_TONES.get(one.kind, "text"), tip=entry_title(one)),
+                Cell(entry_words(one), tone=KIND_TONES.get(one.kind, "text"), tip=entry_title(one)),
                 Cell(outcome_of(one, self.present), tip=outcome_of(one, self.present).replace("_", " ")),
             ),
             production=one.device in self.present.production,

@@ -23,7 +23,7 @@ from app.screens.journal.entry_words import (
     KIND_TONES,
     Present,
     entry_title,
-    kind_words,
+    entry_words,
     outcome_of,
     shown,
     time_words,
@@ -190,7 +190,7 @@ class EntryPane(QWidget):
         self._show_present()
         if same or entry is None:
             return
-        self._kind.setText(kind_words(entry.kind))
+        self._kind.setText(entry_words(entry))
         self._kind.set_tone(KIND_TONES.get(entry.kind, "text"))
         self._show_number()
         self.tabs.setTabText(2, "Around it")

@@ -59,6 +59,13 @@ def kind_words(kind: EntryKind | str) -> str:
     return str(kind).replace("_", " ")
 
 
+def entry_words(entry: Entry) -> str:
+    """What an entry says that happened; a request that was withdrawn did not expire."""
+    if entry.kind is EntryKind.APPROVAL_EXPIRED and entry.body.get("state") == "withdrawn":
+        return "approval withdrawn"
+    return kind_words(entry.kind)
+
+
 @dataclass(frozen=True, slots=True)
 class Present:
     """What is so now and is not in the entry: devices that are production, commands that wait."""
@@ -128,7 +135,7 @@ def entry_row(entry: Entry, present: Present) -> Row:
         cells=(
             count_words(entry.seq),
             Cell(time_words(entry.time), tone="text", tip=entry.time),
-            Cell(kind_words(entry.kind), tone=KIND_TONES.get(entry.kind, "text")),
+            Cell(entry_words(entry), tone=KIND_TONES.get(entry.kind, "text")),
             device_words(entry),
             Cell(actor, tip=shown(entry.actor)),
             Cell(tool, tip=tool),

@@ -66,6 +66,7 @@ class QueryBar(QWidget):
         surface(self, "base")
         self._link: ConsoleLink | None = None
         self._in_force: str | None = None
+        self._offered_for = ("", "", 0)
         self._facets: asyncio.Future[Any] | None = None
         self.field = QueryField()
         self.error = Label("", "meta", "fail", wrap=True)
@@ -89,6 +90,7 @@ class QueryBar(QWidget):
         self._apply_soon = once(self, APPLY_PAUSE_MS, self._apply_typed)
         self._ask_soon = once(self, FACETS_PAUSE_MS, self._offer)
         self.field.textChanged.connect(self._changed)
+        self.field.completion_wanted.connect(self._close_if_elsewhere)
         self.field.completion_wanted.connect(self._ask_soon.start)
         self.field.picked.connect(self._take)
         self.field.submitted.connect(self._apply_now)
@@ -207,6 +209,11 @@ class QueryBar(QWidget):
     def _slot(self) -> Slot:
         return slot_at(self.field.text(), self.field.cursorPosition())
 
+    def _close_if_elsewhere(self) -> None:
+        """What was offered for another place of the query is not there to be taken here."""
+        if self.field.list_is_open() and _place_of(self._slot()) != self._offered_for:
+            self.field.close_list()
+
     def _offer(self) -> None:
         if not self.field.hasFocus() or self._link is None:
             return
@@ -244,7 +251,7 @@ class QueryBar(QWidget):
         if [one.choice for one in found] == [slot.prefix] and slot.kind == "value":
             found = []  # what is typed is the only one
         found.sort(key=lambda one: one.choice != slot.prefix)  # what is typed in full comes first
-        self.field.enter_takes = slot.kind == "value"
+        self._offered_for = _place_of(slot)
         x = round(self.field.x_of(slot.start)) - 10
         place = self.field.mapTo(self.window(), QPoint(max(0, x), self.field.height() + 4))
         self._list().offer(found if self.field.hasFocus() else [], place)
@@ -265,3 +272,8 @@ class QueryBar(QWidget):
         """The screen is left."""
         self.field.close_list()
         self._ask_soon.stop()
+
+
+def _place_of(slot: Slot) -> tuple[str, str, int]:
+    """What tells one place of a query from another while the operator types there."""
+    return slot.kind, slot.field, slot.start

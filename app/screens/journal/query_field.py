@@ -51,8 +51,6 @@ class QueryField(QLineEdit):
         self._history: list[str] = []
         self._history_at = -1
         self.suggestions: Suggestions | None = None
-        # Enter after a plain word looks for the word; it takes the name of a field only when one was chosen.
-        self.enter_takes = False
         self._clear = IconButton("clear", "Clear the query", parent=self)
         self._clear.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._clear.clicked.connect(self._clear_pressed)
@@ -138,7 +136,10 @@ class QueryField(QLineEdit):
             self.left.emit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """↑↓ go through suggestions, earlier queries or into the rows; Tab and Enter take a suggestion."""
+        """↑↓ go through suggestions, earlier queries or into the rows.
+
+        As in every field that completes: Tab takes what is offered, Enter only what an arrow chose.
+        """
         key = event.key()
         open_list = self.suggestions if self.list_is_open() else None
         if (
@@ -148,7 +149,7 @@ class QueryField(QLineEdit):
             self._arrow(-1 if key == Qt.Key.Key_Up else 1)
             return
         if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            if open_list is not None and (self.enter_takes or open_list.moved):
+            if open_list is not None and open_list.moved:
                 self.picked.emit(open_list.current())
             else:
                 self.close_list()

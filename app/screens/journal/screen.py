@@ -168,6 +168,10 @@ class JournalScreen(Screen):
         """The query."""
         return self.bar.field
 
+    def home_of_keyboard(self) -> QWidget:
+        """The rows."""
+        return self.pages
+
     def panes(self) -> list[QWidget]:
         """Query, rows, pane."""
         return [self.bar.field, self.pages, self.pane]

@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.components.banner import Banner, Notice
+from app.components.banner import Banner, BannerKind, Notice
 from app.components.label import surface
 from app.components.progress import Progress
 from app.look.tokens import SPACE
@@ -143,7 +143,20 @@ class VerifyBanner(QWidget):
             detail = f"The last check was {clock(at)}; nobody has looked since."
             self.banner.say("warn", "Verified more than a day ago.", detail, (("verify", "Verify now"),))
         else:
-            self.banner.say("ok", "Everything verifies.", self._ok_detail(report, status, at), _AGAIN)
+            self._say_verified(report, status, at)
+
+    def _say_verified(self, report: VerifyReport | None, status: JournalStatus | None, at: str) -> None:
+        checked = report.entries if report else status.verified_entries if status else 0
+        newer = max(0, (status.entries if status else checked) - checked)
+        detail = self._ok_detail(report, status, at)
+        if not newer:
+            self.banner.say("ok", "Everything verifies.", detail, _AGAIN)
+            return
+        of = f"{count_words(checked)} of {plural(checked + newer, 'entry', 'entries')} verify."
+        detail = f"{count_words(newer)} newer not looked at yet. {detail}"
+        # A few that were written since are what one expects; most of the journal unseen is not.
+        kind: BannerKind = "ok" if newer * 10 <= checked else "warn"
+        self.banner.say(kind, of, detail, _AGAIN)
 
     def _current_report(self, status: JournalStatus | None) -> VerifyReport | None:
         """The report of this window, unless somebody else's verification is newer."""

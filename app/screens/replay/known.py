@@ -108,6 +108,7 @@ def command_facts(known: Known, clock: Clock, start: datetime | None, playhead: 
     else:
         facts.append(Fact("Sent", "nothing was sent" if known.ended else "not yet", tone="text2"))
     facts.append(_answer_fact(known))
+    # After an edit there are two: the newest is the one that was sent, or is to be.
     digest = known.prepared.body.get("digest") if known.prepared else None
     if isinstance(digest, str) and digest:
         facts.append(Fact("Digest", short_digest(shown(digest)), mono=True, full=shown(digest)))
@@ -136,7 +137,7 @@ def _approval_fact(known: Known, playhead: Moment) -> Fact:
             because = f": {reason}" if reason else ""
             return Fact("Denied", f"by {who} after {lasting(waited)}{because}", tone="fail")
     withdrawn = answered.body.get("state") == "withdrawn"
-    word = "withdrawn" if withdrawn else "nobody answered, denied once"
+    word = "withdrawn" if withdrawn else "expired"
     return Fact("Approval", f"{word} after {lasting(waited)}", tone="warn")
 
 

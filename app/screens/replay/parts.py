@@ -85,6 +85,10 @@ class ReplayParts(Screen):
         """Search in time."""
         return self.head.search
 
+    def home_of_keyboard(self) -> QWidget:
+        """The film; until there is one, the screen itself."""
+        return self if self.pages.currentIndex() else self.film
+
     def panes(self) -> list[QWidget]:
         """Film, lanes, pictures, details."""
         if self.pages.currentIndex():

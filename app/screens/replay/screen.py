@@ -95,7 +95,7 @@ class ReplayScreen(ReplayParts):
             self.source.read(self._shown)
         self.film.ask_again()
         self.pictures.ask_again()
-        self.film.setFocus()
+        self.home_of_keyboard().setFocus()
 
     def leave(self) -> None:
         """Stop playing; nothing is read for a screen that is not seen."""
@@ -220,6 +220,9 @@ class ReplayScreen(ReplayParts):
             place = self._place_in(reel, old, target)
             self._place = -1
             self.go_to(place)
+        if self.hasFocus():
+            # The keyboard waited here for the film.
+            self.home_of_keyboard().setFocus()
 
     def _place_in(self, reel: Reel, old: Reel | None, target: OpenReplay) -> int:
         """Where the playhead is in a timeline that was just read."""

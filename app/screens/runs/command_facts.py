@@ -87,6 +87,8 @@ class CommandFacts(QScrollArea):
 def _facts(cell: Cell, look: str, known: Known) -> list[Fact]:
     facts = []
     answered = known.answered.sentence() if known.answered else ""
+    if known.edited is not None:
+        answered = ", ".join(part for part in (known.edited.sentence(), answered) if part)
     if known.decision is not None or answered:
         facts.append(Fact("Decision", decision_words(known.decision, answered)))
     result = cell.result or known.result

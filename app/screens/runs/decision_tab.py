@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
@@ -100,13 +102,15 @@ class DecisionTab(QScrollArea):
         column.addWidget(Label(one_line(decision.undo) or undo, tone="text2", wrap=True))
 
     def _add_answer(self, column: QVBoxLayout, known: Known) -> None:
-        answered = known.answered
-        if answered is None:
+        answered, edited = known.answered, known.edited
+        if answered is None and edited is None:
             return
         section = Section("Answer")
         facts = Facts(96, "Answer")
-        lines = [Fact("Answer", answered.sentence())]
-        if answered.reason:
+        lines = [Fact("Arguments", edited.sentence())] if edited is not None else []
+        if answered is not None:
+            lines.append(Fact("Answer", answered.sentence()))
+        if answered is not None and answered.reason:
             lines.append(Fact("Reason", answered.reason))
         facts.show_facts(lines)
         section.add(facts)
@@ -120,14 +124,21 @@ class DecisionTab(QScrollArea):
             more = " …" if len(known.said) > MOST_SAID else ""
             quote.add(Label(f"“{said}{more}”", "quote", "text2", wrap=True, selectable=True))
             column.addWidget(quote)
+        edited = known.edited is not None
         if known.parameters:
-            section = Section("Arguments")
-            tree = JsonView()
-            tree.setAccessibleName("Arguments")
-            tree.set_value(known.parameters)
-            tree.setMinimumHeight(140)
-            section.add(tree)
-            column.addWidget(section)
+            column.addWidget(_arguments("Arguments as edited" if edited else "Arguments", known.parameters))
+        if edited and known.asked_first:
+            column.addWidget(_arguments("Arguments as asked for first, never sent", known.asked_first))
+
+
+def _arguments(title: str, value: Any) -> Section:
+    section = Section(title)
+    tree = JsonView()
+    tree.setAccessibleName(title)
+    tree.set_value(value)
+    tree.setMinimumHeight(140)
+    section.add(tree)
+    return section
 
 
 def _pair(text: str, origin: str) -> QWidget:

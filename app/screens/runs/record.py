@@ -15,8 +15,16 @@ from core.service.console import CommandRecord
 _ANSWERS = {
     Kind.APPROVAL_GIVEN: "approved once by",
     Kind.APPROVAL_DENIED: "denied by",
-    Kind.APPROVAL_EXPIRED: "nobody answered in time",
+    Kind.APPROVAL_EXPIRED: "expired",
+    Kind.APPROVAL_EDITED: "edited by",
 }
+_OF_REQUEST = (
+    Kind.COMMAND_PREPARED,
+    Kind.APPROVAL_REQUESTED,
+    Kind.COMMAND_REFUSED,
+    Kind.INTENT_RECORDED,
+    Kind.COMMAND_SENT,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +36,21 @@ class Answered:
     at: str
     reason: str
 
+    withdrawn: bool = False
+
     def sentence(self) -> str:
         """`approved once by harbour 10:40:17`."""
-        return " ".join(part for part in (_ANSWERS[self.kind], self.by, clock(self.at)) if part)
+        words = "withdrawn" if self.withdrawn else _ANSWERS[self.kind]
+        return " ".join(part for part in (words, self.by, clock(self.at)) if part)
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A command as the drawer shows it."""
+    """A command as the drawer shows it.
+
+    `digest`, `contract` and `parameters` are those of the request that was sent, or was asked for last;
+    `asked_first` holds the arguments before an operator edited them, by the edit `edited`.
+    """
 
     entries: tuple[Entry, ...] = ()
     decision: Decision | None = None
@@ -46,6 +61,8 @@ class Known:
     said: str = ""
     answered: Answered | None = None
     late: Entry | None = None
+    edited: Answered | None = None
+    asked_first: Any = None
 
     @property
     def denied_by(self) -> str:
@@ -57,22 +74,40 @@ def known_from(record: CommandRecord) -> Known:
     """Read a command's entries; what is not there stays empty."""
     digest, contract, said = "", "", ""
     parameters: Any = None
+    asked_first: Any = None
     answered: Answered | None = None
+    edited: Answered | None = None
     late: Entry | None = None
     for entry in record.entries:
         body = entry.body
-        if entry.kind in (Kind.COMMAND_PREPARED, Kind.APPROVAL_REQUESTED, Kind.COMMAND_REFUSED):
-            digest = digest or _text(body, "digest")
-            contract = contract or _text(body, "contract")
+        if entry.kind in _OF_REQUEST:
+            # The newest counts: after an edit, what was asked for first was never sent.
+            digest = _text(body, "digest") or digest
+            contract = _text(body, "contract") or contract
             said = said or _text(body, "said")
             parameters = body.get("parameters", parameters)
-        if entry.kind in _ANSWERS:
+        if entry.kind is Kind.APPROVAL_EDITED:
+            edited = _answer(entry)
+            asked_first = parameters if asked_first is None else asked_first
+        elif entry.kind in _ANSWERS:
             answered = _answer(entry)
         if entry.kind is Kind.LATE_ANSWER_RECEIVED:
             late = entry
     result = record.result
     decision = record.decision or (result.decision if result else None)
-    return Known(tuple(record.entries), decision, result, digest, contract, parameters, said, answered, late)
+    return Known(
+        tuple(record.entries),
+        decision,
+        result,
+        digest,
+        contract,
+        parameters,
+        said,
+        answered,
+        late,
+        edited,
+        asked_first,
+    )
 
 
 def _answer(entry: Entry) -> Answered:
@@ -82,7 +117,8 @@ def _answer(entry: Entry) -> Answered:
     reason = _text(body, "reason") or (_text(statement, "reason") if isinstance(statement, dict) else "")
     expired = entry.kind is Kind.APPROVAL_EXPIRED
     by = "" if expired else actor_words(entry.actor)
-    return Answered(entry.kind, by, entry.time, one_line(reason))
+    withdrawn = expired and _text(body, "state") == "withdrawn"
+    return Answered(entry.kind, by, entry.time, one_line(reason), withdrawn)
 
 
 def _text(body: dict[str, Any], key: str) -> str:

@@ -74,6 +74,10 @@ def look_key(cell: Cell, run_ended: bool) -> str:
         verdict = cell.result.verdict if cell.result else None
         claimed = (Verdict.CONFIRMED, Verdict.UNVERIFIED, Verdict.NO_EFFECT)
         return verdict.value if verdict in claimed and verdict is not None else "done"
+    if cell.state is CellState.FAILED and cell.result and cell.result.verdict is Verdict.UNKNOWN:
+        # A read whose answer was lost counts as failed for what the run does next; what it says is that
+        # nothing is known, here as in the journal and in a replay.
+        return "unknown"
     if run_ended and cell.state in _OPEN:
         return "interrupted"
     if run_ended and cell.state is CellState.QUEUED:
@@ -180,7 +184,7 @@ def who_refused(cell: Cell, decided_by: str = "") -> tuple[str, str]:
     by = {
         ErrorCode.DENIED_BY_OPERATOR: f"Refused by {one_line(decided_by) or 'an operator'}.",
         ErrorCode.DENIED_BY_POLICY: "Refused by the policy.",
-        ErrorCode.APPROVAL_EXPIRED: "Refused: nobody answered in time.",
+        ErrorCode.APPROVAL_EXPIRED: "Refused: the request expired.",
         ErrorCode.STOPPED: "Refused: everything was stopped.",
         ErrorCode.CONTRACT_CHANGED: "Refused: the tool is not what was trusted.",
     }.get(error.code if error else ErrorCode.DENIED_BY_POLICY, "Refused.")
