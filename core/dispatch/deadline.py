@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import re
 
+from core.dispatch.channel import DEFAULT_TIMEOUT
 from core.dispatch.order import Order
 from core.fleet.models import BUILT_IN_NAMESPACE, Device, Tool
 from core.policy.argument_words import snake
 from core.policy.shell_arguments import SHELL_ARGUMENTS
 
-DEFAULT_TIMEOUT = 60.0
 GRACE = 10.0
 MOST_TIMEOUT = 86_400.0
 # What a tool that the console did not write may lengthen its own deadline to.
