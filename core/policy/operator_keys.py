@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InternalError, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -228,7 +228,7 @@ def load_operator_key(home: Home, name: str, passphrase: str | None) -> Operator
         raise BadInput(f"The key of {name} has no passphrase, but one was given.")
     try:
         private = load_pem_private_key(data, passphrase.encode() if passphrase is not None else None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm, InternalError) as error:
         # A wrong passphrase decrypts to noise, so that the two cannot be told apart.
         problem = "The passphrase is wrong, or the file is damaged" if encrypted else "The file is damaged"
         raise BadInput(f"The key of {name} does not open. {problem}: {path}.") from error

@@ -120,6 +120,22 @@ def test_keys_are_listed_without_unlocking_them(home, key):
     assert (bert.name, bert.has_passphrase) == ("bert", True)
 
 
+def test_no_changed_byte_of_a_key_s_file_ends_in_anything_but_a_refusal(home):
+    create_operator_key(home, "bert", None)
+    path = home.keys / "operator-bert.pem"
+    whole = path.read_bytes()
+    opened = 0
+    for at in range(len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x04]) + whole[at + 1 :])
+        try:
+            load_operator_key(home, "bert", None)
+        except BadInput:
+            continue
+        opened += 1
+    # A changed byte of the key itself is another key, which is registered nowhere.
+    assert opened < len(whole)
+
+
 def test_a_damaged_key_and_a_missing_key_are_told_apart(home, key):
     (home.keys / "operator-anna.pem").write_text("nonsense")
     with pytest.raises(BadInput, match="damaged"):
