@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -125,15 +126,15 @@ def test_no_changed_byte_of_a_key_s_file_ends_in_anything_but_a_refusal(home):
     path = home.keys / "operator-bert.pem"
     whole = path.read_bytes()
     opened = 0
-    for at in range(len(whole)):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x04]) + whole[at + 1 :])
+    for at, bit in itertools.product(range(len(whole)), range(8)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
         try:
             load_operator_key(home, "bert", None)
         except BadInput:
             continue
         opened += 1
     # A changed byte of the key itself is another key, which is registered nowhere.
-    assert opened < len(whole)
+    assert opened < 8 * len(whole)
 
 
 def test_a_damaged_key_and_a_missing_key_are_told_apart(home, key):
