@@ -79,7 +79,6 @@ async def console_of(home: Home) -> AsyncIterator[Console]:
 
 async def refusal(console: Console, tool: str, **parameters: Any) -> ErrorCode | None:
     """Why a call was refused before it left, None when it ran; a call that asks is cancelled."""
-    sent = len((await console.entries("kind:command_sent")).entries)
     decision = await _decision(console, tool, parameters)
     run = await console.call(NAME, tool, parameters)
     if decision is Answer.ASK:
@@ -92,7 +91,8 @@ async def refusal(console: Console, tool: str, **parameters: Any) -> ErrorCode |
         return None
     assert cell.result is not None
     assert cell.result.error is not None
-    assert len((await console.entries("kind:command_sent")).entries) == sent, "it was sent to the device"
+    sent = await console.entries(f"kind:command_sent call:{cell.call_id}")
+    assert not sent.entries, "it was sent to the device"
     return cell.result.error.code
 
 
