@@ -83,6 +83,12 @@ class TestHosting:
         assert str(os.getpid()) in done.json["error"]["message"]
         assert "quarterdeck service start" in done.json["error"]["message"]
 
+    def test_the_first_operator_of_a_new_home_is_the_one_that_was_asked_for_and_no_other(self, home):
+        assert run(home, "operators", "add", "anna", "--no-passphrase").code == 0
+        listed = run(home, "operators", "list", "--json").json["operators"]
+        assert [one["name"] for one in listed] == ["anna"]
+        assert [file.name for file in list_operator_keys(home)] == ["anna"]
+
     def test_a_broken_setting_is_named(self, home):
         (home.path / "settings.toml").write_text('this_computer = "moon"\n')
         done = run(home, "devices")
