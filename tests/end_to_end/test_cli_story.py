@@ -176,6 +176,28 @@ class TestAttached:
         assert done.json["error"]["message"]
         assert done.json["error"]["next"]
 
+    @pytest.mark.parametrize(
+        ("words", "code", "journalled"),
+        [
+            (["this-computer", "nope", "a=1"], "unknown_tool", True),
+            (["this-computer", "read_file", "file_path=x", "max_bytes=many"], "invalid_arguments", True),
+            (["this-computer", "get_system_info", "info_type=nonsense"], "invalid_arguments", True),
+            (["nowhere", "read_file"], "unknown_device", False),
+            (["this-computer", "get_system_info", "info_type"], "invalid_arguments", False),
+        ],
+        ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+    )
+    def test_what_cannot_be_called_is_a_result_like_any_other(self, served, words, code, journalled):
+        done = run(served, "call", *words, "--json")
+        assert done.code == 2
+        assert set(done.json) == RESULT_FIELDS
+        assert (done.json["status"], done.json["verdict"]) == ("failure", "refused")
+        assert done.json["error"]["code"] == code
+        assert (done.json["call_id"] is not None) is journalled
+        if journalled:
+            found = run(served, "audit", "find", f"call:{done.json['call_id']}", "--json").json["entries"]
+            assert [one["kind"] for one in found] == ["command_refused"]
+
     def test_plain_errors_say_what_happened_then_what_to_do(self, served):
         done = run(served, "call", "this-computer", "nope")
         assert done.out == ""
