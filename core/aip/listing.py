@@ -95,7 +95,11 @@ async def probe_agents(
                 return agent, found
     finally:
         link.agent_name = addressed
-    raise DeviceError(f"{link.name} has none of the agents {', '.join(candidates)}", ErrorCode.PROTOCOL_ERROR)
+    raise DeviceError(
+        f"{link.name} answers for none of the agents {', '.join(candidates)}: "
+        "it has no such agent, or the MCP server of that agent is not running there",
+        ErrorCode.PROTOCOL_ERROR,
+    )
 
 
 class _Search:

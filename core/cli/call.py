@@ -14,6 +14,7 @@ from core.cli.output import (
     facts,
     note,
     print_error,
+    refused_json,
     result_json,
     result_text,
     say,
@@ -23,7 +24,8 @@ from core.cli.output import (
 from core.cli.session import Session, must_be_here
 from core.cli.signing import Unlocking, decide, identify, unlock
 from core.cli.terminal import TerminalClosed, ask_line, is_terminal
-from core.cli.values import parse_arguments
+from core.cli.values import Mistyped, parse_arguments
+from core.dispatch.models import Basis
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, Refused, ServiceError
 from core.policy.models import Approval, ApprovalState
 from core.service import exit_codes
@@ -47,10 +49,19 @@ async def call(
 ) -> int:
     """Call one tool, print its result, and say by the exit code how it went.
 
+    What cannot be called has a result like any other: the dispatcher refuses it, and the journal has it. Only
+    where there is no such device, or the words are no arguments, there is nothing to dispatch.
+
     Raises:
-        QuarterdeckError: it could not be started.
+        QuarterdeckError: it could not be started, and no JSON is wanted.
     """
-    parameters = parse_arguments(words, await _schema(session, device, tool))
+    try:
+        parameters = _arguments(words, await _schema(session, device, tool))
+    except QuarterdeckError as error:
+        if not json_wanted:
+            raise
+        say(as_json(refused_json(device, tool, error.info)))
+        return exit_codes.exit_code_of(error.code)
     await _identify_where_several_approve(session, device, tool, parameters, unlocking)
     events = session.console.events()
     run = await session.console.call(device, tool, parameters, timeout)
@@ -94,13 +105,23 @@ async def _identify_where_several_approve(
 
 
 async def _schema(session: Session, device: str, tool: str) -> dict[str, Any]:
+    """The tool's schema; of a tool that is not there, one that says nothing."""
     tools = await session.console.tools(device)
+    if not tools:
+        # What it has is not known, so that the words cannot be read by a schema.
+        await must_be_here(session, device)
     found = [one for one in tools if tool in (one.tool_name, one.tool_key)]
-    if not found:
-        if not tools:
-            await must_be_here(session, device)
-        raise BadInput(f"{device} has no tool {tool!r}.", ErrorCode.UNKNOWN_TOOL)
-    return found[0].input_schema
+    return found[0].input_schema if found else {}
+
+
+def _arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
+    """The arguments; a value that is not of the type that the schema wants stays a text, to be refused."""
+    try:
+        return parse_arguments(words, schema)
+    except Mistyped as error:
+        if error.hint:
+            note(error.message)
+        return parse_arguments(words, schema, lenient=True)
 
 
 def _service_lost(run: Run, json_wanted: bool) -> int:
@@ -189,10 +210,15 @@ def _print_end(run: Run, json_wanted: bool) -> int:
         said = cell.note or run.summary.note or f"The run ended as {run.summary.state.value}."
         print_error(ErrorInfo.of(ErrorCode.CANCELLED, said), json_wanted, run=run.summary.id)
         return exit_codes.TOOL_FAILED
-    say(as_json(result_json(result)) if json_wanted else result_text(result))
+    code = exit_codes.of_result(result)
+    if json_wanted:
+        say(as_json(result_json(result)))
+    elif code != exit_codes.BAD_INPUT or result.basis is not Basis.NOTHING_SENT:
+        # Of what was not understood there is nothing to show but why.
+        say(result_text(result))
     if result.error is not None and not json_wanted:
         print_error(result.error, False)
-    return exit_codes.of_result(result)
+    return code
 
 
 async def _ask_here(session: Session, approval_id: str, unlocking: Unlocking) -> None:

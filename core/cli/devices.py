@@ -6,7 +6,7 @@ from typing import Any
 
 from core.aip.pairing import decode_pairing
 from core.changes import Change, ChangeKind
-from core.cli.output import as_json, facts, moment, note, one_line, say, table, time_cell
+from core.cli.output import as_json, claim_cell, facts, moment, note, one_line, say, table, time_cell
 from core.cli.session import Session
 from core.cli.signing import Unlocking, sign_change
 from core.fleet.models import CheckState, Device, DeviceSettings
@@ -94,6 +94,10 @@ async def details(session: Session, name: str, json_wanted: bool) -> None:
             ]
         )
     )
+    if device.unavailable:
+        say()
+        missing = [(claim_cell(row.tool), row.reason, row.how_to_fix) for row in device.unavailable]
+        say(table(("NOT OFFERED", "WHY", "HOW TO GET IT"), missing))
     if found.history:
         say()
         say(

@@ -9,7 +9,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-from core.dispatch.models import CommandResult
+from core.aip.messages import ResultStatus
+from core.dispatch.models import CommandResult, Verdict
 from core.errors import ErrorInfo
 from core.text import escape_hidden, shorten_middle
 
@@ -163,6 +164,22 @@ def result_json(result: CommandResult) -> dict[str, Any]:
         "namespace": result.namespace,
         "duration_ms": result.duration_ms,
         "evidence": [one.model_dump(mode="json") for one in result.evidence],
+    }
+
+
+def refused_json(device: str, tool: str, error: ErrorInfo) -> dict[str, Any]:
+    """What could not even become a command, in the shape of a result."""
+    return {
+        "call_id": None,
+        "device": device,
+        "tool_name": tool,
+        "status": ResultStatus.FAILURE.value,
+        "verdict": Verdict.REFUSED.value,
+        "error": error.model_dump(mode="json"),
+        "result": None,
+        "namespace": None,
+        "duration_ms": 0.0,
+        "evidence": [],
     }
 
 

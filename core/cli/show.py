@@ -79,15 +79,16 @@ async def tools(session: Session, device: str | None, json_wanted: bool) -> None
     rows = [
         (
             one.device,
+            claim_cell(one.namespace or ""),
             tool_cell(one.tool_name),
             one.contract.risk.value,
             one.contract.effect.value,
             "review" if one.changed else "",
             one.title or one.description.split("\n", 1)[0],
         )
-        for one in sorted(found, key=lambda one: (one.device, one.tool_name))
+        for one in sorted(found, key=lambda one: (one.device, one.namespace or "", one.tool_name))
     ]
-    say(table(("DEVICE", "TOOL", "RISK", "EFFECT", "STATE", "WHAT IT DOES"), rows))
+    say(table(("DEVICE", "SERVER", "TOOL", "RISK", "EFFECT", "STATE", "WHAT IT DOES"), rows))
 
 
 async def approvals(session: Session, json_wanted: bool) -> None:

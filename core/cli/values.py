@@ -26,11 +26,22 @@ _LONGEST_REF = 20
 LARGEST_FILE = 64 << 20
 
 
-def parse_arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
+class Mistyped(BadInput):
+    """A value is not of the type that the schema wants; `hint` says whether another way to write it helps."""
+
+    def __init__(self, message: str, hint: bool) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def parse_arguments(words: list[str], schema: dict[str, Any], lenient: bool = False) -> dict[str, Any]:
     """The arguments that the words stand for. Whether they fit the tool is judged where it is called.
 
+    With `lenient`, a value that is not of the type that the schema wants stays the text that was written.
+
     Raises:
-        BadInput: a word has no `=`, names an argument twice, or its value is not what the schema says.
+        BadInput: a word has no `=`, or names an argument twice.
+        Mistyped: a value is not what the schema says.
     """
     found: dict[str, Any] = {}
     for word in words:
@@ -46,7 +57,12 @@ def parse_arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
         elif value.startswith("@"):
             found[key] = _file(key, value[1:])
         else:
-            found[key] = _typed(key, value, _property(schema, key))
+            try:
+                found[key] = _typed(key, value, _property(schema, key))
+            except Mistyped:
+                if not lenient:
+                    raise
+                found[key] = value
     return found
 
 
@@ -162,4 +178,4 @@ def _typed(key: str, text: str, part: dict[str, Any]) -> Any:
         return text
     wanted = " or ".join(sorted(types))
     hint = f" (write {key}:=JSON)" if types & {"array", "object"} else ""
-    raise BadInput(f"{key} must be {wanted}, not {text!r:.80}{hint}.")
+    raise Mistyped(f"{key} must be {wanted}, not {text!r:.80}{hint}.", bool(hint))

@@ -147,7 +147,7 @@ def _pair(options: argparse.Namespace, trust: TrustStore) -> int:
         address = read_address(options.listen)
         name = options.name or socket.gethostname()
         string = encode_pairing(trust.pairing_with_us(address, name, options.advertise))
-        trust.save_listening(address, options.advertise)
+        trust.save_listening(address, options.advertise, name)
         sys.stdout.write(string + "\n")
         return int(Ending.DONE)
     if not options.pair:
@@ -263,7 +263,7 @@ async def _listener(
     address: ListenAddress,
     name: str | None,
 ) -> DeviceListener:
-    called = name or socket.gethostname()
+    called = name or trust.listening_name() or socket.gethostname()
     token = trust.listening_token()
     secure = None if address.loopback else server_context(trust.identity(called))
     router = build_router(config, options.state, called)
@@ -318,7 +318,7 @@ def _known_name(trust: TrustStore) -> str | None:
     """The name this device was paired under; what is wrong with a pairing is a part of the report."""
     with contextlib.suppress(BadInput):
         pairing = trust.pairing()
-        return None if pairing is None else pairing.name
+        return trust.listening_name() if pairing is None else pairing.name
     return None
 
 

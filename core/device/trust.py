@@ -67,9 +67,9 @@ class TrustStore:
         text = self._read(_PAIRING)
         return None if text is None else decode_pairing(text)
 
-    def save_listening(self, address: ListenAddress, advertised: str | None) -> None:
-        """Listen here from now on when nothing else is said."""
-        known = {"host": address.host, "port": address.port, "advertised": advertised}
+    def save_listening(self, address: ListenAddress, advertised: str | None, name: str) -> None:
+        """Listen here from now on when nothing else is said, under the name that the token is for."""
+        known = {"host": address.host, "port": address.port, "advertised": advertised, "name": name}
         self._write(_LISTENING, json.dumps(known) + "\n")
         (self._folder / _PAIRING).unlink(missing_ok=True)
 
@@ -87,6 +87,17 @@ class TrustStore:
             return ListenAddress(str(known["host"]), int(known["port"])), known.get("advertised")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadInput(f"{self._folder / _LISTENING} cannot be used; remove it") from error
+
+    def listening_name(self) -> str | None:
+        """The name that a console was told with the pairing string; None where none was kept.
+
+        Raises:
+            BadInput: as `listening`.
+        """
+        if self.listening() is None:
+            return None
+        name = json.loads(self._read(_LISTENING) or "{}").get("name")
+        return name if isinstance(name, str) and name else None
 
     def listening_token(self) -> str:
         """What a console must show; made when it is first asked for.

@@ -19,7 +19,7 @@ from core.fleet.dial_checks import CheckFailed, Probe, first_frame, handshake, k
 from core.fleet.models import Check, CheckState, Device, Health, Listening, Refusal
 from core.fleet.refusals import Refusals
 from core.fleet.registry import Known, Registry
-from core.text import escape_hidden
+from core.text import escape_hidden, shorten_middle
 
 CHECK_WITHIN_S = 5.0
 CLOCK_MATTERS_MS = 2000.0
@@ -47,6 +47,12 @@ _TOO_LATE = {
 }
 
 
+_ANSWERS = (Health.ONLINE, Health.BUSY, Health.STALE)
+# How the device client begins the reason of a hosted server that is not ready.
+HOSTED = "MCP server:"
+_MOST_WORDS = 400
+
+
 class Doctor:
     """Examines devices of one console."""
 
@@ -67,12 +73,20 @@ class Doctor:
         """Every check that tells something about this device."""
         known = self._registry.find(device.name)
         if known is None:
-            return [*([await self._ping(link)] if link else []), _of_this_computer(device)]
+            here = _of_this_computer(device)
+            told = [_tools_of(device)] if here.state is CheckState.PASSED else []
+            return [*([await self._ping(link)] if link else []), here, *told]
         if not known.paired:
             found = f"{device.name} was revoked at {known.revoked_at}; nothing it shows is accepted."
             return [_failed("pairing", found, f"Pair it again: quarterdeck pair {device.name}.")]
         if link is not None and link.is_open:
-            return [await self._ping(link), _protocol_of(link), *_version_of(link), *_clock(device)]
+            return [
+                await self._ping(link),
+                _protocol_of(link, device),
+                *_version_of(link),
+                _tools_of(device),
+                *_clock(device),
+            ]
         if known.direction == "out":
             return await self._dialled(known)
         return [self._listens(), self._refused(device, known), _heard(device, known), *_clock(device)]
@@ -163,10 +177,37 @@ def _heard(device: Device, known: Known) -> Check:
     )
 
 
-def _protocol_of(link: DeviceLink) -> Check:
+def _tools_of(device: Device) -> Check:
+    """Whether it offers its tools; what it could offer and does not is named with its reason."""
+    if device.health not in _ANSWERS:
+        then = (
+            "Start the MCP server of its agent on the device, or name another agent: quarterdeck devices set "
+            f"{device.name} --agent AGENT. Then: quarterdeck devices reconnect {device.name}."
+            if not device.features
+            else f"See the log of its client, then: quarterdeck devices reconnect {device.name}."
+        )
+        return _failed("tools", f"{_bounded(device.reason) or 'Its tools are not listed'}.", then)
+    servers = [row for row in device.unavailable if row.reason.startswith(HOSTED)]
+    if servers:
+        told = _bounded("; ".join(f"{row.tool}: {row.reason}" for row in servers))
+        fixes = dict.fromkeys(row.how_to_fix for row in servers if row.how_to_fix)
+        found = f"It offers {device.tool_count} tools, but not all: {told}."
+        return _failed("tools", found, _bounded(". ".join(fixes)) or "See the log of its client.")
+    return _passed("tools", f"It offers {device.tool_count} tools.")
+
+
+def _bounded(words: str) -> str:
+    """A device's own words, on one line and not endless."""
+    return shorten_middle(escape_hidden(words, keep_lines=False), _MOST_WORDS)
+
+
+def _protocol_of(link: DeviceLink, device: Device) -> Check:
     ours = link.metadata.get("quarterdeck")
     if not isinstance(ours, dict):
-        return _passed("protocol", f"A stock UFO client, addressed as {link.agent_name}; no extensions.")
+        # Until an agent has answered, the link addresses the one that it began with, which may not be there.
+        agent = device.agent or (link.agent_name if device.health in _ANSWERS else "")
+        as_whom = f"addressed as {agent}" if agent else "none of whose agents has answered"
+        return _passed("protocol", f"A stock UFO client, {as_whom}; no extensions.")
     found = f"quarterdeck-device {_shown_version(ours)}; this console is {__version__}; agreed: "
     return _passed("protocol", found + (", ".join(sorted(link.features)) or "nothing beyond AIP"))
 

@@ -135,11 +135,16 @@ def _launch(parameters: Parameters) -> str:
 
 
 def _close(parameters: Parameters) -> str:
-    who = parameters.get("process_name") or (f"process {parameters['pid']}" if "pid" in parameters else "")
-    if not who:
+    force = parameters.get("force") is True
+    if name := parameters.get("process_name"):
+        # How many there are only the device knows, when it happens.
+        how = "by force those that do not end" if force else "asking each first"
+        return f"Closes every program of this user called {short(name, 60)}, however many, {how}"
+    if "pid" not in parameters:
         return ""
-    how = "by force when it does not" if parameters.get("force") is True else "asking it first"
-    return f"Closes {short(who, 60)}, {how}"
+    how = "by force when it does not" if force else "asking it first"
+    who = short(f"process {parameters['pid']}", 60)
+    return f"Closes {who}, {how}"
 
 
 def _undo(parameters: Parameters) -> str:

@@ -83,6 +83,12 @@ class TestHosting:
         assert str(os.getpid()) in done.json["error"]["message"]
         assert "quarterdeck service start" in done.json["error"]["message"]
 
+    def test_the_first_operator_of_a_new_home_is_the_one_that_was_asked_for_and_no_other(self, home):
+        assert run(home, "operators", "add", "anna", "--no-passphrase").code == 0
+        listed = run(home, "operators", "list", "--json").json["operators"]
+        assert [one["name"] for one in listed] == ["anna"]
+        assert [file.name for file in list_operator_keys(home)] == ["anna"]
+
     def test_a_broken_setting_is_named(self, home):
         (home.path / "settings.toml").write_text('this_computer = "moon"\n')
         done = run(home, "devices")
@@ -169,6 +175,28 @@ class TestAttached:
         assert done.json["error"]["code"] == error
         assert done.json["error"]["message"]
         assert done.json["error"]["next"]
+
+    @pytest.mark.parametrize(
+        ("words", "code", "journalled"),
+        [
+            (["this-computer", "nope", "a=1"], "unknown_tool", True),
+            (["this-computer", "read_file", "file_path=x", "max_bytes=many"], "invalid_arguments", True),
+            (["this-computer", "get_system_info", "info_type=nonsense"], "invalid_arguments", True),
+            (["nowhere", "read_file"], "unknown_device", False),
+            (["this-computer", "get_system_info", "info_type"], "invalid_arguments", False),
+        ],
+        ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+    )
+    def test_what_cannot_be_called_is_a_result_like_any_other(self, served, words, code, journalled):
+        done = run(served, "call", *words, "--json")
+        assert done.code == 2
+        assert set(done.json) == RESULT_FIELDS
+        assert (done.json["status"], done.json["verdict"]) == ("failure", "refused")
+        assert done.json["error"]["code"] == code
+        assert (done.json["call_id"] is not None) is journalled
+        if journalled:
+            found = run(served, "audit", "find", f"call:{done.json['call_id']}", "--json").json["entries"]
+            assert [one["kind"] for one in found] == ["command_refused"]
 
     def test_plain_errors_say_what_happened_then_what_to_do(self, served):
         done = run(served, "call", "this-computer", "nope")

@@ -205,6 +205,20 @@ async def test_a_server_that_dies_in_a_call_leaves_it_unknown_whatever_it_called
         assert [state.restarts for state in built.host.states()] == [1, 0]
 
 
+async def test_a_server_that_was_ready_is_started_again_soon_however_often_it_ends(tmp_path: Path):
+    # As one behind an address that is restarted some times in a minute; so many failed starts were the end.
+    timing = replace(QUICK, give_up_after=2)
+    async with hosted(tmp_path, rogue(tools=["die", "say"]), timing) as built:
+        [die] = [info.tool_name for info in built.router.tools() if info.tool_name.endswith("die")]
+        for _time in range(4):
+            assert code(await built.call(die)) is ErrorCode.OUTCOME_UNKNOWN
+            await built.until(lambda: built.state("rogue") is not State.READY)
+            assert built.state("rogue") is not State.FAILED
+            assert [row.tool for row in built.router.unavailable].count("rogue") == 1
+            await built.until(lambda: built.state("rogue") is State.READY)
+        assert "rogue" not in [row.tool for row in built.router.unavailable]
+
+
 async def test_a_call_that_hangs_is_ended_by_the_deadline_and_the_server_is_told(tmp_path: Path):
     async with hosted(tmp_path, rogue(tools=["hang", "hang_reading", "cancelled"])) as built:
         assert code(await built.call("hang_reading", deadline_s=0.2)) is ErrorCode.OUTCOME_UNKNOWN

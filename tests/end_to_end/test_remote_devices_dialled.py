@@ -164,3 +164,11 @@ async def test_one_device_that_cannot_be_dialled_does_not_keep_the_service_from_
         console = await service.console()
         assert "fingerprint" in (await stands(console, "lab-1", Health.OFFLINE)).reason
         assert "pair it again" in (await stands(console, "lab-2", Health.OFFLINE)).reason
+
+
+async def test_a_listening_device_keeps_the_name_that_its_string_was_made_for(console, tmp_path):
+    string = await string_of(tmp_path / "d", free_port())
+    # As README says: what was set up with --pair needs no words.
+    async with running(tmp_path / "d"):
+        await console.pair_listening("lab-1", string, DeviceSettings())
+        assert (await stands(console, "lab-1", *HERE)).name == "lab-1"

@@ -51,3 +51,16 @@ def test_a_pairing_that_cannot_be_read_is_forgotten_as_well(tmp_path: Path) -> N
 def test_to_forget_nothing_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, "--forget-pairing") == 0
     assert "not paired" in capsys.readouterr().out
+
+
+def test_where_to_listen_that_an_earlier_version_kept_has_no_name(tmp_path: Path) -> None:
+    store = TrustStore(tmp_path / "state")
+    assert store.listening_name() is None
+    assert run(tmp_path, "--listen", "127.0.0.1:5001", "--pair", "--name", "lab-2") == 0
+    assert store.listening_name() == "lab-2"
+    kept = tmp_path / "state" / "trust" / "listening.json"
+    kept.write_text('{"host": "127.0.0.1", "port": 5001, "advertised": null}\n')
+    assert store.listening_name() is None
+    found = store.listening()
+    assert found is not None
+    assert found[0].port == 5001

@@ -16,7 +16,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from core import __version__
 from core.aip.tls import load_or_make_identity, server_context
 from core.fleet.doctor import Doctor
-from core.fleet.models import Check, CheckState, Device, Health, Listening
+from core.fleet.models import Check, CheckState, Device, Health, Listening, Unavailable
 from core.fleet.refusals import Refusals
 from core.fleet.registry import Known, Registry
 from tests.fakes.aip_house import hear, running_house, say, soon
@@ -313,3 +313,24 @@ async def test_a_client_of_another_version_is_told_from_one_that_speaks_wrongly(
     assert checks["version"].state is state
     assert words in checks["version"].found
     assert bool(checks["version"].next) is (state is CheckState.FAILED)
+
+
+@pytest.mark.parametrize("reason", ["It is starting", "It ended\x1b[2K; it is started again", "x" * 200])
+async def test_a_hosted_server_that_is_not_ready_is_told_of_a_connected_device(desk: Desk, reason: str):
+    pair(desk.registry, Known(name="d1"))
+    rows = [Unavailable(tool=f"server-{number}", reason=f"MCP server: {reason}") for number in range(9)]
+    async with running_house() as house:
+        socket = await house.dial()
+        await say(socket, type="register", status="ok", client_id="d1", metadata={"quarterdeck": {}})
+        await hear(socket)
+        link = await soon(house.connected.get())
+        device = Device(
+            name="d1", health=Health.ONLINE, since="2026-01-01T00:00:00Z", unavailable=rows, tool_count=3
+        )
+        checks = {one.name: one for one in await desk.doctor.examine(device, link)}
+        await socket.close()
+    assert checks["tools"].state is CheckState.FAILED
+    assert "server-0: MCP server: " in checks["tools"].found
+    assert checks["tools"].found.isprintable()
+    assert len(checks["tools"].found) < 500
+    assert checks["tools"].next

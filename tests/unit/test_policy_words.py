@@ -367,6 +367,11 @@ def test_other_folders_are_not_system_folders(path: str) -> None:
         ("scroll", {"direction": "down"}, "Scrolls down"),
         ("launch_application", {"app_name": "calc", "args": ["a", "b"]}, "Starts calc with 2 arguments"),
         ("close_application", {"pid": 7, "force": True}, "Closes process 7, by force"),
+        (
+            "close_application",
+            {"process_name": "sleep"},
+            "every program of this user called sleep, however many",
+        ),
         ("undo", {"undo_id": "u1"}, "Takes back change u1"),
     ],
 )

@@ -39,7 +39,13 @@ class TestStockClients:
         url, token = await pair(console, agent="HardwareAgent")
         async with scripted(url, token, "lab-1", ["LinuxAgent"]):
             lost = await stands(console, "lab-1", Health.OFFLINE, reason="of no use yet")
-            assert lost.reason.endswith("has none of the agents HardwareAgent")
+            assert "answers for none of the agents HardwareAgent" in lost.reason
+            assert lost.reason.endswith("the MCP server of that agent is not running there")
+            checks = {check.name: check for check in await console.doctor("lab-1")}
+            assert checks["tools"].state == "failed"
+            assert "the MCP server of that agent" in checks["tools"].found
+            assert "devices reconnect lab-1" in checks["tools"].next
+            assert "addressed as HardwareAgent" in checks["protocol"].found
             await console.set_device("lab-1", DeviceSettings(agent="LinuxAgent"))
             assert (await stands(console, "lab-1", Health.ONLINE)).agent == "LinuxAgent"
 
