@@ -30,6 +30,40 @@ def definition_of(info: ToolInfo) -> dict[str, Any]:
     }
 
 
+def pinned_definition(info: ToolInfo) -> dict[str, Any]:
+    """`definition_of` without what may differ at each start of a server and means nothing.
+
+    That is the order of the words or elements in the default of an argument that is not required: it is never
+    sent, and servers that make it from a set list it in another order each time.
+    """
+    definition = definition_of(info)
+    schema = info.input_schema
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(schema, dict) or not isinstance(properties, dict):
+        return definition
+    required = schema.get("required")
+    sent = set(filter(lambda name: isinstance(name, str), required)) if isinstance(required, list) else set()
+    settled = {
+        name: {**said, "default": ordered}
+        for name, said in properties.items()
+        if name not in sent
+        and isinstance(said, dict)
+        and (ordered := _in_order(said.get("default"))) is not None
+    }
+    if not settled:
+        return definition
+    return {**definition, "input_schema": {**schema, "properties": {**properties, **settled}}}
+
+
+def _in_order(default: Any) -> Any:
+    """A default of several words or elements, sorted; None for any other."""
+    if isinstance(default, str) and "," in default:
+        return ",".join(sorted(part.strip() for part in default.split(",")))
+    if isinstance(default, list) and all(isinstance(part, str) for part in default):
+        return sorted(default)
+    return None
+
+
 def begun_with(definition: bytes) -> hashlib._Hash:
     """The digest as far as the definition goes; `definition` is its canonical JSON."""
     begun = hashlib.sha256(b'{"definition":')

@@ -133,9 +133,9 @@ class Dispatcher:
             BadInput: there is no such device.
             Refused: the disk that paths of this computer are on does not answer.
         """
-        await self.validating.look_ahead(devices, tool, parameters)
+        filled = await self.validating.look_ahead(devices, tool, parameters)
         shares = any(self._devices.target(device).shares_disk for device in devices)
-        return await self._follow(parameters) if shares else Leads()
+        return await self._follow({"each": filled or [parameters]}) if shares else Leads()
 
     def explain(
         self,
@@ -178,7 +178,7 @@ class Dispatcher:
         redacted = self.validating.redact(offered, parameters)
         bound = bind(order, target, offered, redacted)
         prepared = prepare(bound, self.validating.check_at_once(offered, redacted))
-        if target.shares_disk and may_have_paths(offered, parameters):
+        if target.shares_disk and may_have_paths(offered, redacted.sent):
             prepared = prepared._replace(leads=leads)
         self._harden(prepared)
         return self._asked(prepared)

@@ -10,12 +10,13 @@ import asyncio
 from typing import Any, Protocol
 
 from core.aip.events import LateAnswer
-from core.aip.messages import Result
+from core.aip.messages import Result, ResultStatus
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.models import Page
 from core.dispatch.live_secrets import LiveSecrets, Redaction
 from core.dispatch.models import Evidence
 from core.dispatch.observe import Blobs, UnusableAnswer, take_evidence
+from core.dispatch.payload import failure_in
 from core.errors import JournalUnavailable, QuarterdeckError
 from core.tasks import TaskGroupOwner
 
@@ -77,7 +78,12 @@ class LateAnswers:
         evidence: list[Evidence] = []
         sent = await self._sent(call_id)
         redaction = self._live_secrets.redaction(device, sent.run if sent else None)
+        status = None
         if result is not None:
+            status = result.status
+            if status is ResultStatus.SUCCESS and (failure := failure_in(result.result)) is not None:
+                # Judged like an answer that comes in time.
+                status, problem = ResultStatus.FAILURE, "; ".join(filter(None, (problem, failure)))
             problem, evidence = await self._made_safe(result, problem, body, redaction)
         if problem:
             body["problem"] = (await take_evidence(problem, self._journal, redaction))[0]
@@ -89,7 +95,7 @@ class LateAnswers:
             device=device,
             call_id=call_id,
             tool=sent.tool if sent else None,
-            status=result.status.value if result is not None else None,
+            status=status.value if status is not None else None,
             body=body,
             blobs=[one.blob for one in evidence],
         )

@@ -19,7 +19,10 @@ from core.quick import made
 from core.statements import Request
 
 NO_VALUE = "No value came back."
-STOCK_NULLS = "This device's client sends the same for an empty text, 0, false and an empty list."
+STOCK_NULLS = (
+    "This device's client sends the same for an empty text, 0, false and an empty list, and for plain texts "
+    "and pictures, which it loses."
+)
 
 # With these a device's guard says that it did not even begin.
 GUARD_CODES = frozenset(

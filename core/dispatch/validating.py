@@ -16,6 +16,7 @@ from core.dispatch.secrets import Masker, fault_words
 from core.errors import BadInput
 from core.fleet.models import Tool
 from core.schema_forms.aside import Aside, errors_at_once
+from core.schema_forms.defaults import with_defaults
 from core.schema_forms.validate import FieldError
 
 # Arguments of one call are small where they are remembered at all (`flat_key`): 4 KiB each.
@@ -37,17 +38,22 @@ class Validating:
 
     def known(self, tool: Tool, parameters: dict[str, Any]) -> CheckedArguments | None:
         """The same arguments under the same contract, where these have passed before."""
-        key = _key_of(tool, parameters)
+        key = _key_of(tool, with_defaults(tool.input_schema, parameters))
         return self._passed.get(key) if key is not None else None
 
     def redact(self, tool: Tool, parameters: dict[str, Any]) -> RedactedArguments:
-        """Find the secrets in arguments that are of a bearable size and hold no stand-in.
+        """Fill in required arguments by their defaults, and find the secrets in all of them.
+
+        They are of a bearable size then and hold no stand-in.
 
         Raises:
             BadInput: they are too large, or hold what only stands for a secret.
         """
         check_form(parameters)
-        return self._masker.redact(tool.tool_name, parameters, [tool.input_schema])
+        filled = with_defaults(tool.input_schema, parameters)
+        if filled is not parameters:
+            check_form(filled)
+        return self._masker.redact(tool.tool_name, filled, [tool.input_schema])
 
     async def check(self, tool: Tool, redacted: RedactedArguments) -> CheckedArguments:
         """Check arguments; gives up the loop only where that takes long.
@@ -67,18 +73,22 @@ class Validating:
         errors = errors_at_once(tool.input_schema, redacted.sent, tool.contract.digest)
         return self._checked(tool, redacted, errors)
 
-    async def look_ahead(self, devices: list[str], tool: str, parameters: dict[str, Any]) -> None:
-        """Find out what `check_at_once` will want to know of these calls.
+    async def look_ahead(
+        self, devices: list[str], tool: str, parameters: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Find out what `check_at_once` will want to know of these calls; gives their arguments, filled in.
 
         Raises:
             BadInput: there is no such device.
         """
-        seen: set[str] = set()
+        seen: dict[str, dict[str, Any]] = {}
         for device in devices:
             offered = self._devices.offered(device, tool)
             if offered is not None and offered.contract.digest not in seen:
-                seen.add(offered.contract.digest)
-                await self._aside.errors(offered.input_schema, parameters, offered.contract.digest)
+                filled = with_defaults(offered.input_schema, parameters)
+                seen[offered.contract.digest] = filled
+                await self._aside.errors(offered.input_schema, filled, offered.contract.digest)
+        return list(seen.values())
 
     def _checked(self, tool: Tool, redacted: RedactedArguments, errors: list[FieldError]) -> CheckedArguments:
         """The one place where checked arguments come from. `errors` are what the schema says of them."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from core.aip.messages import ToolInfo, ToolType
 from core.canonical import canonical_bytes
-from core.contract_digest import begun_with, definition_of, ended_with
+from core.contract_digest import begun_with, definition_of, ended_with, pinned_definition
 from core.fleet.models import BUILT_IN_NAMESPACE, NO_EVIDENCE, Contract, Effect, Fact, Risk, Source, Tool
 from core.fleet.pins import Claims
 from core.policy.constraints import same
@@ -32,13 +32,15 @@ _MOST_HELD = 512
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A tool as its device lists it. `digest` is of its definition, which is canonical JSON only once.
+    """A tool as its device lists it. `exact` is the digest of its definition, made canonical only once.
 
-    `begun` is the SHA-256 of its contract as far as the definition goes.
+    `digest` is what is pinned: that of `pinned_definition`. `begun` is the SHA-256 of its contract as far as
+    the definition goes.
     """
 
     info: ToolInfo
     digest: str
+    exact: str
     begun: hashlib._Hash
     size: int
 
@@ -197,8 +199,11 @@ def read_tool(info: ToolInfo) -> Offered:
     Raises:
         BadInput: the definition has no canonical form (numbers beyond 2^53, broken Unicode).
     """
-    data = canonical_bytes(definition_of(info))
-    return Offered(info, hashlib.sha256(data).hexdigest(), begun_with(data), len(data))
+    definition, pinned = definition_of(info), pinned_definition(info)
+    data = canonical_bytes(definition)
+    exact = hashlib.sha256(data).hexdigest()
+    digest = exact if pinned == definition else hashlib.sha256(canonical_bytes(pinned)).hexdigest()
+    return Offered(info, digest, exact, begun_with(data), len(data))
 
 
 def judge(info: ToolInfo, ours: bool = True, override: Override | None = None) -> Contract:
@@ -243,7 +248,7 @@ def _held(info: ToolInfo, claims: Claims, override: Override | None) -> tuple[Co
 
 def contract_of(offered: Offered, claims: Claims, override: Override | None = None) -> Contract:
     """`judge_offered`, remembered: a thousand devices with the same tool share one contract."""
-    key = (offered.digest, claims, override.model_dump_json() if override else "")
+    key = (offered.exact, claims, override.model_dump_json() if override else "")
     contract = _CONTRACTS.get(key)
     if contract is None:
         contract = _CONTRACTS[key] = judge_offered(offered, claims, override)

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from core.aip.messages import ToolInfo
 from core.audit.entries import Entry, Kind, NewEntry
 from core.canonical import canonical_bytes
-from core.contract_digest import definition_of
+from core.contract_digest import pinned_definition
 from core.dispatch.channel import BasicCommandDispatcher
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import (
@@ -233,10 +233,10 @@ class Offers:
         where it is known what that was."""
         info = offered.info
         pin = self._pins.get(name, info.tool_name)
-        after = definition_of(info)
+        after = pinned_definition(info)
         if pin is None:
             return Change(None, after, None)
-        before = after if pin.definition == offered.digest else await self._kept_definition(pin.definition)
+        before = after if _is_same(pin, offered) else await self._kept_definition(pin.definition)
         if before is None or pin.claims is None:
             return Change(before, after, None)
         return Change(
@@ -255,16 +255,17 @@ class Offers:
         now, pin = claims_of(info, ours), self._pins.get(name, info.tool_name)
         if pin is None:
             return Pin(digest, now)
-        if pin.definition != digest:
+        if not _is_same(pin, offered):
             return None
+        # Nobody but an operator puts another definition in place, not even one that means the same.
         if pin.claims is None:
-            return Pin(digest, now)
+            return Pin(pin.definition, now)
         if now == pin.claims:
             return pin
         if eases(contract_of(offered, pin.claims), contract_of(offered, now)):
             return None
         careful = pin.claims.with_care(now)
-        return pin if careful == pin.claims else Pin(digest, careful)
+        return pin if careful == pin.claims else Pin(pin.definition, careful)
 
     async def _trust(
         self,
@@ -340,7 +341,7 @@ class Offers:
         if tool.size > LARGEST_KEPT or kept > MOST_KEPT:
             return ""
         self._bytes_kept[name] = kept
-        definition = definition_of(tool.info)
+        definition = pinned_definition(tool.info)
         aside = tool.size > _SMALL
         data = await asyncio.to_thread(canonical_bytes, definition) if aside else canonical_bytes(definition)
         self._kept.add(await self._journal.put_blob(data))
@@ -351,7 +352,7 @@ class Offers:
         if self._admitted(name, offered, ours) is not None:
             return ""
         pin = self._pins.get(name, offered.info.tool_name)
-        if pin is None or pin.claims is None or pin.definition != offered.digest:
+        if pin is None or pin.claims is None or not _is_same(pin, offered):
             return "changed its definition"
         return claims_of(offered.info, ours).words_after(pin.claims) or OTHERWISE
 
@@ -400,6 +401,11 @@ def _distinct(device: str, infos: list[ToolInfo], ours: bool) -> dict[str, ToolI
         by_key[info.tool_key] = info
         names[info.tool_name] = info
     return by_key
+
+
+def _is_same(pin: Pin, offered: Offered) -> bool:
+    """Whether a tool is defined as it was pinned: earlier versions pinned the exact definition."""
+    return pin.definition in (offered.digest, offered.exact)
 
 
 def _check_there(name: str, still: Callable[[], bool]) -> None:

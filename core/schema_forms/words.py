@@ -9,7 +9,7 @@ from typing import Any
 from jsonschema.exceptions import ValidationError
 
 from core.schema_forms.json_values import Path, path_text, shown, type_word
-from core.text import shorten_middle
+from core.text import escape_hidden, shorten_middle
 
 _TYPE_WORDS = {
     "string": "text",
@@ -91,6 +91,10 @@ def _complaint(error: ValidationError) -> str:
         return f"must be one of {listed(limit)}{_not(error)}{_nearest(error, limit)}"
     if keyword == "const":
         return f"must be {shown(limit)}{_not(error)}"
+    if keyword == "pattern" and isinstance(limit, str):
+        # As it stands in the schema: JSON's escapes would make another pattern of it.
+        pattern = escape_hidden(shorten_middle(limit, _LONG), keep_lines=False)
+        return f"must match the pattern {pattern}{_not(error)}"
     if keyword in _SIMPLE:
         return _SIMPLE[keyword].format(limit=shown(bound(limit))) + _not(error)
     if keyword in _COUNTED:
@@ -117,7 +121,6 @@ _SIMPLE = {
     "exclusiveMaximum": "must be less than {limit}",
     "multipleOf": "must be a multiple of {limit}",
     "divisibleBy": "must be a multiple of {limit}",
-    "pattern": "must match the pattern {limit}",
     "format": "must be a valid {limit}",
 }
 _COUNTED = {

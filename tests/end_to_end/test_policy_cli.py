@@ -148,3 +148,16 @@ def test_a_policy_is_tried_over_the_journal(said, home: Path, tmp_path: Path):
     file.write_text("[[rule]]\n")
     assert said("policy", "try", str(file))[0] == 2
     assert not (home / "policy.toml").exists()
+
+
+def test_a_rule_that_means_no_tool_of_any_known_device_is_warned_of(said, home: Path):
+    # The first command makes this computer's tools known.
+    assert said("policy", "explain", "this-computer", "shell_execute", "command=true")[0] == 0
+    (home / "policy.toml").write_text(GOOD.replace('"shell_execute"', '"shell_exekute"'))
+    code, text = said("policy", "check")
+    assert code == 0
+    assert "Warning: line 12: rule nights: speaks of no tool: no known device has one of this name" in text
+    code, found = as_json(said, "policy", "check")
+    assert (code, [one["rule"] for one in found["warnings"]]) == (0, ["nights"])
+    (home / "policy.toml").write_text(GOOD)
+    assert as_json(said, "policy", "check")[1]["warnings"] == []

@@ -225,3 +225,11 @@ def test_a_form_that_is_gone_is_told_nothing(qtbot: QtBot, process: CheckingProc
     after.errors({"name": "abcd"})
     qtbot.waitUntil(lambda: after.errors({"name": "abcd"}) is not None, timeout=20_000)
     assert process.pid != 0
+
+
+def test_a_required_field_with_a_default_may_be_left_empty(process: CheckingProcess):
+    del process
+    scale = {"type": "string", "enum": ["css", "device"], "default": "css"}
+    check = Check({"type": "object", "properties": {"scale": scale}, "required": ["scale"]})
+    assert check.errors({}) == []
+    assert check.errors({"scale": "x"}) not in ([], None)

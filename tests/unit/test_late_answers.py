@@ -75,6 +75,17 @@ async def test_a_late_answer_is_an_entry_beside_the_unknown_outcome(
     assert record.result.verdict is Verdict.UNKNOWN
 
 
+async def test_a_late_answer_with_a_failure_inside_is_a_failure(service: Service, console: Console) -> None:
+    url, token = await pairing(console)
+    async with scripted(url, token, "lab-1") as device:
+        frame, _ = await given_up(service, console, device)
+        await device.answer(frame, {"success": False, "error": "the arm is stuck"})
+        [entry] = await late_entries(service)
+    assert entry.status == "failure"
+    assert entry.body["problem"] == "The tool says it did not succeed: the arm is stuck"
+    assert entry.body["result"] == {"success": False, "error": "the arm is stuck"}
+
+
 async def test_a_late_answer_over_the_next_link_is_known_too(service: Service, console: Console) -> None:
     url, token = await pairing(console)
     async with scripted(url, token, "lab-1") as device:

@@ -30,3 +30,9 @@ def test_a_failed_check_names_the_bound_as_the_help_does() -> None:
     schema = {"type": "object", "properties": {"timeout": {"type": "number", "maximum": 600.0}}}
     (problem,) = errors_for(schema, {"timeout": 700})
     assert "must be at most 600, not 700" in problem.message
+
+
+def test_a_pattern_is_shown_as_it_stands_in_the_schema():
+    schema = {"properties": {"key": {"type": "string", "pattern": r'^[A-Z]+-\d+"$'}}}
+    [error] = errors_for(schema, {"key": "x"})
+    assert error.message == r'key must match the pattern ^[A-Z]+-\d+"$, not "x".'

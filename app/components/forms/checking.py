@@ -26,6 +26,7 @@ from app.components.timers import once
 from core.schema_forms import budget
 from core.schema_forms.apart import errors_in, question
 from core.schema_forms.aside import STEPS_AT_ONCE, is_light
+from core.schema_forms.defaults import with_defaults
 from core.schema_forms.json_values import UNSET, same_json
 from core.schema_forms.validate import TOO_MUCH, FieldError, validator_for
 from core.schema_forms.written import written
@@ -249,9 +250,11 @@ class Check(QObject):
         if self._value is UNSET or not same_json(self._value, value):
             self.drop()
             self._value = value
-            self._found = self._subject.broken or (self._subject.errors_at_once(value) if at_once else None)
+            # The dispatcher fills in what is required and has a default, as the field's hint says.
+            filled = with_defaults(self._subject.schema, value)
+            self._found = self._subject.broken or (self._subject.errors_at_once(filled) if at_once else None)
             if self._found is None:
-                self._asked = checking_process().ask(self._subject, value, self._take)
+                self._asked = checking_process().ask(self._subject, filled, self._take)
         return self._found
 
     def try_again(self) -> None:

@@ -136,9 +136,12 @@ class CheckTab(QWidget):
             self.more.setText("Saved like this, everything would ask, and only denials would still count.")
         if hidden:
             self.more.setText(f"{self.more.text()} {plural(len(hidden), 'hidden character')}.")
-        if loose:
-            lets = "lets" if len(loose) == 1 else "let"
-            self.more.setText(f"{self.more.text()} {plural(len(loose), 'pattern')} {lets} more through.")
+        patterns = sum(bool(warning.slips) for warning in found.warnings)
+        if patterns:
+            lets = "lets" if patterns == 1 else "let"
+            self.more.setText(f"{self.more.text()} {plural(patterns, 'pattern')} {lets} more through.")
+        if others := len(found.warnings) - patterns:
+            self.more.setText(f"{self.more.text()} {plural(others, 'other warning')}.")
         self._show(found.problems, [*loose, *hidden])
 
     def _show(self, problems: list[PolicyProblem], doubtful: list[PolicyProblem]) -> None:

@@ -1,0 +1,34 @@
+"""Required arguments that a tool's schema gives a default for, filled in with it.
+
+JSON Schema's `default` only describes. Schemas made from zod's list such properties as required all the same,
+and their servers take a call without them; our own validation, and a device's, does not.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from core.schema_forms.words import is_secret
+
+_MOST_FILLED = 1_000
+
+
+def with_defaults(schema: Any, arguments: Any) -> Any:
+    """The arguments, with each missing one that is required and has a default; else the same object.
+
+    A secret is never filled in. A default is validated, judged, shown and signed like what was typed.
+    """
+    if not isinstance(schema, dict) or not isinstance(arguments, dict):
+        return arguments
+    required, properties = schema.get("required"), schema.get("properties")
+    if not isinstance(required, list) or not isinstance(properties, dict):
+        return arguments
+    filled: dict[str, Any] = {}
+    for name in required[:_MOST_FILLED]:
+        if not isinstance(name, str) or name in arguments:
+            continue
+        said = properties.get(name)
+        if isinstance(said, dict) and "default" in said and not is_secret(said):
+            filled[name] = copy.deepcopy(said["default"])
+    return {**arguments, **filled} if filled else arguments
