@@ -17,12 +17,13 @@ from typing import Any, TypeVar
 
 import structlog
 from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QWidget
 from shiboken6 import isValid
 
 from app.state import AppState, Link, ServiceStatus
 from core.errors import ErrorCode, QuarterdeckError, ServiceError
 from core.service.console import Console, Event, Missed
-from core.tasks import TaskGroupOwner
+from core.tasks import Reporter, TaskGroupOwner, report_to_log
 
 log = structlog.get_logger(__name__)
 
@@ -45,8 +46,17 @@ class ConsoleLink(QObject):
     failed = Signal(str, object)
     attached = Signal()
 
-    def __init__(self, open_console: OpenConsole, state: AppState, parent: QObject | None = None) -> None:
-        """`open_console` starts or finds the service and returns the door; it raises `QuarterdeckError`."""
+    def __init__(
+        self,
+        open_console: OpenConsole,
+        state: AppState,
+        parent: QObject | None = None,
+        report: Reporter = report_to_log,
+    ) -> None:
+        """`open_console` starts or finds the service and returns the door; it raises `QuarterdeckError`.
+
+        `report` is told of every error that nothing here expects, those of the askers' callbacks included.
+        """
         super().__init__(parent)
         self._open_console = open_console
         self._state = state
@@ -54,7 +64,8 @@ class ConsoleLink(QObject):
         self._next: Console | None = None
         self._under_way: Counter[Console] = Counter()
         self._wish_ended = asyncio.Event()
-        self._tasks = TaskGroupOwner("window")
+        self._report = report
+        self._tasks = TaskGroupOwner("window", report)
         self._try_now = asyncio.Event()
         self._measure_now = asyncio.Event()
         self._closed = False
@@ -96,6 +107,7 @@ class ConsoleLink(QObject):
         on_done: Callable[[Answer], None] | None = None,
         on_error: Callable[[QuarterdeckError], None] | None = None,
         what: str = "ask the service",
+        owner: QObject | None = None,
     ) -> asyncio.Future[Any]:
         """Carry one wish to the service in the background.
 
@@ -103,10 +115,12 @@ class ConsoleLink(QObject):
 
         `on_error` shows the error where the wish was made; without it the window's banner does. `what` is a
         verb phrase for "Could not … ". A callback that is a method of a widget that is gone is not called.
+        For what changes something, `owner` is the widget that says how it ended: once that is gone or put
+        away, the window's banner says the error instead, and `on_done` is not called.
         Cancel what is returned when the answer is no longer wanted; then neither callback is called. While
         the window ends, nothing is asked any more.
         """
-        return self.carry(lambda: self.perform(wish), on_done, on_error, what)
+        return self.carry(lambda: self.perform(wish), on_done, on_error, what, owner)
 
     def carry(
         self,
@@ -114,12 +128,13 @@ class ConsoleLink(QObject):
         on_done: Callable[[Answer], None] | None = None,
         on_error: Callable[[QuarterdeckError], None] | None = None,
         what: str = "ask the service",
+        owner: QObject | None = None,
     ) -> asyncio.Future[Any]:
         """As `ask`, for work of several steps with a question to the operator in between.
 
         Each step uses `perform`, so that no connection is held open while the operator reads.
         """
-        return self.spawn(what, self._carry(work, on_done, on_error, what))
+        return self.spawn(what, self._carry(work, on_done, on_error, what, owner))
 
     async def perform(self, wish: Callable[[Console], Awaitable[Answer]]) -> Answer:
         """Carry one wish to the service and wait for the answer; for coroutines of the window.
@@ -154,26 +169,30 @@ class ConsoleLink(QObject):
         on_done: Callable[[Answer], None] | None,
         on_error: Callable[[QuarterdeckError], None] | None,
         what: str,
+        owner: QObject | None,
     ) -> None:
         try:
             answer = await work()
         except QuarterdeckError as error:
-            self.tell(on_error, what, error)
+            self.tell(on_error, what, error, owner)
         except Exception as error:
             # The edge: whatever went wrong, a wish is answered on the screen.
             log.error("wish failed unexpectedly", what=what, exc_info=error)
-            self.tell(
-                on_error, what, QuarterdeckError(f"{type(error).__name__}: {error}", ErrorCode.INTERNAL)
-            )
+            words = f"{type(error).__name__}: {error}"
+            self.tell(on_error, what, QuarterdeckError(words, ErrorCode.INTERNAL), owner)
         else:
-            if on_done is not None and is_alive(on_done):
+            if on_done is not None and is_alive(on_done) and is_there(owner):
                 on_done(answer)
 
     def tell(
-        self, on_error: Callable[[QuarterdeckError], None] | None, what: str, error: QuarterdeckError
+        self,
+        on_error: Callable[[QuarterdeckError], None] | None,
+        what: str,
+        error: QuarterdeckError,
+        owner: QObject | None = None,
     ) -> None:
-        """Show an error where the wish was made; without `on_error`, the window's banner does."""
-        if on_error is None:
+        """Show an error where the wish was made; without `on_error` or its `owner`, the banner does."""
+        if on_error is None or not is_there(owner):
             self.failed.emit(what, error)
         elif is_alive(on_error):
             on_error(error)
@@ -189,6 +208,10 @@ class ConsoleLink(QObject):
                 problem = error.message
             except OSError as error:
                 problem = f"The line to the service broke: {error.strerror or error}."
+            except Exception as error:  # noqa: BLE001
+                # The edge, and reported: the window would else stay "connected" while nothing reaches it.
+                self._report("window: link", error)
+                problem = f"The window failed to follow the service: {type(error).__name__}."
             if self._next is not None:
                 continue  # left for another door, which is open already
             if self._was_attached:
@@ -287,3 +310,10 @@ def is_alive(callback: Callable[..., object]) -> bool:
     """Whether the QObject that a bound method belongs to still exists."""
     owner = getattr(callback, "__self__", None)
     return not isinstance(owner, QObject) or isValid(owner)
+
+
+def is_there(owner: QObject | None) -> bool:
+    """Whether what asked can still say how it ended: it exists, and was not put away; True for None."""
+    if owner is None:
+        return True
+    return isValid(owner) and not (isinstance(owner, QWidget) and owner.isHidden())

@@ -42,13 +42,14 @@ class Desk:
         self.store = layout_store(home)
         self.state = AppState()
         self.keys = OperatorKeys(home)
-        self.link = ConsoleLink(open_console, self.state)
+        self.reporter = ErrorReporter()
+        self.link = ConsoleLink(open_console, self.state, report=self.reporter.report)
         self.input_source = input_source or platform_source()
         self.window = MainWindow(self.state, self.link, self.keys, self.store, self.input_source)
         self.leaving = Leaving(self.window, self.state, self.link)
         self.window.close_asked.connect(self.leaving.start)
         self.tray: Tray | None = None
-        self.reporter = ErrorReporter(self.window)
+        self.reporter.setParent(self.window)
         self.reporter.happened.connect(self._show_error)
 
     def _show_error(self, words: str, details: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QMimeData, QPoint, Qt, QTimer, Signal
@@ -19,9 +20,11 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QTextEdit, QWidget
 
 from app.components.code_paint import (
+    FINDING,
     FINDINGS,
     LINE,
     MARKS,
+    MOST_COLUMNS,
     NUMBERS,
     FindingGutter,
     Highlight,
@@ -63,6 +66,7 @@ class CodeBox(QPlainTextEdit):
         super().__init__(parent)
         self.shown = show_bytes(b"")
         self._highlights: tuple[Highlight, ...] = ()
+        self.finding_columns = 2
         self._underlines: list[tuple[int, int, str]] = []
         self._most_lines, self._with_numbers = most_lines, numbers
         self._seen = False
@@ -105,6 +109,7 @@ class CodeBox(QPlainTextEdit):
         self.setPlainText(self.shown.text)
         self.moveCursor(QTextCursor.MoveOperation.Start)
         self.verticalScrollBar().setValue(0)
+        self.finding_columns = self._count_columns()
         self._set_margins()
         self._color()
         self._fit()
@@ -175,6 +180,19 @@ class CodeBox(QPlainTextEdit):
             if highlight.number and (seen.start <= start < seen.end or (seen.last and start == seen.end))
         ]
 
+    def _count_columns(self) -> int:
+        """How many numbers of findings stand beside one line: as many as begin in any line, within bounds."""
+        document = self.document()
+        lines = Counter(
+            document.findBlock(start).blockNumber()
+            for (start, _, _), highlight in zip(self._underlines, self._highlights, strict=True)
+            if highlight.number
+        )
+        return min(MOST_COLUMNS, max(2, *lines.values())) if lines else 2
+
+    def _finding_room(self) -> int:
+        return FINDINGS + (self.finding_columns - 2) * FINDING if self.has_numbers() else 0
+
     def line_break_after(self, seen: SeenLine) -> bool:
         """True when a line break follows this line."""
         return seen.last and seen.block.next().isValid()
@@ -187,14 +205,14 @@ class CodeBox(QPlainTextEdit):
 
     def _set_margins(self) -> None:
         left = max(NUMBERS, 18 + 8 * len(str(self.shown.lines))) if self._with_numbers else 10
-        right = MARKS + (FINDINGS if self.has_numbers() else 0)
+        right = MARKS + self._finding_room()
         self.setViewportMargins(left, _PAD, right, _PAD)
         self._place_gutters()
 
     def _place_gutters(self) -> None:
         view = self.viewport().geometry()
         self._left.setGeometry(1, view.y(), view.x() - 1, view.height())
-        width = MARKS + (FINDINGS if self.has_numbers() else 0) - 1
+        width = MARKS + self._finding_room() - 1
         self._right.setGeometry(view.right() + 1, view.y(), width, view.height())
 
     def _color(self) -> None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 LINE = TYPE["mono"].line
 NUMBERS = 26
 FINDINGS = 44
+FINDING = 18
+MOST_COLUMNS = 8
 MARKS = 16
 
 
@@ -159,9 +161,13 @@ class FindingGutter(QWidget):
 
     def _paint_numbers(self, painter: QPainter, seen: SeenLine, theme: Theme) -> None:
         found = self._box.findings_starting(seen)
-        for place, highlight in enumerate(found[:2]):
-            rect = QRectF(MARKS + 6 + place * 18, seen.top + 4, 15, 15)
-            paint_finding_number(painter, rect, highlight.number, highlight.risk, theme)
+        room = self._box.finding_columns
+        for place, highlight in enumerate(found[:room]):
+            rect = QRectF(MARKS + 6 + place * FINDING, seen.top + 4, 15, 15)
+            if place == room - 1 and len(found) > room:
+                paint.text(painter, rect, "…", theme, "label", "text2", Qt.AlignmentFlag.AlignHCenter)
+            else:
+                paint_finding_number(painter, rect, highlight.number, highlight.risk, theme)
 
 
 def paint_finding_number(painter: QPainter, rect: QRectF, number: int, risk: str, theme: Theme) -> None:

@@ -69,12 +69,6 @@ class PictureView(QWidget):
         self._apply_fit()
         self.update()
 
-    def set_bytes(self, data: bytes, alt: str = "") -> bool:
-        """Show an encoded picture; False, and the empty text, when it is not one."""
-        image = QImage.fromData(data)
-        self.set_image(image, alt)
-        return not image.isNull()
-
     def set_empty_text(self, text: str) -> None:
         """Say why there is no picture."""
         self._empty = text

@@ -124,6 +124,10 @@ class Theme(QObject):
     def apply(self, app: QApplication) -> None:
         """Make this the application's theme; `theme_of` finds it from then on. `dress` each window."""
         self._app = app
+        if self.parent() is None:
+            # The property below holds a bare pointer: without an owner the theme would be gone with the last
+            # Python name for it, and the next widget that asks for it would crash the process.
+            self.setParent(app)
         app.setProperty(_PROPERTY, self)
         app.setStyle("Fusion")
         app.setFont(self.font("body"))

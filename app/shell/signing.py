@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.components.file_diff import FileDiff, diff_of
 from app.event_loop import ended
-from app.link import ConsoleLink, is_alive
+from app.link import ConsoleLink, is_alive, is_there
 from app.shell.by_hand import ByHand
 from app.shell.operator import OperatorKeys
 from app.state import AppState
@@ -60,6 +60,7 @@ class Signing(QObject):
         text: str = "",
         words: str = "",
         on_cancel: Callable[[], None] | None = None,
+        owner: QObject | None = None,
     ) -> asyncio.Future[Any]:
         """Have a wish signed where it has to be, then carry it out; as `ConsoleLink.ask` otherwise.
 
@@ -70,7 +71,7 @@ class Signing(QObject):
             signed = await self.sign_change(wish, text, words)
             return await self._link.perform(lambda console: act(console, signed))
 
-        return self.carry(whole, on_done, on_error, what, on_cancel)
+        return self.carry(whole, on_done, on_error, what, on_cancel, owner)
 
     def carry(
         self,
@@ -79,16 +80,21 @@ class Signing(QObject):
         on_error: Callable[[QuarterdeckError], None] | None = None,
         what: str = "make the change",
         on_cancel: Callable[[], None] | None = None,
+        owner: QObject | None = None,
     ) -> asyncio.Future[Any]:
         """As `ask`, for work that calls `sign_change` itself."""
 
         def failed(error: QuarterdeckError) -> None:
             if not isinstance(error, NotSigned):
-                self._link.tell(on_error, what, error)
-            elif on_cancel is not None and is_alive(on_cancel):
+                self._link.tell(on_error, what, error, owner)
+            elif on_cancel is not None and is_alive(on_cancel) and is_there(owner):
                 on_cancel()
 
-        return self._link.carry(work, on_done, failed, what)
+        def done(answer: Answer) -> None:
+            if on_done is not None and is_alive(on_done) and is_there(owner):
+                on_done(answer)
+
+        return self._link.carry(work, done, failed, what)
 
     async def sign_change(self, wish: Change, text: str = "", words: str = "") -> SignedChange | None:
         """The signature under a change, good for that one act; None where the change loosens nothing.

@@ -124,7 +124,7 @@ class _Analysis:
             if not inside.words or (inside.words[0].start, len(inside.words)) in seen:
                 continue
             seen.add((inside.words[0].start, len(inside.words)))
-            yield from self._say(judged(inside))
+            yield from self._say(judged(inside), inside)
             yield from self._lines(inside)
             result = started(inside)
             for variable in result.assignments:
@@ -258,13 +258,27 @@ class _Analysis:
             if bisect_left(places, end) - bisect_left(places, start) > 1:
                 yield self._finding("Starts itself without end (a fork bomb)", Risk.CRITICAL, (start, end))
 
-    def _say(self, judgements: Iterable[Judgement]) -> Iterator[Finding]:
+    def _say(self, judgements: Iterable[Judgement], call: Call | None = None) -> Iterator[Finding]:
         for text, risk, word in judgements:
-            yield self._finding(text, risk, (word.start, word.end) if word else None)
+            # What is said of a program is said of what it is given, too.
+            named = call is not None and word is not None and word.start == call.words[0].start
+            objects = self._objects(call) if named and call is not None else None
+            yield self._finding(text, risk, (word.start, word.end) if word else None, objects)
 
-    def _finding(self, text: str, risk: Risk, span: tuple[int, int] | None) -> Finding:
+    def _objects(self, call: Call) -> str:
+        """What a call is about: its words without its options; all of it where it runs another program."""
+        words = call.words[1:]
+        if started(call).calls:
+            return self._text[words[0].start : call.words[-1].end] if words else ""
+        texts = (self._text[word.start : word.end] for word in words)
+        return " ".join(text for text in texts if not text.startswith("-"))
+
+    def _finding(
+        self, text: str, risk: Risk, span: tuple[int, int] | None, objects: str | None = None
+    ) -> Finding:
         start, end = span if span else (0, len(self._text))
-        detail = escape_hidden(shorten_middle(self._text[start:end], 200), keep_lines=False)
+        said = objects or self._text[start:end]
+        detail = escape_hidden(shorten_middle(said, 200), keep_lines=False)
         return Finding(text=text, risk=risk, detail=detail, argument=self._argument, start=start, end=end)
 
 

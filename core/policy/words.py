@@ -15,6 +15,7 @@ from core.fleet.models import Effect, Risk, Source, Tool
 from core.policy.argument_words import Said, ends_things, is_path, judge_path, judge_value, meant_as, snake
 from core.policy.constraints import Unsure, main_name, normal_path
 from core.policy.hand_words import judge_hand
+from core.policy.headlines import headline_of
 from core.policy.models import Finding
 from core.policy.shell_arguments import MOST_LINES, SHELL_ARGUMENTS, described_lines, shell_lines
 from core.policy.shell_findings import MOST_FINDINGS, judge_line
@@ -72,7 +73,11 @@ def words_of(
 def _words(tool: Tool, parameters: Parameters, home: str, real: Real | None = None) -> Words:
     undoable, undo = undo_words(tool, parameters)
     findings = tuple(findings_of(tool, parameters, home, real))
-    return Words(findings, summary_of(tool, parameters), undoable, undo)
+    summary = summary_of(tool, parameters)
+    if tool.tool_name in SHELL_ARGUMENTS or tool.tool_name not in SUMMARIES:
+        # The effect first: how a line or a list of arguments begins is the asker's choice.
+        summary = ". ".join(part for part in (headline_of(findings), summary) if part)
+    return Words(findings, summary, undoable, undo)
 
 
 def summary_of(tool: Tool, parameters: Parameters) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QGuiApplication, QPainter
 from PySide6.QtWidgets import QLabel, QWidget
 
+from app.components import code_paint
 from app.components.label import Label
+from app.look.theme import Theme
 from app.screens.approvals.what_is_sent import DigestCheck, what_is_sent
 from app.screens.base import OpenApproval, OpenRun
 from core.canonical import canonical_bytes
@@ -316,3 +318,29 @@ def test_arguments_without_a_canonical_form_never_fit_a_digest() -> None:
     sent = what_is_sent(broken, [])
     assert sent.digest is DigestCheck.DIFFERS
     assert sent.main.data
+
+
+def test_every_finding_has_its_number_beside_the_line_also_four_of_one(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = "echo a\nsudo rm -rf /srv/a && sudo systemctl restart nginx"
+    parts = ("sudo rm", "rm -rf", "sudo systemctl", "systemctl")
+    findings = [find_in(command, part, "high", f"Does {part}") for part in parts]
+    painted: dict[int, QRectF] = {}
+    real = code_paint.paint_finding_number
+
+    def paint(painter: QPainter, rect: QRectF, number: int, risk: str, theme: Theme) -> None:
+        painted[number] = rect
+        real(painter, rect, number, risk, theme)
+
+    monkeypatch.setattr(code_paint, "paint_finding_number", paint)
+
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        gutter = desk.screen.card.bytes.box._right
+        painted.clear()
+        gutter.grab()
+        assert sorted(painted) == [1, 2, 3, 4]
+        assert all(gutter.rect().toRectF().contains(rect) for rect in painted.values())
+
+    play(story, requests=[make_approval(1, parameters={"command": command}, findings=findings, risk="high")])

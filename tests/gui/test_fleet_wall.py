@@ -12,6 +12,7 @@ from PySide6.QtCore import QAbstractItemModel, QPoint, QSize, Qt
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 
+from app.components.device_picture import picture_or_none
 from app.components.wall_layout import LEAST, MOST, USUAL, WallGroup, WallLayout
 from app.components.wall_model import WallModel
 from app.components.wall_tile import fit_picture
@@ -20,7 +21,6 @@ from app.main import Desk
 from app.screens.base import OpenBatch, OpenQuery, Target
 from app.screens.fleet.grouping import device_tile, group_devices, picture_age
 from app.screens.fleet.screen import FleetScreen
-from app.screens.fleet.thumbs import shrink
 from app.shell.words import parse_time
 from core.fleet.models import Health
 from tests.fakes.console import FakeConsole
@@ -225,8 +225,8 @@ def test_a_tile_is_read_aloud_with_health_production_and_load(theme: Theme, tmp_
 
 
 def test_bytes_that_are_no_picture_become_no_picture() -> None:
-    assert shrink(b"not an image", 320).isNull()
-    assert shrink(desktop_png("x", size=(1280, 800)), 320).width() == 320
+    assert picture_or_none(b"not an image", 320).isNull()
+    assert picture_or_none(desktop_png("x", size=(1280, 800)), 320).width() == 320
 
 
 def test_the_model_is_a_sound_one(theme: Theme) -> None:

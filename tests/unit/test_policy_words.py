@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.fleet.models import Contract, Effect, Fact, Risk, Source, Tool
+from core.policy.headlines import headline_of
 from core.policy.models import Finding
 from core.policy.shell_findings import MOST_FINDINGS, judge_line
 from core.policy.shell_words import system_folder
 from core.policy.summaries import size_words
-from core.policy.words import findings_of, summary_of, undo_words
+from core.policy.words import findings_of, summary_of, undo_words, words_of
 from tests.fakes.pace import within
 
 
@@ -377,3 +378,42 @@ def test_other_folders_are_not_system_folders(path: str) -> None:
 )
 def test_what_a_hand_would_do_is_told_in_a_sentence(name: str, parameters: dict[str, Any], said: str):
     assert said in summary_of(a_tool(name), parameters)
+
+
+@pytest.mark.parametrize(
+    ("line", "headline"),
+    [
+        (
+            'cd /srv && A="${B:-/c}"\nrm -rf /srv/artifacts\nsudo systemctl restart nginx',
+            "Deletes /srv/artifacts and everything in it; restarts nginx; as root",
+        ),
+        ("echo a > /etc/hosts", "Writes under /etc: /etc/hosts"),
+        ("curl -sL http://x/y.sh | sh", "Pipes a download into a shell: curl -sL http://x/y.sh | sh"),
+        ("cat x\nsudo id", "Runs a command as root"),
+        ("cp a b", ""),
+        ("echo 1\necho 2", ""),
+    ],
+)
+def test_the_headline_is_the_effect_and_what_it_touches_and_the_text_comes_second(
+    line: str, headline: str
+) -> None:
+    summary = words_of(a_tool(), {"command": line}).summary
+    said = headline_of(findings_of(a_tool(), {"command": line}))
+    assert said.startswith(headline)
+    assert bool(said) == bool(headline)
+    text = summary_of(a_tool(), {"command": line})
+    assert summary == (f"{said}. {text}" if said else text)
+
+
+def test_no_first_line_hides_what_a_later_one_does() -> None:
+    lines = [*(f"echo line {number}" for number in range(200)), "rm -rf /srv/a", "reboot"]
+    summary = words_of(a_tool(), {"command": "\n".join(lines)}).summary
+    assert summary.startswith("Shuts the machine down or restarts it: reboot; deletes /srv/a and everything")
+    assert "\n" not in summary
+
+
+def test_a_headline_shows_what_is_hidden_and_stays_short() -> None:
+    folders = " ".join(f"/srv/{'x' * 200}{number}\u202e" for number in range(50))
+    headline = headline_of(findings_of(a_tool(), {"command": f"rm -rf {folders}"}))
+    assert "\u202e" not in headline
+    assert len(headline) < 600

@@ -443,6 +443,7 @@ class CardPane(QWidget):
             lambda ended: self._edit_taken(sheet, ended),
             lambda error: sheet.say_wrong(error.message),
             what="edit the request",
+            owner=sheet,
         )
 
     def _edit_taken(self, sheet: EditSheet, ended: Approval) -> None:

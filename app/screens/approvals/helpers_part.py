@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from PySide6.QtCore import QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QLayout, QLayoutItem, QSizePolicy, QVBoxLayout, QWidget
 
 from app.components.buttons import Button, IconButton
@@ -92,7 +93,7 @@ class HelpersPart(Section):
         self._buttons[helper.id].set_working("It is on its way.")
         self.run_asked.emit(helper)
 
-    def show_result(self, helper: Helper, result: CommandResult, picture: bytes) -> None:
+    def show_result(self, helper: Helper, result: CommandResult, picture: QImage | None) -> None:
         """Show what a helper found; a second time takes the first one's place."""
         if (box := self._box_of(helper)) is not None:
             box.show_result(result, picture)
@@ -148,27 +149,29 @@ class Found(Card):
 
     def say(self, words: str) -> None:
         """Show a sentence only."""
-        self._show(words, "", b"")
+        self._show(words, "", None)
         self.words.set_tone("fail")
 
-    def show_result(self, result: CommandResult, picture: bytes) -> None:
+    def show_result(self, result: CommandResult, picture: QImage | None) -> None:
         """Show a command's result: its text, its picture, or why it failed."""
         self.head.set_hint(f"{local_time(now_utc())}, {result.duration_ms:.0f} ms")
         if result.error is not None:
             self.say(f"{one_line(result.error.message)} {result.error.next}".strip())
             return
         self.words.set_tone("text2")
-        text = text_of(result.result) if not picture else ""
-        self._show("" if picture or text else "It found nothing.", text, picture)
+        text = text_of(result.result) if picture is None else ""
+        self._show("" if picture is not None or text else "It found nothing.", text, picture)
 
-    def _show(self, words: str, text: str, picture: bytes) -> None:
+    def _show(self, words: str, text: str, picture: QImage | None) -> None:
         self.words.setText(words)
         self.words.setVisible(bool(words))
         self.text.setVisible(bool(text))
-        self.picture.setVisible(bool(picture))
+        self.picture.setVisible(picture is not None)
         if text:
             self.text.show_text(text)
-        if picture and not self.picture.set_bytes(picture):
+        if picture is not None:
+            self.picture.set_image(picture)
+        if picture is not None and picture.isNull():
             self.say("The picture cannot be read.")
         self.setAccessibleName(f"{self._title}: {words or text[:400] or 'a picture'}")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QObject
+from PySide6.QtGui import QImage
 
+from app.components.device_picture import decoded
 from app.link import ConsoleLink
 from app.screens.approvals.card import RequestCard
 from app.screens.approvals.preview_part import Looked, has_preview, look
@@ -80,7 +82,9 @@ class Looking(QObject):
             what=helper.title,
         )
 
-    def _show_found(self, approval: str, helper: Helper, result: CommandResult, picture: bytes) -> None:
+    def _show_found(
+        self, approval: str, helper: Helper, result: CommandResult, picture: QImage | None
+    ) -> None:
         if self._is_open(approval):
             self._card.helpers.show_result(helper, result, picture)
 
@@ -89,9 +93,9 @@ class Looking(QObject):
             self._card.helpers.show_error(helper, error)
 
 
-async def _run_helper(console: Console, approval: str, helper: Helper) -> tuple[CommandResult, bytes]:
+async def _run_helper(console: Console, approval: str, helper: Helper) -> tuple[CommandResult, QImage | None]:
     result = await console.run_helper(approval, helper.id)
     for one in result.evidence:
         if one.media_type.startswith("image/"):
-            return result, await console.blob(one.blob)
-    return result, b""
+            return result, await decoded(await console.blob(one.blob))
+    return result, None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components.buttons import Segmented
+from app.components.device_picture import decoded
 from app.components.diff_view import DiffView
 from app.components.file_diff import FileDiff, diff_of, shows_all_of
 from app.components.icon_mark import IconMark
@@ -26,7 +28,6 @@ from core.service.console import Console
 
 FILE_TOOLS = ("write_file", "restore_file")
 SCREEN_TOOLS = ("click_element", "click_point", "type_text", "press_key", "scroll")
-MOST_PICTURE = 40 * 1024 * 1024
 _TITLES = {
     "click_element": "Where it would click",
     "click_point": "Where it would click",
@@ -38,12 +39,12 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A preview with what the window made of it: a change, or a picture's bytes."""
+    """A preview with what the window made of it: a change, or a picture."""
 
     approval: str
     preview: Preview
     diff: FileDiff | None = None
-    picture: bytes = b""
+    picture: QImage = field(default_factory=QImage)
     whole: bool = False
 
 
@@ -60,7 +61,7 @@ async def look(console: Console, approval: Approval) -> Looked:
             data = await console.blob(preview.picture)
         except QuarterdeckError as error:
             return Looked(approval.id, preview.model_copy(update={"problem": error.message, "picture": None}))
-        return Looked(approval.id, preview, picture=data if len(data) <= MOST_PICTURE else b"")
+        return Looked(approval.id, preview, picture=await decoded(data))
     # What is there is compared with only where it is known, or known not to be there.
     unknown = preview.before is None and not preview.is_new
     if preview.after is None or unknown:
@@ -143,7 +144,7 @@ class ScreenPart(Section):
         self.head.set_hint("")
         self.box.set_text("")
         self.view.set_empty_text("Reading the last picture …")
-        self.view.set_bytes(b"")
+        self.view.set_image(QImage())
         self.view.show_target(None, None, "")
         self._show_rest(False)
 
@@ -152,7 +153,8 @@ class ScreenPart(Section):
         preview = looked.preview
         problem = one_line(preview.problem) or "There is no picture of this screen."
         self.view.set_empty_text(problem)
-        known = self.view.set_bytes(looked.picture)
+        self.view.set_image(looked.picture)
+        known = not looked.picture.isNull()
         label = one_line(preview.label) or _label_of(approval)
         self.view.show_target(preview.target, preview.point, label if known else "")
         self.view.fit()

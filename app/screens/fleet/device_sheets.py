@@ -46,7 +46,7 @@ class DeviceSheet(Sheet):
             button.set_working("")
             self.say(f"{error.message} {error.info.next}".strip())
 
-        self._link.ask(wish, came, failed, what=f"{answer} the device")
+        self._link.ask(wish, came, failed, what=f"{answer} the device", owner=self)
 
 
 class SettingsSheet(DeviceSheet):
@@ -64,7 +64,7 @@ class SettingsSheet(DeviceSheet):
         self._nav.signing.ask(
             device_change(name, settings),
             lambda console, signed: console.set_device(name, settings, signed),
-            self._saved, self._refused, f"set {name}", on_cancel=self._not_signed,
+            self._saved, self._refused, f"set {name}", on_cancel=self._not_signed, owner=self,
         )  # fmt: skip
 
     def _saved(self, _device: Device) -> None:

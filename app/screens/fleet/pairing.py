@@ -283,13 +283,14 @@ class PairingSheet(Sheet):
             self._nav.signing.ask(
                 wish,
                 lambda console, signed: console.pair_listening(name, string, settings, signed),
-                self._made_dialled, self._refused, f"pair {name}", text=string, on_cancel=self._not_signed,
+                self._made_dialled, self._refused, f"pair {name}",
+                text=string, on_cancel=self._not_signed, owner=self,
             )  # fmt: skip
         else:
             self._nav.signing.ask(
                 wish,
                 lambda console, signed: console.pair(name, settings, signed),
-                self._made, self._refused, f"pair {name}", on_cancel=self._not_signed,
+                self._made, self._refused, f"pair {name}", on_cancel=self._not_signed, owner=self,
             )  # fmt: skip
 
     def _not_signed(self) -> None:

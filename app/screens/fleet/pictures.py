@@ -11,14 +11,15 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.components import paint
 from app.components.badges import paint_production_band
+from app.components.device_picture import decoded
 from app.link import ConsoleLink
 from app.look.icons import paint_icon
 from app.look.theme import theme_of
 from app.look.tokens import RADIUS
 from core.errors import QuarterdeckError
+from core.service.console import Console
 
 KEPT = 64
-MOST_BYTES = 64 * 1024 * 1024
 
 
 class PictureStore(QObject):
@@ -39,18 +40,18 @@ class PictureStore(QObject):
         waiting = self._wanted.setdefault(blob, [])
         waiting.append(show)
         if len(waiting) == 1:
+
+            async def read(console: Console) -> QImage:
+                return await decoded(await console.blob(blob))
+
             self._link.ask(
-                lambda console: console.blob(blob),
-                lambda data: self._came(blob, data),
+                read,
+                lambda image: self._came(blob, image),
                 lambda error: self._failed(blob, error),
                 what="read a picture",
             )
 
-    def _came(self, blob: str, data: bytes) -> None:
-        image = QImage()
-        # The bytes come from a device: only what Qt reads as an image is shown, and nothing enormous.
-        if len(data) <= MOST_BYTES:
-            image.loadFromData(data)
+    def _came(self, blob: str, image: QImage) -> None:
         self._kept[blob] = image
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)

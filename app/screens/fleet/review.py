@@ -175,13 +175,11 @@ async def _review(
         on_trusted()
 
     def refused(error: QuarterdeckError) -> None:
-        if isValid(sheet):
-            not_signed()
-            sheet.say(f"{error.message} {error.info.next}")
+        not_signed()
+        sheet.say(f"{error.message} {error.info.next}")
 
     def not_signed() -> None:
-        if isValid(sheet):
-            sheet.trust.set_working("")
+        sheet.trust.set_working("")
 
     def press() -> None:
         sheet.say("")
@@ -195,6 +193,7 @@ async def _review(
             refused,
             what="trust the definition",
             on_cancel=not_signed,
+            owner=sheet,
         )
 
     async def compare(console: Console) -> tuple[Change, str]:
@@ -205,7 +204,11 @@ async def _review(
         if isValid(sheet):
             sheet.show_change(*found)
 
+    def say_not_compared(error: QuarterdeckError) -> None:
+        if isValid(sheet):
+            sheet.say(error.message)
+
     sheet.trust.clicked.connect(press)
     sheet.open(sheet.answer("not-yet"))
-    link.ask(compare, show, lambda error: sheet.say(error.message), what="compare the definitions")
+    link.ask(compare, show, say_not_compared, what="compare the definitions")
     await ended(sheet.finished)

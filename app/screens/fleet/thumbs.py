@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QObject, QSize, Qt, Signal
-from PySide6.QtGui import QImage, QImageReader
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QImage
 
+from app.components.device_picture import decoded
 from app.link import ConsoleLink
-from app.screens.fleet.pictures import MOST_BYTES
 from core.service.console import Console
 
 WIDTHS = (320, 640, 1280)
 AT_ONCE = 4
 KEPT_BYTES = 64 * 1024 * 1024
-MOST_PIXELS = 64_000_000
 
 Wanted = tuple[str, int]
-
-
-def shrink(data: bytes, width: int) -> QImage:
-    """Decode a picture to at most `width` px; a null image when it is none, or enormous."""
-    if len(data) > MOST_BYTES:
-        return QImage()
-    bytes_ = QByteArray(data)
-    buffer = QBuffer(bytes_)
-    buffer.open(QIODevice.OpenModeFlag.ReadOnly)
-    reader = QImageReader(buffer)
-    size = reader.size()
-    if not size.isValid() or size.width() * size.height() > MOST_PIXELS:
-        return QImage()
-    if size.width() > width:
-        # JPEG decodes straight to a smaller size; others are scaled by the reader.
-        reader.setScaledSize(QSize(width, max(1, round(size.height() * width / size.width()))))
-    image = reader.read()
-    buffer.close()
-    if image.isNull():
-        return image
-    if image.width() > width:
-        image = image.scaledToWidth(width, Qt.TransformationMode.SmoothTransformation)
-    return image.convertToFormat(QImage.Format.Format_RGB32)
 
 
 class Thumbs(QObject):
@@ -117,8 +92,7 @@ class Thumbs(QObject):
         blob, width = wanted
 
         async def read(console: Console) -> QImage:
-            data = await console.blob(blob)
-            return await asyncio.to_thread(shrink, data, width)
+            return await decoded(await console.blob(blob), width)
 
         self._link.ask(
             read,

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
 from app.components.banner import Notice
 from app.components.code_box import CodeBox
+from app.components.device_picture import picture_or_none
 from app.components.facts import short_digest
 from app.components.label import Label
 from app.components.picture import PictureView
@@ -40,7 +41,7 @@ class Blob:
 
 def read_blob(data: bytes) -> Blob:
     """Decode a blob; runs on a thread. What Qt does not read as a picture may be a text."""
-    image = QImage.fromData(data)
+    image = picture_or_none(data)
     if not image.isNull():
         return Blob(len(data), image=image)
     try:

@@ -53,8 +53,10 @@ def steps_of(proof: Proof) -> list[ProofStep]:
     return [ProofStep(*place, digest) for place, digest in zip(ranges, proof.path, strict=True)]
 
 
-def check_proof(shown: Entry, proof: Proof) -> Finding:
+def check_proof(shown: Entry, proof: Proof, asked: int | None = None) -> Finding:
     """Whether the entry on the screen is the one that the signed checkpoint covers.
+
+    `asked` is the number of the entry that was asked for, where `shown` came with the proof.
 
     Every step is computed here: the entry's text to its leaf, the path to the root, the root and the size in
     the checkpoint, its signature by the journal's key, and the text to what the window shows.
@@ -78,7 +80,7 @@ def check_proof(shown: Entry, proof: Proof) -> Finding:
         proven = Entry.model_validate_json(proof.entry)
     except ValidationError:
         return _bad("The text that is proved is not an entry.")
-    if proven != shown or proof.seq != shown.seq:
+    if proven != shown or proof.seq != shown.seq or asked not in (None, shown.seq):
         return _bad("The proof holds, but for other words than this window was shown.")
     return Finding(
         True, "In the journal, unchanged.", "Checked here, from the entry's text to the signature."

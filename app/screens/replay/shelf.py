@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QObject, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QImage, QImageReader, QPainterPath, QRegion
+from PySide6.QtCore import QObject, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QImage, QPainterPath, QRegion
 
+from app.components.device_picture import decode_picture
 from app.link import ConsoleLink
-from core.errors import BadInput, ErrorCode, QuarterdeckError
-from core.replay.changes import FORMATS, MOST_PIXELS, Changes, Rect, changed_tiles
+from core.errors import ErrorCode, QuarterdeckError
+from core.replay.changes import Changes, Rect, changed_tiles
 from core.service.console import Console
 
 # Steps are drawn at the same time: more threads than this make them stutter.
@@ -193,14 +194,14 @@ class PictureShelf(QObject):
 
     async def _work(self, job: Job, console: Console) -> Outcome:
         if isinstance(job, str):
-            return await asyncio.to_thread(_decoded, await self._data(console, job))
+            return await asyncio.to_thread(decode_picture, await self._data(console, job))
         if isinstance(job, Small):
             fit = QSize(job.width, job.height)
             full = self._images.get(job.blob)
             if isinstance(full, QImage):
                 return await asyncio.to_thread(_fitted, full, fit)
             data = await self._data(console, job.blob)
-            return await asyncio.to_thread(lambda: _fitted(_decoded(data), fit))
+            return await asyncio.to_thread(lambda: _fitted(decode_picture(data), fit))
         before = await self._data(console, job.before)
         after = await self._data(console, job.after)
         return await asyncio.to_thread(_spots, before, after)
@@ -230,30 +231,6 @@ def problem_words(error: QuarterdeckError) -> str:
     if error.code is ErrorCode.NOT_FOUND:
         return "This picture is missing from the store."
     return error.message
-
-
-def _decoded(data: bytes) -> QImage:
-    """Decode bytes from a device: only the known formats, nothing enormous.
-
-    Raises:
-        BadInput: it is not a picture that can be read, or is too large.
-    """
-    raw = QByteArray(data)
-    buffer = QBuffer(raw)
-    buffer.open(QIODevice.OpenModeFlag.ReadOnly)
-    reader = QImageReader(buffer)
-    reader.setDecideFormatFromContent(True)
-    name = reader.format().toStdString().upper()
-    if name.replace("JPG", "JPEG") not in FORMATS:
-        raise BadInput(f"This is not a picture; allowed are {', '.join(FORMATS)}.")
-    size = reader.size()
-    if size.width() * size.height() > MOST_PIXELS:
-        raise BadInput(f"This picture has {size.width()} × {size.height()} pixels, which is too many.")
-    image = reader.read()
-    if image.isNull():
-        raise BadInput("This picture is damaged and cannot be read.")
-    # The format that is drawn fastest.
-    return image.convertToFormat(QImage.Format.Format_ARGB32_Premultiplied)
 
 
 def _fitted(image: QImage, fit: QSize) -> QImage:

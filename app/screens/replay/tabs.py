@@ -7,7 +7,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
@@ -20,12 +19,11 @@ from app.components.label import Label, Link, surface
 from app.components.section import Card
 from app.link import ConsoleLink
 from app.look.tokens import SPACE
+from app.screens.journal.proof_check import Finding, check_proof
 from app.screens.replay.known import ANSWERS, Known, command_facts, moment_facts
 from app.screens.replay.reel import shown
 from app.screens.replay.words import Clock
 from core.audit.entries import Entry
-from core.audit.models import InclusionProof
-from core.audit.prove import verify_inclusion
 from core.errors import QuarterdeckError
 from core.replay.models import Moment
 from core.service.console import Console, Proof
@@ -207,27 +205,28 @@ class ProofTab(QWidget):
             return
         seq = self._read_for = self._seq
 
-        async def wish(console: Console) -> tuple[Proof, bool | None]:
+        async def wish(console: Console) -> tuple[Proof, Finding]:
             proof = await console.proof(seq)
-            return proof, await asyncio.to_thread(check_proof, proof)
+            shown = await console.entry(seq)
+            return proof, await asyncio.to_thread(check_proof, shown, proof, seq)
 
         self._link.ask(wish, partial(self._came, seq), partial(self._failed, seq), what="read the proof")
 
-    def _came(self, seq: int, answer: tuple[Proof, bool | None]) -> None:
+    def _came(self, seq: int, answer: tuple[Proof, Finding]) -> None:
         if seq != self._seq:
             return
-        proof, holds = answer
-        if holds is None:
+        proof, found = answer
+        if not proof.public_key or not proof.entry:
             self.notice.say(
                 "warn", "Not checked here.", "The service gave no public key to check the checkpoint with."
             )
-        elif holds:
+        elif found.ok:
             self.holds_words.setText(f"Entry {seq:,} is in the tree whose root the checkpoint signs.")
         else:
-            self.notice.say(
-                "fail", f"Entry {seq:,} does not match its proof.", "Verify the whole journal in Journal (V)."
-            )
-        self.holds.setVisible(bool(holds))
+            why = f"{found.words} {found.what_now}"
+            self.notice.say("fail", f"Entry {seq:,} does not match its proof.", why)
+        holds = found.ok and bool(proof.public_key and proof.entry)
+        self.holds.setVisible(holds)
         self.notice.setVisible(not holds)
         self.facts.show_facts(_proof_facts(proof))
 
@@ -235,18 +234,6 @@ class ProofTab(QWidget):
         if seq == self._seq:
             self._read_for = 0
             self.notice.say("fail", "There is no proof.", f"{error.message} {error.info.next}")
-
-
-def check_proof(proof: Proof) -> bool | None:
-    """Whether a proof holds under the journal's public key; None when there is no key to check with."""
-    if not proof.public_key or not proof.entry:
-        return None
-    try:
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(proof.public_key))
-    except ValueError:
-        return False
-    fields = ("seq", "entry", "leaf", "path", "root", "size", "checkpoint")
-    return verify_inclusion(InclusionProof(**{name: getattr(proof, name) for name in fields}), key)
 
 
 def _proof_facts(proof: Proof) -> list[Fact]:

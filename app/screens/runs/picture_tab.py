@@ -11,6 +11,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components.buttons import Button, IconButton
+from app.components.device_picture import decoded
 from app.components.inputs import DropDown
 from app.components.label import Label, Link, surface
 from app.components.picture import STEP, PictureView
@@ -25,7 +26,6 @@ from core.errors import QuarterdeckError
 from core.service.console import Console
 
 KEPT = 6
-MOST_BYTES = 64 * 1024 * 1024
 
 
 def pictures_of(result: CommandResult | None) -> list[Evidence]:
@@ -51,8 +51,7 @@ class Pictures(QObject):
             return None
 
         async def read(console: Console) -> QImage:
-            data = await console.blob(blob)
-            return await asyncio.to_thread(_decode, data)
+            return await decoded(await console.blob(blob))
 
         def came(image: QImage) -> None:
             self._kept[blob] = image
@@ -61,14 +60,6 @@ class Pictures(QObject):
             show(image)
 
         return self._link.ask(read, came, fail, what="read a picture")
-
-
-def _decode(data: bytes) -> QImage:
-    image = QImage()
-    # The bytes come from a device: only what Qt reads as an image is shown, and nothing enormous.
-    if len(data) <= MOST_BYTES:
-        image.loadFromData(data)
-    return image
 
 
 class ZoomBar(QWidget):
