@@ -278,7 +278,7 @@ def _say_check(path: Path, found: PolicyCheck) -> None:
         note(f"{styled('Error', 'red')}: {at}{lines(problem.message)}")
     for warning in found.warnings:
         at = f"line {warning.line}: " if warning.line else ""
-        note(f"{styled('Warning', 'yellow')}: {at}rule {one_line(warning.rule)}: {lines(warning.message)}")
+        note(f"{styled('Warning', 'yellow')}: {at}{one_line(warning.about)}: {lines(warning.message)}")
         if warning.slips:
             note(f"  It allows this line: {one_line(repr(warning.slips))}")
     if found.examples:

@@ -93,6 +93,8 @@ def _unknown_tool(order: Order, target: Target) -> str:
 
     # Whoever asks chooses the name: it is neither compared nor repeated at any length.
     wanted = order.tool[:_LONGEST_NAME]
-    near = difflib.get_close_matches(wanted, target.tools, n=3)
+    # A hosted server's tool, called as its server calls it.
+    own = sorted(name for name, tool in target.tools.items() if tool.own_name == wanted)
+    near = own[:3] or difflib.get_close_matches(wanted, target.tools, n=3)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     return f"{order.device} has no tool {wanted!r}.{hint}"

@@ -46,15 +46,21 @@ BEFORE: dict[Risk, tuple[str, ...]] = {
 
 
 class PolicyWarning(Plain):
-    """A rule that allows more than it looks like. `line` is where it begins, 0 when that is not known.
+    """A rule that allows more than it looks like, or a rule or contract that means no tool.
 
-    `slips` is a line that the rule really allows.
+    `line` is where it begins, 0 when that is not known. `rule` is its id; of a contract, `[[contract]]` and
+    its number in the file. `slips` is a line that the rule really allows.
     """
 
     line: int
     rule: str
     message: str
     slips: str = ""
+
+    @property
+    def about(self) -> str:
+        """What the warning is about, as a sentence begins."""
+        return self.rule if self.rule.startswith("[[") else f"rule {self.rule}"
 
 
 def loose_patterns(policy: PolicyFile) -> list[PolicyWarning]:

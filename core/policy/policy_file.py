@@ -82,12 +82,13 @@ class Override(Plain):
         )
 
     @property
-    def _only_raises(self) -> bool:
+    def only_raises(self) -> bool:
+        """Whether it lowers nothing, whatever would be held of the tool without it."""
         grave = self.effect in (None, Effect.UNKNOWN, Effect.DESTROY)
         return self.risk is Risk.CRITICAL and grave and not self.reversible and not self.idempotent
 
     def _names_own(self, tool_name: str, namespace: str | None) -> bool:
-        if namespace == BUILT_IN_NAMESPACE or (self.namespace is None and not self._only_raises):
+        if namespace == BUILT_IN_NAMESPACE or (self.namespace is None and not self.only_raises):
             return False
         own = own_name(tool_name, namespace)
         return own is not None and fits(own, self.tool)

@@ -1,24 +1,24 @@
-"""Rules that mean no tool of any known device: such a rule looks like one that protects, and never speaks."""
+"""Rules and contracts that mean no tool of any known device: they look as if they protected something."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
 from core.policy.loose_patterns import PolicyWarning
-from core.policy.policy_file import PolicyFile
+from core.policy.policy_file import Override, PolicyFile
 from core.policy.rules import Rule, fits, is_glob
 
 # Names that patterns are tried on, of all rules together: about a second.
 MOST_TRIED = 500_000
 _NONE = "speaks of no tool: no known device has one of this name"
 _OWN = (
-    "speaks of no tool as a device lists it, only of tools as their MCP servers call them ({name}); a rule "
-    "that allows means such a tool by its listed name, or if it names the server too (namespace)"
+    "speaks of no tool as a device lists it, only of tools as their MCP servers call them ({name}); what lets"
+    " more run means such a tool by its listed name, or if it names the server too (namespace)"
 )
 
 
 def unmatched_rules(policy: PolicyFile, known: Mapping[str, Collection[str]]) -> Iterator[PolicyWarning]:
-    """Every rule whose tool no device has, in the order of the file.
+    """Every rule, then every contract, whose tool no device has, in the order of the file.
 
     `known` has the names of the tools that each device ever had; where it has none, nothing can be said.
     What a rule wants of a device beside its name, and of a tool beside its name, is not looked at.
@@ -27,32 +27,38 @@ def unmatched_rules(policy: PolicyFile, known: Mapping[str, Collection[str]]) ->
     left = MOST_TRIED
     if not any(known.values()):
         return
-    for place, rule in enumerate(policy.rules):
-        if "*" in rule.tool:
+    for line, name, entry in _entries(policy):
+        if "*" in entry.tool:
             continue
-        line = policy.line_numbers[place] if place < len(policy.line_numbers) else 0
-        devices = tuple(name for name in known if fits(name, rule.device))
+        devices = tuple(device for device in known if fits(device, entry.device))
         if devices not in listed:
-            listed[devices] = _names({name for device in devices for name in known[device]})
+            listed[devices] = _names({tool for device in devices for tool in known[device]})
         names = listed[devices]
-        left -= len(names) if any(map(is_glob, rule.tool)) else 0
+        left -= len(names) if any(map(is_glob, entry.tool)) else 0
         if left < 0:
-            text = (
-                "the rules from this one on were not compared with the tools of devices: there are too many"
-            )
-            yield PolicyWarning(line=line, rule=rule.id, message=text)
+            text = "what follows from here on was not compared with the tools of devices: there are too many"
+            yield PolicyWarning(line=line, rule=name, message=text)
             return
-        if (message := _fault(rule, names)) is not None:
-            yield PolicyWarning(line=line, rule=rule.id, message=message)
+        if (message := _fault(entry, names)) is not None:
+            yield PolicyWarning(line=line, rule=name, message=message)
 
 
-def _fault(rule: Rule, names: Mapping[str, str]) -> str | None:
-    if any(map(is_glob, rule.tool)):
-        meant = [name for name in names if fits(name, rule.tool)]
+def _entries(policy: PolicyFile) -> Iterator[tuple[int, str, Rule | Override]]:
+    """Each rule and contract with its line, 0 where that is not known, and what it is called."""
+    for place, rule in enumerate(policy.rules):
+        yield policy.line_numbers[place] if place < len(policy.line_numbers) else 0, rule.id, rule
+    for number, contract in enumerate(policy.contracts, 1):
+        yield 0, f"[[contract]] {number}", contract
+
+
+def _fault(entry: Rule | Override, names: Mapping[str, str]) -> str | None:
+    if any(map(is_glob, entry.tool)):
+        meant = [name for name in names if fits(name, entry.tool)]
     else:
-        meant = [name for name in rule.tool if name in names]
+        meant = [name for name in entry.tool if name in names]
     own = [names[name] for name in meant if names[name]]
-    if len(own) < len(meant) or (own and (rule.against or rule.namespace is not None)):
+    holds_back = entry.against if isinstance(entry, Rule) else entry.only_raises
+    if len(own) < len(meant) or (own and (holds_back or entry.namespace is not None)):
         return None
     return _OWN.format(name=min(own)) if own else _NONE
 

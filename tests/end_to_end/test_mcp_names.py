@@ -60,3 +60,7 @@ async def test_a_deny_rule_holds_before_and_after_another_server_with_the_same_t
         assert not [tool for tool in rig.fleet.tools(NAME) if tool.changed]
         for tool in ("alpha_say", "beta_say"):
             assert await denied(tool)
+        result = await rig.dispatcher.dispatch(Order(NAME, "say", {}, "operator:anna"))
+        assert result.error is not None
+        assert result.error.code is ErrorCode.UNKNOWN_TOOL
+        assert "Did you mean alpha_say or beta_say?" in result.error.message

@@ -231,6 +231,7 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
         "core.controls",
         "core.errors",
         "core.files",
+        "core.hosted_names",
         "core.ids",
         "core.machine",
         "core.private_paths",

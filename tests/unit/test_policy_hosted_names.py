@@ -114,6 +114,22 @@ def test_a_rule_that_means_some_tool_is_not_warned_of(text: str):
     assert check_text(text, KNOWN).warnings == []
 
 
+def test_a_contract_that_means_no_tool_is_warned_of():
+    said = 'why = "It was read."\nrisk = '
+    text = "".join(
+        f'[[contract]]\ntool = "{tool}"\n{said}"{risk}"\n'
+        for tool, risk in (
+            ("screenshot", "low"),
+            ("gone", "low"),
+            ("create_branch", "medium"),
+            ("create_branch", "critical"),
+        )
+    )
+    warnings = check_text(text, KNOWN).warnings
+    assert [warning.about for warning in warnings] == ["[[contract]] 2", "[[contract]] 3"]
+    assert "alpha_create_branch" in warnings[1].message
+
+
 def test_known_tools_are_read_from_the_copy_of_what_is_pinned(tmp_path: Path):
     path = tmp_path / "contracts.json"
     assert known_tools(path) == {}

@@ -69,7 +69,7 @@ def hidden_problems(text: str) -> list[PolicyProblem]:
 
 def _loose_words(warning: PolicyWarning) -> str:
     allows = f" It allows: {warning.slips!r}" if warning.slips else ""
-    return f"rule {warning.rule}: {warning.message}{allows}"
+    return f"{warning.about}: {warning.message}{allows}"
 
 
 def _crossed(fault: str) -> Cell:
