@@ -88,7 +88,7 @@ class _RunPainter(QStyledItemDelegate):
         room = below.adjusted(0, 0, -paint.text_width(done, theme, "meta") - 8, 0)
         when = clock(run.started_at, seconds=False)
         # The device and the time are what tells runs of one tool apart; the asker gives way first.
-        words = f"{devices_words(run)}   {when}   {actor_words(run.actor)}"
+        words = f"{devices_words(run)}   {when}   {actor_words(run.actor).removeprefix('agent:')}"
         paint.text(painter, room, words, theme, "meta", "text3")
 
 
