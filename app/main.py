@@ -6,8 +6,10 @@ import asyncio
 import gc
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from PySide6.QtCore import QSettings
+from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
 from app.event_loop import ErrorReporter, run_on_qt
@@ -25,6 +27,7 @@ from core.service.console import Console
 from core.user import user_name
 
 DEFAULT_SCREEN = "fleet"
+WINDOW_ICON = Path(__file__).resolve().parents[1] / "resources" / "icons" / "quarterdeck.svg"
 
 
 class Desk:
@@ -58,6 +61,7 @@ class Desk:
     def begin(self) -> None:
         """Show the window and start to attach; needs the running loop."""
         self.reporter.install(asyncio.get_running_loop())
+        self.window.setWindowIcon(QIcon(str(WINDOW_ICON)))
         self.tray = make_tray(self.window, self.state, lambda: self.theme.icon("brand", "accent"))
         kept = str(self.store.value("window/screen", DEFAULT_SCREEN))
         self.window.open(kept if kept in self.window.screen_names else DEFAULT_SCREEN)

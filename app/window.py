@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import QEvent, QObject, QSettings, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QRect, QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QCloseEvent,
     QGuiApplication,
@@ -24,7 +24,6 @@ from PySide6.QtWidgets import QApplication, QHBoxLayout, QMainWindow, QStackedWi
 from app.components.focus_frame import FocusFrame
 from app.components.keyboard_keeper import KeyboardKeeper
 from app.components.label import surface
-from app.components.toast import Toast
 from app.hand import InputSource
 from app.link import ConsoleLink
 from app.look.theme import theme_of
@@ -46,6 +45,7 @@ from core.errors import QuarterdeckError
 from core.policy.models import Profile
 
 STOP_KEYS = "Ctrl+Shift+X"
+USUAL_SIZE = QSize(1440, 900)
 
 
 class MainWindow(QMainWindow):
@@ -80,6 +80,7 @@ class MainWindow(QMainWindow):
         self._was_active = False
         self._compact: tuple[bool, bool] | None = None
         self._nav_wanted: bool | None = None
+        self._first_size: QSize | None = None
         self.setWindowTitle("Quarterdeck")
         self.setMinimumSize(FRAME.least_width, FRAME.least_height)
         self._build(screens)
@@ -97,7 +98,6 @@ class MainWindow(QMainWindow):
         self.navigation = Nav(screens)
         self.stack = QStackedWidget()
         self.status_bar = StatusBar(self._state)
-        self._toast = Toast(self, bottom=FRAME.status_bar)
         self._focus_frame = FocusFrame(self)
         self._keyboard_keeper = KeyboardKeeper(self)
         middle = QHBoxLayout()
@@ -212,7 +212,6 @@ class MainWindow(QMainWindow):
         shown = self._made.get(screen) or self._make(screen)
         self._current = screen
         self.stack.setCurrentWidget(shown)
-        self._toast.leave_free(shown.bar_height)
         self.navigation.show_current(screen)
         self._store.setValue("window/screen", screen)
         shown.enter(target)
@@ -249,6 +248,8 @@ class MainWindow(QMainWindow):
         super().changeEvent(event)
         if event.type() == QEvent.Type.ActivationChange:
             self._look_after_keyboard(None, QApplication.focusWidget())
+        if event.type() == QEvent.Type.ActivationChange and (handle := self.windowHandle()) is not None:
+            self.fit_frame(handle.frameMargins())
         first = event.type() == QEvent.Type.ActivationChange and not self._was_active
         if first and self.isActiveWindow() and self._current:
             self._was_active = True
@@ -270,7 +271,7 @@ class MainWindow(QMainWindow):
 
     def toast(self, text: str) -> None:
         """Say that something is done."""
-        self._toast.say(text)
+        self.status_bar.toast.say(text)
 
     def fail(self, what: str, detail: str) -> None:
         """Show the window's fail banner, with the details to copy."""
@@ -392,9 +393,19 @@ class MainWindow(QMainWindow):
         kept = self._store.value("window/geometry")
         if kept is None or not self.restoreGeometry(kept):
             room = QGuiApplication.primaryScreen().availableGeometry()
-            self.resize(min(1440, room.width()), min(900, room.height()))
+            self.resize(fitted(USUAL_SIZE, room, QMargins()).size())
+            self._first_size = self.size()
         if self._store.contains("window/nav_narrow"):
             self._nav_wanted = str(self._store.value("window/nav_narrow")).lower() == "true"
+
+    def fit_frame(self, frame: QMargins) -> None:
+        """Keep title bar and edges on the screen, too; how large they are is known once it is shown.
+
+        Only of the size that the window gave itself: another one is the operator's.
+        """
+        if self.size() == self._first_size and not frame.isNull():
+            self._first_size = None
+            self.setGeometry(fitted(self.geometry(), self.screen().availableGeometry(), frame))
 
     def save_layout(self) -> None:
         """Remember geometry and every screen's splitters and columns."""
@@ -420,6 +431,16 @@ class MainWindow(QMainWindow):
         else:
             event.ignore()
             self.close_asked.emit()
+
+
+def fitted(window: QRect | QSize, room: QRect, frame: QMargins) -> QRect:
+    """Where a window's contents lie so that they fit a screen's room together with the frame around them."""
+    wanted = window if isinstance(window, QRect) else QRect(room.topLeft(), window)
+    inside = room.marginsRemoved(frame)
+    size = wanted.size().boundedTo(inside.size())
+    left = max(inside.left(), min(wanted.left(), inside.right() + 1 - size.width()))
+    top = max(inside.top(), min(wanted.top(), inside.bottom() + 1 - size.height()))
+    return QRect(QPoint(left, top), size)
 
 
 def _application() -> QApplication:

@@ -203,8 +203,6 @@ class Screen(QWidget):
     name: ClassVar[str]
     title: ClassVar[str]
     icon: ClassVar[str]
-    bar_height: ClassVar[int] = 0
-    """How high the bar with a screen's answers is, at its bottom: a toast does not cover it."""
 
     state: AppState
     link: ConsoleLink

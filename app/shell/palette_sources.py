@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -22,6 +23,7 @@ from app.shell.palette_search import Found, Hit, match_hit
 from app.shell.registry import SCREENS
 from app.shell.words import left_words, plural
 from app.state import AppState
+from core.batch.models import Run, RunSummary
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, Health, Tool
 from core.policy.models import Answer, Decision
@@ -29,6 +31,7 @@ from core.service.console import EntryPage
 
 MOST_DEVICES_ASKED = 6
 MOST_EXPLAINED = 6
+_RUN_ID = re.compile(r"r-[0-9]{1,12}")
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 
 
@@ -44,6 +47,7 @@ class Sources(QObject):
         self._asked: set[tuple[str, ...]] = set()
         self._answers: dict[tuple[str, str], str] = {}
         self._batches: list[str] = []
+        self._older_runs: dict[str, RunSummary] = {}
         self._counts: dict[str, int] = {}
 
     def start(self) -> None:
@@ -66,7 +70,9 @@ class Sources(QObject):
             yield Hit(
                 f"batch/{name}", "Batches and runs", name, "saved batch", "batch", "batch", OpenBatch(name)
             )
-        for run in self._state.runs_newest_first():
+        # A run that is older than what the window knows is found by its id.
+        older = [run for run in self._older_runs.values() if run.id not in self._state.runs]
+        for run in [*older, *self._state.runs_newest_first()]:
             where = run.devices[0] if len(run.devices) == 1 else plural(len(run.devices), "device")
             yield Hit(
                 f"run/{run.id}", "Batches and runs", run.name, f"{run.id}, {where}", "runs", "runs",
@@ -141,6 +147,9 @@ class Sources(QObject):
                 explained += 1
                 key = ("explain", target.device, target.tool_name)
                 self._ask_once(key, partial(self._explain, target.device, target.tool_name))
+        for word in query.split():
+            if _RUN_ID.fullmatch(word) and word not in self._state.runs:
+                self._ask_once(("run", word), partial(self._read_run, word))
         if query.strip():
             wanted = self.journal_query(query)
             self._ask_once(("count", wanted), lambda: self._count(wanted))
@@ -182,6 +191,13 @@ class Sources(QObject):
             self._changed()
 
         self._link.ask(lambda console: console.explain(device, tool, {}), came, _quietly, what="explain")
+
+    def _read_run(self, run: str) -> None:
+        def came(found: Run) -> None:
+            self._older_runs[found.summary.id] = found.summary
+            self._changed()
+
+        self._link.ask(lambda console: console.run(run), came, _quietly, what="find a run")
 
     def _count(self, query: str) -> None:
         def came(page: EntryPage) -> None:

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QSizePolicy, QWidget
 
 from app.components import paint
 from app.components.label import surface
+from app.components.toast import Toast
 from app.look.glyphs import paint_glyph
 from app.look.icons import ICONS, paint_icon
 from app.look.states import HEALTHS
@@ -118,7 +119,8 @@ class StatusBar(QWidget):
         row.addWidget(self._lost)
         for part in (*self._health.values(), self._waiting, self._stopped):
             row.addWidget(part)
-        row.addStretch(1)
+        self.toast = Toast(self)
+        row.addWidget(self.toast, 1)
         for part in (self._journal, self._verified, self._service):
             row.addWidget(part)
         state.devices_changed.connect(self.show_devices)

@@ -306,10 +306,7 @@ def test_a_toast_replaces_the_one_before_and_takes_no_focus(theme: Theme, qtbot:
     toast.say("Copied 3 rows.")
     toast.say("Exported.")
     assert toast.words() == "Exported."
-    assert toast.geometry().right() < 800
     assert not toast.hasFocus()
-    window.resize(1000, 700)
-    assert toast.geometry().right() > 900
 
 
 def test_a_toast_goes_after_its_time_and_with_its_window(theme: Theme, qtbot: QtBot) -> None:

@@ -130,7 +130,7 @@ def test_the_list_is_filtered_by_name_id_and_state(theme: Theme, tmp_path: Path)
         screen = await runs_of(desk)
         QTest.keyClick(desk.window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
         assert screen.list.field.hasFocus()
-        for text, wanted in (("night", ["r-0408"]), ("0411", ["r-0411"]), ("unknown", ["r-0410"])):
+        for text, wanted in (("night sweep", ["r-0408"]), ("0411", ["r-0411"]), ("unknown", ["r-0410"])):
             screen.list.field.clear()
             QTest.keyClicks(screen.list.field, text)
             await seen(lambda wanted=wanted: listed(screen) == wanted)
@@ -141,6 +141,28 @@ def test_the_list_is_filtered_by_name_id_and_state(theme: Theme, tmp_path: Path)
         await seen(lambda: len(listed(screen)) == len(desk.state.runs))
 
     play_without_fleet(theme, tmp_path, story(), scenario)
+
+
+def test_the_filter_finds_any_run_there_is_by_device_tool_and_asker(theme: Theme, tmp_path: Path) -> None:
+    console = ManyRuns(115)
+    old = console.work.find("r-0003")
+    summary = old.summary.model_copy(
+        update={"devices": ["lab-lnx-02"], "actor": "agent:night-shift", "tools": ["write_file"]}
+    )
+    console.work.add(old.model_copy(update={"summary": summary}))
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk)
+        for text in ("lab-lnx-02", "night-shift", "write_file", "r-0003"):
+            screen.list.field.setText(text)
+            screen.list.apply_filter()
+            await seen(lambda: listed(screen) == ["r-0003"])
+        words = screen.list.model.data(screen.list.model.index(0), Qt.ItemDataRole.AccessibleTextRole)
+        assert "lab-lnx-02" in str(words)
+        assert "night-shift" in str(words)
+        await seen(lambda: not screen.list.message.isVisible())
+
+    play_without_fleet(theme, tmp_path, console, scenario)
 
 
 def test_older_runs_are_read_in_pages_while_the_list_is_scrolled(theme: Theme, tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from PySide6.QtTest import QTest
 
 from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenQuery, OpenTool, Target
+from app.screens.base import OpenQuery, OpenRun, OpenTool, Target
 from app.shell.palette import Palette, ResultsDelegate
 from app.shell.palette_search import Found, Hit, find, match_hit
+from core.service.console import ConsoleState
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -180,3 +181,21 @@ def test_a_click_leads_there_and_is_no_tab_and_lines_that_go_meanwhile_do_no_har
         assert palette._group == ""
 
     play(theme, tmp_path, story(), scenario)
+
+
+def test_an_older_run_is_found_by_its_id(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    whole = console.state
+
+    async def state() -> ConsoleState:
+        return (await whole()).model_copy(update={"runs": []})
+
+    console.state = state  # type: ignore[method-assign]  # a window that knows none of the runs
+
+    async def scenario(desk: Desk) -> None:
+        QTest.keyClick(desk.window, Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier)
+        palette = palette_of(desk)
+        QTest.keyClicks(palette.field, "r-0411")
+        await seen(lambda: any(one.hit.target == OpenRun("r-0411") for one in found_in(palette)))
+
+    play(theme, tmp_path, console, scenario)

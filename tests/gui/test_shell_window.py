@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QMargins, QPoint, QRect, QSize, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QMenu
 
@@ -16,6 +16,8 @@ from app.main import Desk, layout_store
 from app.screens.base import OpenSection
 from app.screens.settings.screen import SettingsScreen
 from app.shell.sheet import Overlay, Sheet
+from app.shell.status_bar import StatusPart
+from app.window import fitted
 from core.batch.models import RunState
 from core.errors import DeviceError, ServiceError
 from core.fleet.models import Health
@@ -389,3 +391,42 @@ def test_choosing_a_profile_shows_a_menu_without_a_nested_loop(theme: Theme, tmp
         menu.close()
 
     play(theme, tmp_path, FakeConsole(), scenario)
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (1024, 720)])
+def test_a_toast_covers_nothing_and_takes_no_clicks(
+    theme: Theme, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        for screen in desk.window.screen_names:
+            desk.window.open(screen)
+            desk.window.toast("Copied the exact bytes")
+            toast = desk.window.status_bar.toast
+            await seen(toast.isVisible)
+            place = QRect(toast.mapTo(desk.window, QPoint()), toast.size())
+            assert not place.isEmpty()
+            below = QRect(desk.window.stack.mapTo(desk.window, QPoint()), desk.window.stack.size())
+            assert not place.intersects(below)
+            for part in desk.window.status_bar.findChildren(StatusPart):
+                assert not part.isVisible() or not toast.geometry().intersects(part.geometry())
+
+    play(theme, tmp_path, story(), scenario, size=size)
+
+
+def test_a_window_fits_its_screen_with_its_frame_and_has_an_icon(theme: Theme, tmp_path: Path) -> None:
+    room, frame = QRect(0, 28, 1440, 872), QMargins(1, 37, 1, 1)
+    place = fitted(QRect(0, 28, 1440, 872), room, frame)
+    assert room.contains(place.marginsAdded(frame))
+    assert place.size() == QSize(1438, 834)
+    assert fitted(QSize(1440, 900), QRect(0, 0, 2560, 1400), QMargins()).size() == QSize(1440, 900)
+
+    async def scenario(desk: Desk) -> None:
+        assert not desk.window.windowIcon().pixmap(64, 64).isNull()
+        room = desk.window.screen().availableGeometry()
+        desk.window.setGeometry(room)
+        desk.window._first_size = desk.window.size()
+        desk.window.fit_frame(frame)
+        # The screen of the off-screen platform is narrower than a window may be, but high enough.
+        await seen(lambda: desk.window.height() == room.height() - 38)
+
+    play(theme, tmp_path, story(), scenario)

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QHBoxLayout, QSplitter, QWidget
 from app.link import ConsoleLink
 from app.screens.approvals.card_pane import CardPane
 from app.screens.approvals.card_stack import CardStack
-from app.screens.approvals.decision_bar import HEIGHT
 from app.screens.approvals.keys import approvals_keys
 from app.screens.approvals.queue_pane import QueuePane
 from app.screens.approvals.reading import Reading
@@ -38,7 +37,6 @@ class ApprovalsScreen(Screen):
     name = "approvals"
     title = "Approvals"
     icon = "approvals"
-    bar_height = HEIGHT
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QPainter, QPaintEvent
@@ -25,7 +26,7 @@ from app.components.section import ScreenHead
 from app.link import ConsoleLink
 from app.look.theme import Theme, theme_of
 from app.screens.runs.run_model import RUN_ROLE, RunsModel
-from app.screens.runs.words import cells_words, devices_words, one_line, run_look
+from app.screens.runs.words import actor_words, cells_words, devices_words, one_line, run_look
 from app.shell.words import clock
 from core.batch.models import RunState, RunSummary
 from core.errors import QuarterdeckError
@@ -35,6 +36,9 @@ PAGE = 50
 LEFT, RIGHT = 13, 12
 GLYPH = 14
 FILTER_PAUSE_MS = 120
+# While a filter looks through all runs there are, as many at once as the service gives.
+PAGE_FILTERED = 200
+FILTER_NAME = "Filter runs by name, id, state, device, tool or who asked"
 
 
 class _RunPainter(QStyledItemDelegate):
@@ -82,7 +86,9 @@ class _RunPainter(QStyledItemDelegate):
         done = cells_words(run)
         paint.text(painter, below, done, theme, "meta", "text2", Qt.AlignmentFlag.AlignRight)
         room = below.adjusted(0, 0, -paint.text_width(done, theme, "meta") - 8, 0)
-        words = f"{devices_words(run)}   {clock(run.started_at, seconds=False)}"
+        when = clock(run.started_at, seconds=False)
+        # The device and the time are what tells runs of one tool apart; the asker gives way first.
+        words = f"{devices_words(run)}   {when}   {actor_words(run.actor).removeprefix('agent:')}"
         paint.text(painter, room, words, theme, "meta", "text3")
 
 
@@ -179,7 +185,7 @@ class RunList(QWidget):
         self._current = ""
         self.model = RunsModel(self)
         self.view = RunListView(self.model)
-        self.field = SearchField("Filter runs by name, id or state", "Name, id or state", "filter", "Ctrl+F")
+        self.field = SearchField(FILTER_NAME, "Name, id, device, tool…", "filter", "Ctrl+F")
         self.head = ScreenHead("Runs")
         self.older = Link("Show older runs", "meta_strong")
         self.older.clicked.connect(lambda *_: self.read_older())
@@ -243,6 +249,12 @@ class RunList(QWidget):
         self._pause.stop()
         self.model.filter_by(self.field.text())
         self._say_counts()
+        if self._filters:
+            self.read_older()
+
+    @property
+    def _filters(self) -> bool:
+        return bool(self.field.text().strip())
 
     def _restore(self) -> None:
         self._telling = False
@@ -276,18 +288,22 @@ class RunList(QWidget):
             return
         self._reading = True
         self.older.setEnabled(False)
+        page = PAGE_FILTERED if self._filters else PAGE
         self._link.ask(
-            lambda console: console.runs(oldest, PAGE),
-            self._older_came,
+            lambda console: console.runs(oldest, page),
+            partial(self._older_came, page),
             self._older_failed,
             "read older runs",
         )
 
-    def _older_came(self, runs: list[RunSummary]) -> None:
+    def _older_came(self, page: int, runs: list[RunSummary]) -> None:
         self._reading = False
-        self._more = len(runs) == PAGE
+        self._more = len(runs) == page
         self.model.take(runs)
         self._say_counts()
+        if self._filters:
+            # What is asked for may be in any run there is, not only in those that were scrolled to.
+            self.read_older()
 
     def _older_failed(self, error: QuarterdeckError) -> None:
         self._reading = False
@@ -300,7 +316,9 @@ class RunList(QWidget):
         self.older.setVisible(self._more and self.model.known > 0)
         self.older.setEnabled(not self._reading)
         nothing = shown == 0 and self.model.known > 0
-        self.message.setText("No run matches this filter." if nothing else "")
-        self.message.setVisible(nothing)
-        filtered = bool(self.field.text().strip())
-        self.head.set_detail(f"{shown} of {self.model.known}" if filtered else "")
+        looks_on = self._filters and self._more
+        none = "No run matches this filter." if nothing else ""
+        words = "Looking through older runs…" if looks_on else none
+        self.message.setText(words)
+        self.message.setVisible(bool(words))
+        self.head.set_detail(f"{shown} of {self.model.known}" if self._filters else "")

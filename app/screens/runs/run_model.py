@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from app.screens.runs.words import cells_words, devices_words, one_line, run_look
+from app.screens.runs.words import actor_words, cells_words, devices_words, one_line, run_look
 from app.shell.words import clock
 from core.batch.models import RunSummary
 
@@ -62,13 +62,16 @@ class RunsModel(QAbstractListModel):
             self.dataChanged.emit(self.index(place), self.index(place))
 
     def filter_by(self, text: str) -> None:
-        """Show only runs whose name, id or state hold every word of `text`."""
+        """Show only runs whose name, id, state, devices, tools or asker hold every word of `text`."""
         if text.casefold().split() != self._wanted.split():
             self._wanted = " ".join(text.casefold().split())
             self._arrange()
 
     def _matches(self, run: RunSummary) -> bool:
-        text = f"{run.name} {run.id} {run.state.value} {run_look(run.state).word}".casefold()
+        if not self._wanted:
+            return True
+        own = (run.name, run.id, run.state.value, run_look(run.state).word, run.actor, actor_words(run.actor))
+        text = "\n".join((*own, *run.tools, *run.devices)).casefold()
         return all(word in text for word in self._wanted.split())
 
     def _arrange(self) -> None:
@@ -101,6 +104,7 @@ class RunsModel(QAbstractListModel):
             return one_line(run.name)
         if role == Qt.ItemDataRole.AccessibleTextRole:
             words = [one_line(run.name), run.id, run_look(run.state).word, devices_words(run)]
+            words.append(f"from {actor_words(run.actor)}")
             return ", ".join([*words, clock(run.started_at, seconds=False), f"{cells_words(run)} done"])
         return None
 

@@ -205,8 +205,10 @@ def step_of(run: Run, step: str) -> Step | None:
 
 
 def devices_words(summary: RunSummary) -> str:
-    """`7 devices`."""
-    return plural(len(summary.devices), "device")
+    """`7 devices`; the one device by its name."""
+    return (
+        one_line(summary.devices[0]) if len(summary.devices) == 1 else plural(len(summary.devices), "device")
+    )
 
 
 def size_words(size: int) -> str:
