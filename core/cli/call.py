@@ -57,14 +57,14 @@ async def call(
     """
     try:
         parameters = _arguments(words, await _schema(session, device, tool))
+        await _identify_where_several_approve(session, device, tool, parameters, unlocking)
+        events = session.console.events()
+        run = await session.console.call(device, tool, parameters, timeout)
     except QuarterdeckError as error:
         if not json_wanted:
             raise
         say(as_json(refused_json(device, tool, error.info)))
         return exit_codes.exit_code_of(error.code)
-    await _identify_where_several_approve(session, device, tool, parameters, unlocking)
-    events = session.console.events()
-    run = await session.console.call(device, tool, parameters, timeout)
     try:
         return await _follow(session, run, events, wait, json_wanted, unlocking)
     except asyncio.CancelledError:

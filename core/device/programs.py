@@ -47,6 +47,12 @@ def command_for(app_name: str, arguments: list[str]) -> list[str]:
         return [program, *arguments]
     if entry is not None:
         raise BadInput(f"{app_name} needs a terminal; run it with shell_execute")
+    if os.sep in app_name:
+        raise BadInput(
+            f"{app_name!r} is a path: give the name of a menu entry, or of a program on PATH; a program "
+            "elsewhere is run with shell_execute",
+            ErrorCode.NOT_FOUND,
+        )
     raise BadInput(
         f"There is no application {app_name!r}: no menu entry has this name, and no program on PATH",
         ErrorCode.NOT_FOUND,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import socket
@@ -139,6 +140,57 @@ def hardware() -> dict[str, Any]:
         "battery_percent": None if battery is None else round(float(battery.percent), 1),
         "on_mains_power": None if battery is None else battery.power_plugged,
     }
+
+
+_BLOCK, _PCI = Path("/sys/block"), Path("/sys/bus/pci/devices")
+
+
+def disks() -> list[dict[str, Any]]:
+    """The disks that Linux knows, each with its size and whether it turns; none elsewhere."""
+    rows = []
+    for block in sorted(_BLOCK.glob("*")):
+        # Those without a device behind them are made of others: loops, RAM, volumes.
+        if (block / "device").exists():
+            sectors, turns = _sys_text(block / "size"), _sys_text(block / "queue" / "rotational")
+            rows.append(
+                {
+                    "name": block.name,
+                    "model": _sys_text(block / "device" / "model"),
+                    # In sysfs a sector has 512 bytes whatever the disk's own are (sysfs-block, `size`).
+                    "size_bytes": int(sectors) * 512 if sectors and sectors.isdigit() else 0,
+                    "rotational": None if turns is None else turns == "1",
+                }
+            )
+    return rows
+
+
+def disk_controllers() -> list[dict[str, Any]]:
+    """The PCI devices of class 01, mass storage, with the drivers that serve them; none without PCI."""
+    rows = []
+    for device in sorted(_PCI.glob("*")):
+        kind = _sys_text(device / "class") or ""
+        if kind.startswith("0x01"):
+            driver = device / "driver"
+            rows.append(
+                {
+                    "address": device.name,
+                    "kind": _STORAGE.get(kind[4:6], "other"),
+                    "vendor_device": f"{_sys_text(device / 'vendor')}:{_sys_text(device / 'device')}",
+                    "driver": os.path.basename(os.readlink(driver)) if driver.is_symlink() else None,
+                }
+            )
+    return rows
+
+
+# Subclasses of mass storage (PCI Code and ID Assignment Specification, class 01).
+_STORAGE = {"00": "scsi", "01": "ide", "04": "raid", "06": "sata", "07": "sas", "08": "nvme"}
+
+
+def _sys_text(path: Path) -> str | None:
+    """What a file of sysfs says; None where it says nothing."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return path.read_text("utf-8").strip() or None
+    return None
 
 
 def os_info() -> dict[str, Any]:

@@ -144,10 +144,12 @@ class ThisComputer:
             own_computer=True,
             shares_disk=True,
         )
+        before = router.tools(), router.unavailable
         await self._fleet.arrived(NAME, arrival)
         self._inside.start()
-        # Servers that it hosts start meanwhile: what they brought until now may not have been listed.
-        router.announce()
+        if (router.tools(), router.unavailable) != before:
+            # Servers that it hosts start meanwhile: what they brought may not have been listed.
+            router.announce()
         return True
 
     async def start_process(self) -> None:

@@ -140,6 +140,8 @@ class MemoryConsole(MemoryDevices):
         return self._decision(tool)
 
     def _decision(self, name: str) -> Decision:
+        if name not in self.host.tools:
+            raise BadInput(f"There is no tool {name!r}.", ErrorCode.UNKNOWN_TOOL)
         risk = self.host.tools[name].contract.risk.value
         return Decision(
             answer=Answer.ALLOW if risk is Risk.LOW else Answer.ASK,

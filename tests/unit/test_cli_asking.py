@@ -79,11 +79,25 @@ def key(tmp_path: Path) -> Home:
     return home
 
 
-async def made(console: MemoryConsole, home: Home, tool: str, hosted: bool = True, wait: float = 0) -> int:
+async def made(
+    console: MemoryConsole,
+    home: Home,
+    tool: str,
+    hosted: bool = True,
+    wait: float = 0,
+    json_wanted: bool = True,
+) -> int:
     session = Session(home, console, hosted)
     unlocking = Unlocking(operator="anna")
     return await call(
-        session, "this-computer", tool, [], timeout=None, wait=wait, json_wanted=True, unlocking=unlocking
+        session,
+        "this-computer",
+        tool,
+        [],
+        timeout=None,
+        wait=wait,
+        json_wanted=json_wanted,
+        unlocking=unlocking,
     )
 
 
@@ -167,13 +181,19 @@ async def test_a_service_that_dies_in_the_middle_leaves_an_unknown_outcome_and_s
     assert "quarterdeck runs show r1" in told["error"]["next"]
 
 
-async def test_a_device_that_is_away_is_offline_and_lacks_no_tool(host: MemoryHost, key: Home) -> None:
+async def test_a_device_that_is_away_is_offline_and_lacks_no_tool(
+    host: MemoryHost, key: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert await made(DeviceAway(host, "cli:anna"), key, "change") == exit_codes.DEVICE_OFFLINE
+    told = json.loads(capsys.readouterr().out)
+    assert (told["device"], told["tool_name"], told["call_id"]) == ("this-computer", "change", None)
+    assert told["error"]["code"] == ErrorCode.DEVICE_OFFLINE
+    assert "is offline: it went home" in told["error"]["message"]
     with pytest.raises(DeviceError, match="is offline: it went home"):
-        await made(DeviceAway(host, "cli:anna"), key, "change")
+        await made(DeviceAway(host, "cli:anna"), key, "change", json_wanted=False)
     host.tools.clear()
-    with pytest.raises(BadInput) as lacking:
-        await made(host.console("cli:anna"), key, "change")
-    assert lacking.value.code is ErrorCode.UNKNOWN_TOOL
+    assert await made(host.console("cli:anna"), key, "change") == exit_codes.BAD_INPUT
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == ErrorCode.UNKNOWN_TOOL
 
 
 @pytest.mark.parametrize("until", ["yesterday", "2020-01-01", "0001-01-01", "0h", "uses=0"])

@@ -142,6 +142,7 @@ async def test_a_menu_entry_is_found_by_its_name_and_by_its_file(
         assert ((await call(router, "launch_application", app_name=name)).error or "").startswith(
             "not_found: "
         )
+    assert "is a path" in ((await call(router, "launch_application", app_name="/bin/sh")).error or "")
 
 
 async def test_a_program_is_closed_by_its_id_or_its_name(router: Router, program: Path) -> None:

@@ -112,6 +112,34 @@ async def test_system_info_has_numbers_and_sys_info_has_texts(router: Router) ->
     assert disks[0]["mount_point"] == "/"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads sysfs")
+async def test_sys_info_names_disks_and_their_controllers_and_writes_sizes_as_texts(
+    router: Router, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block, pci = tmp_path / "block", tmp_path / "pci"
+    for path, text in {
+        block / "sda" / "size": "2097152",
+        block / "sda" / "queue" / "rotational": "1",
+        block / "sda" / "device" / "model": "A Disk  ",
+        block / "loop0" / "size": "8",
+        pci / "0000:00:1f.2" / "class": "0x010601",
+        pci / "0000:00:1f.2" / "vendor": "0x8086",
+        pci / "0000:00:1f.2" / "device": "0x1c02",
+        pci / "0000:00:02.0" / "class": "0x030000",
+    }.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    monkeypatch.setattr(system_info, "_BLOCK", block)
+    monkeypatch.setattr(system_info, "_PCI", pci)
+    data = (await router.run(look("SYS_INFO", info_type="hardware"), 10)).result["data"]
+    assert data["disks"] == [{"name": "sda", "model": "A Disk", "rotational": True, "size": "1GB"}]
+    [controller] = data["disk_controllers"]
+    assert (controller["address"], controller["kind"]) == ("0000:00:1f.2", "sata")
+    assert data["memory_total"].endswith("B")
+    interfaces = (await router.run(look("SYS_INFO", info_type="network"), 10)).result["data"]["interfaces"]
+    assert all(row["sent"].endswith("B") and "sent_bytes" not in row for row in interfaces)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 async def test_a_machine_that_says_odd_things_is_described_all_the_same(
     router: Router, monkeypatch: pytest.MonkeyPatch

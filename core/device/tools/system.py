@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from core.device.system_info import FACTS, is_instant
+from core.device.system_info import FACTS, disk_controllers, disks, is_instant
 from core.device.tool import (
     OBSERVES,
     Tool,
@@ -128,6 +128,8 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
 
     async def sys_info(call: ToolCall) -> dict[str, Any]:
         kind, found = await facts(call)
+        if kind == "hardware":
+            found = {**found, **await workshop.in_thread(_disks)}
         return {
             "info_type": kind,
             "data": _LINUX_AGENT.get(kind, dict)(found),
@@ -207,7 +209,43 @@ def _cpu(found: dict[str, Any]) -> dict[str, Any]:
     return {**kept, "current_usage": f"{found['use_percent']:.0f}%"}
 
 
-_LINUX_AGENT = {"memory": _memory, "disk": _disk, "cpu": _cpu}
+def _disks() -> dict[str, Any]:
+    return {"disks": disks(), "disk_controllers": disk_controllers()}
+
+
+def _hardware(found: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in found.items() if key not in {"memory_total_bytes", "disks"}}
+    battery = found["battery_percent"]
+    return {
+        **kept,
+        "memory_total": _size(found["memory_total_bytes"]),
+        "battery_percent": None if battery is None else f"{battery:.0f}%",
+        "disks": [
+            {
+                **{key: value for key, value in row.items() if key != "size_bytes"},
+                "size": _size(row["size_bytes"]),
+            }
+            for row in found["disks"]
+        ],
+    }
+
+
+def _network(found: dict[str, Any]) -> dict[str, Any]:
+    sizes = ("sent", "received")
+    rows = []
+    for row in found["interfaces"]:
+        kept = {key: value for key, value in row.items() if key not in {"sent_bytes", "received_bytes"}}
+        rows.append({**kept, **{name: _size(row[f"{name}_bytes"]) for name in sizes}})
+    return {**found, "interfaces": rows}
+
+
+_LINUX_AGENT = {
+    "memory": _memory,
+    "disk": _disk,
+    "cpu": _cpu,
+    "hardware": _hardware,
+    "network": _network,
+}
 
 
 def _size(count: int) -> str:

@@ -1,0 +1,52 @@
+"""What a remote device cannot offer, as it changes: told with `quarterdeck.tools_changed`, and bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.fleet.introduce import MOST_UNAVAILABLE, MOST_WORDS
+from core.fleet.models import Health
+from core.service.console import Console
+from tests.fakes.lab_device import FEATURES, device_when, pair
+from tests.fakes.remote_device import stands
+from tests.fakes.scripted_device import scripted, tool
+
+ROW = {"tool": "files", "reason": "MCP server: It ended", "how_to_fix": "Start it by hand"}
+
+
+async def test_a_server_that_fails_after_the_registration_is_seen_and_so_is_that_it_came_back(
+    console: Console,
+):
+    url, token = await pair(console)
+    async with scripted(url, token, "lab-1", features=FEATURES) as device:
+        assert (await stands(console, "lab-1", Health.ONLINE)).unavailable == []
+        await device.say(type="quarterdeck.tools_changed", unavailable=[ROW])
+        [row] = (await device_when(console, "device.unavailable")).unavailable
+        assert row.model_dump() == ROW
+        # As an earlier version says it: nothing is known anew, so what was told stays.
+        device.tools = [tool("poke"), tool("prod")]
+        await device.say(type="quarterdeck.tools_changed")
+        assert (await device_when(console, "device.tool_count == 2")).unavailable == [row]
+        await device.say(type="quarterdeck.tools_changed", unavailable=[])
+        await device_when(console, "not device.unavailable")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{**ROW, "reason": "x" * 10_000}] * 500,
+        [*([{"tool": 7, "reason": None}] * 100), ROW],
+    ],
+)
+async def test_a_device_that_says_too_much_fills_nothing(console: Console, rows: list[dict[str, Any]]):
+    url, token = await pair(console)
+    async with scripted(url, token, "lab-1", features=FEATURES) as device:
+        await stands(console, "lab-1", Health.ONLINE)
+        await device.say(type="quarterdeck.tools_changed", unavailable=rows)
+        device.tools = [tool("poke"), tool("prod")]
+        await device.say(type="quarterdeck.tools_changed")
+        found = (await device_when(console, "device.tool_count == 2")).unavailable
+        assert len(found) <= MOST_UNAVAILABLE
+        assert all(len(row.reason) <= MOST_WORDS for row in found)
