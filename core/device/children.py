@@ -133,11 +133,16 @@ class Children:
         null = os.open(os.devnull, os.O_RDWR)
         where = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            pid, _ = await self._warden.start(program, environment, where, (null, null, null), detached=True)
+            started = self._warden.start(program, environment, where, (null, null, null), detached=True)
         finally:
             os.close(null)
             os.close(where)
-        return pid
+        try:
+            return await started.pid()
+        except asyncio.CancelledError:
+            # It may run already.
+            await started.stop()
+            raise
 
     async def close(self) -> None:
         """Kill what runs, and wait for the warden's end."""
@@ -149,7 +154,7 @@ class Children:
         started: Started | None = None
         ended = False
         try:
-            _, started = await self._warden.start(
+            started = self._warden.start(
                 job.program,
                 dict(os.environ) if job.environment is None else job.environment,
                 folder,
@@ -161,6 +166,8 @@ class Children:
                 pipe.started()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(job.timeout):
+                    # Its time runs from here, for it may keep us from learning that it runs.
+                    await started.pid()
                     await asyncio.shield(started.ended)
                     ended = True
             if ended:

@@ -91,8 +91,10 @@ class Started:
         except OSError:
             data = b""
         told: dict[str, Any] = json.loads(data) if data else {}
-        if "pid" in told:
+        if "keeper" in told:
             self._keeper = told["keeper"]
+            return
+        if "pid" in told:
             _settle(self._pid, told["pid"])
             return
         if "error" in told:
@@ -111,7 +113,7 @@ class WardenLink:
     _process: subprocess.Popen[bytes] | None = None
     _runs: set[Started] = field(default_factory=set)
 
-    async def start(
+    def start(
         self,
         program: list[str],
         environment: dict[str, str],
@@ -121,14 +123,14 @@ class WardenLink:
         contained: bool = False,
         detached: bool = False,
         group: str = "",
-    ) -> tuple[int, Started]:
-        """Start a process; `folder` and `streams` are descriptors, `streams` becoming its 0, 1, 2 and on.
+    ) -> Started:
+        """Have a process started; `folder` and `streams` are descriptors, `streams` its 0, 1, 2 and on.
 
-        `contained`, `detached` and `group` are as `core.device.warden_process.Order` says. Returns its
-        process id as well.
+        `contained`, `detached` and `group` are as `core.device.warden_process.Order` says. It may run, and do
+        anything to who keeps it, before its process id is known.
 
         Raises:
-            DeviceError: it cannot be started, and why.
+            DeviceError: there is nothing that could start it.
         """
         link = self._linked()
         if self._process is not None:
@@ -144,12 +146,7 @@ class WardenLink:
         started = Started(ours)
         self._runs.add(started)
         started.ended.add_done_callback(lambda _: self._runs.discard(started))
-        try:
-            return await started.pid(), started
-        except asyncio.CancelledError:
-            # It may run already.
-            await started.stop()
-            raise
+        return started
 
     async def close(self) -> None:
         """Kill what runs, and end the warden."""
@@ -158,6 +155,7 @@ class WardenLink:
         for started in list(self._runs):
             started.let_go()
         if process is not None:
+            _wake(process.pid)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 await asyncio.to_thread(process.wait, _CLOSE_S)
 

@@ -143,7 +143,7 @@ class Keeper:
             os.close(descriptor)
         with os.fdopen(reading, "rb") as pipe:
             fault = pipe.read()
-        _tell(self.line, {"error": int(fault)} if fault else {"pid": self.pid, "keeper": os.getpid()})
+        _tell(self.line, {"error": int(fault)} if fault else {"pid": self.pid})
         return not fault
 
     def watch(self, wake: int) -> None:
@@ -220,6 +220,8 @@ def _keep(handed: list[int]) -> NoReturn:
         with os.fdopen(order, "rb") as file:
             file.seek(0)
             keeper = Keeper(line, Order(**json.load(file)))
+        # Before there is a program that could stop us: who is to be woken then.
+        _tell(line, {"keeper": os.getpid()})
         # Nothing begins for a device client that has gone in the meantime.
         if not _is_closed(line) and keeper.start(handed[2:]) and not keeper.order.detached:
             keeper.watch(wake)

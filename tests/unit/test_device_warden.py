@@ -21,6 +21,7 @@ import pytest
 from core.aip.messages import Result
 from core.device import DeviceConfig, Router, build_router, warden_process
 from core.device.sandbox import process_limit
+from core.device.warden import Started
 from core.device.warden_process import Warden
 from core.tasks import TaskGroupOwner
 from tests.fakes.ended import all_ended, still_running
@@ -113,6 +114,22 @@ async def test_who_stops_what_watches_over_it_is_killed_all_the_same(router: Rou
     assert (result.error or "").startswith("timeout: ")
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
     assert (await shell(router, "echo again")).result["stdout"] == "again\n"
+
+
+async def test_who_watches_over_a_command_is_known_before_there_is_a_command_that_could_stop_it(
+    router: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nothing could wake it, and the command would outlive its time."""
+    known: list[tuple[bool, bool]] = []
+    receive = Started._receive
+
+    def received(started: Started) -> None:
+        receive(started)
+        known.append((started._keeper != 0, started._pid.done()))
+
+    monkeypatch.setattr(Started, "_receive", received)
+    await shell(router, "true")
+    assert known[:2] == [(True, False), (True, True)]
 
 
 async def test_what_an_earlier_shell_left_running_is_not_killed_with_a_later_one(
