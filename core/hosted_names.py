@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from functools import lru_cache
+
+# What follows the prefix in a listed name: the number of a later server, a joint, the server's own name.
+_AFTER_PREFIX = re.compile(r"(?:-\d+)?[_.](.+)")
 
 
 def prefixes_of(servers: Iterable[str]) -> dict[str, str]:
@@ -42,7 +44,6 @@ def listed_name(prefix: str, tool: str, others: Iterable[str], taken: Collection
     return f"{prefix}.{tool}" if foreign or name in taken else name
 
 
-@lru_cache(maxsize=10_000)
 def own_name(listed: str, namespace: str | None) -> str | None:
     """The name that a hosted server itself gave to a tool; None where a listed name is not made of one.
 
@@ -50,7 +51,8 @@ def own_name(listed: str, namespace: str | None) -> str | None:
     """
     if not namespace:
         return None
-    found = re.fullmatch(rf"{re.escape(_plain(namespace))}(?:-\d+)?[_.](.+)", listed)
+    prefix = _plain(namespace)
+    found = _AFTER_PREFIX.fullmatch(listed, len(prefix)) if listed.startswith(prefix) else None
     return found[1] if found else None
 
 
