@@ -3,6 +3,7 @@ program changed, locking and unlocking the operator's key."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,6 @@ from app.components.sentences import Sentences
 from app.event_loop import ended
 from app.link import ConsoleLink
 from app.screens.base import OpenSection
-from app.shell.changes import RESUME, policy_change, settings_change
 from app.shell.notices import Notices
 from app.shell.operator import OperatorKeys
 from app.shell.sheet import Sheet
@@ -26,6 +26,7 @@ from core.policy.loosening import is_as_strict
 from core.policy.models import Profile
 from core.policy.policy_file import with_profile
 from core.service.console import PolicyStatus
+from core.service.wishes import RESUME, policy_change, settings_change
 
 if TYPE_CHECKING:
     from app.window import MainWindow
@@ -155,7 +156,7 @@ class Control(QObject):
             status = await perform(lambda console: console.accept_policy(found.digest, signed))
         if status is not None and status.pending_settings:
             words = "The settings hold when the service starts next."
-            wish = await settings_change(self._keys.home)
+            wish = settings_change(await asyncio.to_thread(self._keys.home.settings))
             settings_signed = await self._signing.sign_change(wish, words=words)
             status = await perform(lambda console: console.accept_settings(settings_signed))
         return status

@@ -15,12 +15,12 @@ from PySide6.QtWidgets import (
     QTableView,
 )
 
-from app.shell.changes import pairing_change
 from app.shell.sheet import Sheet
 from app.tour.hand import Hand
 from app.tour.signing import accept_settings, sign
 from app.tour.stage import Scene, Stage, says
 from core.fleet.models import DeviceSettings, Health, Pairing
+from core.service.wishes import pairing_change
 
 DIALS, LISTENS, PLAIN = "db-4", "crane-2", "build-7"
 

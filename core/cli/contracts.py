@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from core.changes import Change, ChangeKind
 from core.cli.base import EVERYWHERE, examples, in_session
 from core.cli.deciding_commands import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.output import as_json, facts, lines, note, one_line, say, shown_json, styled, table, tool_cell
@@ -17,6 +16,7 @@ from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.fleet.contracts import changed_facts
 from core.fleet.models import Tool
 from core.service.console import ContractChange
+from core.service.wishes import contract_change
 
 app = typer.Typer(
     help="Tools that are not what was trusted: list them, see what changed, trust them.",
@@ -127,11 +127,7 @@ async def _review(
             say(f"{one_line(tool.tool_name)} on {device} is as it was trusted.")
         return
     change = await session.console.contract_change(device, tool.tool_key)
-    wish = Change(
-        kind=ChangeKind.CONTRACT,
-        subject=f"{device}/{tool.tool_key}",
-        after={"contract": tool.contract.digest},
-    )
+    wish = contract_change(tool)
     signed = await sign_change(session, unlocking, wish, shown=change_text(tool, change))
     trusted = await session.console.review_contract(device, tool.tool_key, tool.contract.digest, signed)
     if json_wanted:

@@ -15,7 +15,7 @@ from core.ids import new_id
 from core.policy.grants import GrantTerms, exact_arguments, scope_words
 from core.policy.models import Approval, ApprovalState
 from core.policy.operator_keys import create_operator_key, delete_operator_key, statement_for
-from core.policy.operators import adding, removing
+from core.service.wishes import operator_added, operator_removed
 from core.statements import check_shown
 
 RUN_GRANT_HOURS = 24.0
@@ -193,7 +193,7 @@ async def add_operator(
         raise BadInput(f"{name} is an operator of this home already.")
     key = create_operator_key(session.home, name, passphrase)
     try:
-        signed = await sign_change(session, unlocking, adding(key.operator)) if registered else None
+        signed = await sign_change(session, unlocking, operator_added(key.operator)) if registered else None
     except QuarterdeckError:
         # Nobody vouched for it: left behind, it would be in the way of the next try.
         delete_operator_key(session.home, name)
@@ -211,7 +211,7 @@ async def remove_operator(session: Session, name: str, unlocking: Unlocking, jso
     known = {operator.name: operator for operator in (await session.console.state()).operators}
     if name not in known:
         raise BadInput(f"{name} is not an operator of this home.", ErrorCode.NOT_FOUND)
-    signed = await sign_change(session, unlocking, removing(known[name]))
+    signed = await sign_change(session, unlocking, operator_removed(known[name]))
     await session.console.remove_operator(name, signed)
     say(
         as_json({"removed": name}) if json_wanted else f"{name} decides nothing any more; their grants ended."

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from core.aip.pairing import decode_pairing
-from core.changes import Change, ChangeKind
 from core.cli.output import as_json, claim_cell, facts, moment, note, one_line, say, table, time_cell
 from core.cli.session import Session
 from core.cli.signing import Unlocking, sign_change
 from core.fleet.models import CheckState, Device, DeviceSettings
 from core.service import exit_codes
+from core.service.wishes import device_change, listening_change, pairing_change
 
 
 async def pair(
@@ -22,7 +19,7 @@ async def pair(
     json_wanted: bool,
 ) -> None:
     """Pair a device that dials in, or with its `line` one that listens."""
-    wish = Change(kind=ChangeKind.DEVICE_PAIRED, subject=name, after=_paired(settings, line))
+    wish = pairing_change(name, settings, line)
     if line is not None:
         signed = await sign_change(session, unlocking, wish, line)
         device = await session.console.pair_listening(name, line, settings, signed)
@@ -51,15 +48,6 @@ async def pair(
             say(pairing.stock_url)
     if session.hosted:
         note("No service is running for this home: quarterdeck service start, so that devices can connect.")
-
-
-def _paired(settings: DeviceSettings, line: str | None) -> dict[str, Any]:
-    """What is to hold of a device that is paired, as it is signed."""
-    wanted = settings.model_dump(mode="json", exclude_none=True)
-    if line is None:
-        return {"direction": "in", **wanted}
-    found = decode_pairing(line)
-    return {"direction": "out", "url": found.url, "fingerprint": found.fingerprint, **wanted}
 
 
 async def details(session: Session, name: str, json_wanted: bool) -> None:
@@ -116,9 +104,7 @@ async def change(
     session: Session, name: str, settings: DeviceSettings, unlocking: Unlocking, json_wanted: bool
 ) -> None:
     """Set what is given of a device."""
-    after = settings.model_dump(mode="json", exclude_none=True)
-    wish = Change(kind=ChangeKind.DEVICE_SET, subject=name, after=after)
-    signed = await sign_change(session, unlocking, wish)
+    signed = await sign_change(session, unlocking, device_change(name, settings))
     _say_device(await session.console.set_device(name, settings, signed), json_wanted, "Changed")
 
 
@@ -169,8 +155,8 @@ async def listen(session: Session, address: str | None, unlocking: Unlocking, js
     """Where devices dial in, now or from now on."""
     console = session.console
     if address:
-        wish = Change(kind=ChangeKind.LISTENING, after={"address": address.strip()})
-        found = await console.listen(address, await sign_change(session, unlocking, wish))
+        signed = await sign_change(session, unlocking, listening_change(address))
+        found = await console.listen(address, signed)
     else:
         found = await console.listening()
     if json_wanted:

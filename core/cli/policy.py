@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from core.changes import Change, ChangeKind
+from core.changes import Change
 from core.cli.base import EVERYWHERE, in_session
 from core.cli.deciding_commands import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.output import (
@@ -31,10 +31,10 @@ from core.errors import BadInput, ErrorCode, ErrorInfo
 from core.fleet.pins import known_tools
 from core.policy.checking import PolicyCheck, PolicyText, Trial, check_text
 from core.policy.models import Answer, Decision, Profile
-from core.policy.policy import Explanation, text_digest
+from core.policy.policy import Explanation
 from core.policy.policy_file import with_profile
 from core.service import exit_codes
-from core.service.trusted import POLICY_SUBJECT, SETTINGS_SUBJECT, loosening_settings
+from core.service.wishes import policy_change, settings_change
 
 app = typer.Typer(
     help="policy.toml: check it, explain one call, try it on the journal.",
@@ -164,8 +164,7 @@ async def _accept(session: Session, unlocking: Unlocking, json_wanted: bool) -> 
         signed = await sign_change(session, unlocking, wish, text, shown)
         status = await console.accept_policy(found.digest, signed)
     if status.pending_settings:
-        settings = loosening_settings(session.home.settings())
-        change = Change(kind=ChangeKind.SETTINGS, subject=SETTINGS_SUBJECT, after=settings)
+        change = settings_change(session.home.settings())
         status = await console.accept_settings(await sign_change(session, unlocking, change))
         if not json_wanted:
             note("The settings hold when the service starts next.")
@@ -178,11 +177,10 @@ async def _accept(session: Session, unlocking: Unlocking, json_wanted: bool) -> 
 def _wish(found: PolicyText, profile: Profile | None = None) -> tuple[Change, str, str]:
     """The change to the file's text, or to one with another profile; that text; and the lines that differ."""
     text = found.text if profile is None else with_profile(found.text, profile)
-    change = Change(kind=ChangeKind.POLICY, subject=POLICY_SUBJECT, after={"sha256": text_digest(text)})
     differ = difflib.unified_diff(
         found.accepted.splitlines(), text.splitlines(), "accepted", "policy.toml", lineterm="", n=1
     )
-    return change, text, "\n".join(f"  {one_line(line)}" for line in differ)
+    return policy_change(text), text, "\n".join(f"  {one_line(line)}" for line in differ)
 
 
 def explanation_text(found: Explanation) -> str:

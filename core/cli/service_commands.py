@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from core.changes import Change, ChangeKind
 from core.cli.base import EVERYWHERE, Given, in_session
 from core.cli.deciding_commands import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.output import as_json, facts, print_error, say
@@ -16,6 +15,7 @@ from core.cli.signing import Unlocking, sign_change
 from core.errors import ErrorCode, ErrorInfo, ServiceError
 from core.service import exit_codes
 from core.service.start import ensure_service, lock_owner, service_status, stop_service
+from core.service.wishes import RESUME
 
 app = typer.Typer(help="The process that owns a home.", epilog=EVERYWHERE, no_args_is_help=True)
 
@@ -112,7 +112,7 @@ def resume(
     unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
 
     async def work(session: Session) -> None:
-        signed = await sign_change(session, unlocking, Change(kind=ChangeKind.RESUME))
+        signed = await sign_change(session, unlocking, RESUME)
         await session.console.resume(signed)
         say(as_json({"stopped": False}) if context.obj.json else "Commands leave again.")
 

@@ -22,7 +22,6 @@ from PySide6.QtWidgets import QApplication
 from app.event_loop import run_on_qt
 from app.look.theme import Theme
 from app.main import Desk
-from app.shell.changes import policy_change
 from core.audit.entries import Entry, Kind
 from core.changes import Change, SignedChange, change_statement
 from core.home import Home
@@ -32,6 +31,7 @@ from core.service.console import Console
 from core.service.remote import RemoteConsole
 from core.service.server import ControlServer
 from core.service.service import Service
+from core.service.wishes import policy_change
 from core.user import user_name
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.window import seen

@@ -18,7 +18,6 @@ from app.screens.base import OpenSection
 from app.screens.fleet.device_sheets import start_edit
 from app.screens.fleet.pairing import PairingSheet, start_pairing
 from app.screens.settings.screen import SettingsScreen
-from app.shell.changes import policy_change
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import encode_pairing
 from core.audit.entries import Kind
@@ -28,6 +27,7 @@ from core.fleet.models import DeviceSettings
 from core.policy.models import Operator, Profile
 from core.policy.operators import adding
 from core.service.console import PolicyStatus
+from core.service.wishes import policy_change
 from tests.fakes.sign_sheets import PHRASE, do_not_sign, press, sign, sign_sheet, sign_sheets
 from tests.fakes.window import seen
 from tests.fakes.window_on_service import Bay, play_on_service

@@ -12,11 +12,11 @@ from app.components.label import Label
 from app.link import ConsoleLink
 from app.screens.base import Navigator
 from app.screens.fleet.device_words import agent_problem, split_tags, tags_problem
-from app.shell.changes import device_change
 from app.shell.sheet import Sheet
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, DeviceSettings
 from core.service.console import Console
+from core.service.wishes import device_change
 
 Toast = Callable[[str], None]
 

@@ -24,13 +24,13 @@ from app.screens.fleet.device_words import (
     split_tags,
     tags_problem,
 )
-from app.shell.changes import pairing_change
 from app.shell.sheet import CANCELLED, Sheet
 from app.shell.words import plural
 from app.state import AppState
 from core.aip.pairing import decode_pairing
 from core.errors import BadInput, QuarterdeckError
 from core.fleet.models import Device, DeviceSettings, Health, Listening, Pairing
+from core.service.wishes import pairing_change
 
 DIALS_IN, LISTENS = "in", "out"
 STRING_LINES = 3
@@ -274,7 +274,7 @@ class PairingSheet(Sheet):
         string = self.form.string_field.toPlainText().strip() if self._listens else ""
         self.say("")
         try:
-            wish = pairing_change(name, settings, string)
+            wish = pairing_change(name, settings, string or None)
         except BadInput as error:
             self._refused(error)
             return

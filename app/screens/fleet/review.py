@@ -18,12 +18,12 @@ from app.look.tokens import FRAME
 from app.screens.fleet.contract import ContractFacts, DefinitionBox
 from app.screens.fleet.contract_change import Change, change_of, turns
 from app.screens.fleet.rows import tool_title
-from app.shell.changes import contract_change
 from app.shell.sheet import Sheet
 from app.shell.signing import Signing
 from core.errors import QuarterdeckError
 from core.fleet.models import Tool
 from core.service.console import Console, ContractChange
+from core.service.wishes import contract_change
 
 WIDTH = 820
 DEFINITION = "Trust this definition"

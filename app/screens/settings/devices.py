@@ -19,11 +19,11 @@ from app.screens.base import Navigator, OpenPairing, OpenQuery
 from app.screens.fleet.device_words import fingerprint_groups
 from app.screens.fleet.link_tab import REFUSED_COLUMNS, refusal_rows
 from app.screens.settings.base import SettingsSection
-from app.shell.changes import listening_change
 from app.shell.words import plural
 from app.state import AppState
 from core.errors import QuarterdeckError
 from core.fleet.models import Listening, Refusal
+from core.service.wishes import listening_change
 
 MOST_ROWS = 10
 _ADDRESS = re.compile(r"^(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+):(\d{1,5})$")

@@ -20,12 +20,12 @@ from app.hand import Hand, Stake
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenQuery
 from app.screens.settings.base import SettingsSection
-from app.shell.changes import operator_added, operator_removed
 from app.shell.sheet import Sheet
 from app.shell.words import clock, plural
 from app.state import AppState
 from core.errors import QuarterdeckError
 from core.policy.models import Operator
+from core.service.wishes import operator_added, operator_removed
 
 COLUMNS = (
     Column("name", "Operator", Kind.NAME, 120),

@@ -11,12 +11,12 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.link import ConsoleLink
 from app.screens.settings.policy_draft import PolicyDraft, PolicyDraftStore
-from app.shell.changes import policy_change
 from app.shell.signing import Signing
 from core.canonical import sha256_hex
 from core.errors import ErrorCode, QuarterdeckError, Refused
 from core.policy.checking import PolicyCheck, PolicyText
 from core.service.console import PolicyStatus
+from core.service.wishes import policy_change
 
 log = structlog.get_logger(__name__)
 

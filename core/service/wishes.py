@@ -1,17 +1,17 @@
-"""The changes that the window asks an operator to sign, each as the window itself wants it.
+"""The changes that a client wishes for: what the window and the command line ask an operator to sign.
 
-The service makes the same change from what it is about to do; only where both are equal is anything signed.
+The service makes the same change from what it is about to do (`core.service.proposals`), and only where both
+are equal is anything signed. What takes long to import is imported where needed: the window starts with this.
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from core.canonical import sha256_hex
 from core.changes import Change, ChangeKind
 from core.fleet.models import DeviceSettings, Tool
-from core.home import Home
+from core.home import Settings
 from core.policy.models import Operator
 
 RESUME = Change(kind=ChangeKind.RESUME)
@@ -25,27 +25,21 @@ def policy_change(text: str) -> Change:
     return Change(kind=ChangeKind.POLICY, subject=POLICY_SUBJECT, after=after)
 
 
-async def settings_change(home: Home) -> Change:
-    """Accepting what settings.toml of this home loosens, as it stands now.
-
-    Raises:
-        BadInput: the file is broken.
-    """
+def settings_change(settings: Settings) -> Change:
+    """Accepting what these settings, as settings.toml has them, loosen."""
     from core.service.trusted import SETTINGS_SUBJECT, loosening_settings
 
-    settings = await asyncio.to_thread(home.settings)
-    after = loosening_settings(settings)
-    return Change(kind=ChangeKind.SETTINGS, subject=SETTINGS_SUBJECT, after=after)
+    return Change(kind=ChangeKind.SETTINGS, subject=SETTINGS_SUBJECT, after=loosening_settings(settings))
 
 
-def pairing_change(name: str, settings: DeviceSettings, string: str = "") -> Change:
+def pairing_change(name: str, settings: DeviceSettings, string: str | None = None) -> Change:
     """Pairing a device that dials in; with the `string` that it printed, one that listens.
 
     Raises:
         BadInput: it is no pairing string.
     """
     wanted = _given(settings)
-    if not string:
+    if string is None:
         return Change(kind=ChangeKind.DEVICE_PAIRED, subject=name, after={"direction": "in", **wanted})
     from core.aip.pairing import decode_pairing
 
