@@ -38,7 +38,7 @@ class Stake(Enum):
     LOW = "low"
     """Low risk, and whatever tightens: every press counts."""
     MEDIUM = "medium"
-    """Medium risk: input counts, whoever made it."""
+    """Medium risk: input counts, also input that a program made."""
     HIGH = "high"
     """High risk and above, and whatever loosens: synthetic input needs the passphrase as well."""
 

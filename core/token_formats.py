@@ -1,6 +1,6 @@
 """Well-known formats of tokens, keys and passwords in free text, and where in it they lie.
 
-These are recognised by themselves, whoever wrote the text. What else is secret in free text cannot be told
+These are recognised by themselves, in any text. What else is secret in free text cannot be told
 from what is not.
 """
 

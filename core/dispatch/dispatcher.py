@@ -494,7 +494,7 @@ def _masked(error: QuarterdeckError, redaction: Redaction) -> QuarterdeckError:
 
 
 def _with_note(result: CommandResult, redaction: Redaction) -> CommandResult:
-    """Say that something is masked: whoever writes the result somewhere would write the mask."""
+    """Say that something is masked: what is written from this result holds the mask in its place."""
     if not redaction.count:
         return result
     places = "1 place" if redaction.count == 1 else f"{redaction.count} places"

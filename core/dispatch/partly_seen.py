@@ -1,6 +1,6 @@
 """Reads that say themselves that they were not shown everything: their answer is not the whole truth.
 
-A device's own words may lower a verdict, never raise it, so whoever offers the tool may say so.
+A device's own words may lower a verdict, never raise it, so any tool of any device may say so.
 """
 
 from __future__ import annotations

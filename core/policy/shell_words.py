@@ -97,7 +97,7 @@ EVERYTHING = re.compile(
 
 
 def names_secrets(path: str) -> bool:
-    """Whether a path, as it is written, leads to keys or passwords, whoever reads or writes them."""
+    """Whether a path, as it is written, leads to keys or passwords, to read or to write."""
     return bool(_PRIVATE.search(path)) or names_private_place(path)
 
 

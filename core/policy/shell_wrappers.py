@@ -108,7 +108,7 @@ _PLAIN = _wrapper()
 _KEYWORD = _wrapper(sets=True)
 
 WRAPPERS: dict[str, Wrapper] = {
-    # As somebody else.
+    # As another user.
     "sudo": _wrapper(
         f"{_SUDO} --other-user --user --command-timeout", looks="-l -v -k -K -V -e --list --validate --edit",
             sets=True

@@ -114,7 +114,7 @@ def _words(name: str) -> list[str]:
     """The words of a name, lower case, and its numbers: of `AWSSecretKey_2` aws, secret, key and 2."""
     plain = name[-LONGEST_NAME:]
     if not plain.isascii():
-        # Letters that only look different are the same name to whoever reads it.
+        # Letters that only look different are the same name to a reader.
         plain = unicodedata.normalize("NFKC", plain)
     return [word.casefold() for word in _WORDS.findall(plain)]
 

@@ -152,7 +152,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self._left = MOST_STEPS
-        # By identity: the lists and schemas are held here, and by whoever asks.
+        # By identity: the lists and schemas are held here, and by the caller.
         self._branches: dict[tuple[int, ...], list[_Place]] = {}
         self._members: dict[tuple[int, str | int], list[_Place]] = {}
 

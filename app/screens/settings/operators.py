@@ -301,8 +301,9 @@ class Operators(SettingsSection):
         self.without.setToolTip(reason)
 
     def _by_hand(self, hand: Hand, act: Callable[[], None]) -> None:
-        """Do `act` where the press counts. The first operator needs no signature, and so a hand right here;
-        for every other one the hand is asked for where it is signed."""
+        """Do `act` where the press counts. The first operator is not signed for, so the hand is asked for here;
+        for every other one the sheet that signs asks.
+        """
         if self._state.operators:
             act()
         else:
