@@ -126,8 +126,8 @@ class WardenLink:
     ) -> Started:
         """Have a process started; `folder` and `streams` are descriptors, `streams` its 0, 1, 2 and on.
 
-        `contained`, `detached` and `group` are as `core.device.warden_process.Order` says. It may run, and stop
-        its keeper, before its process id is known.
+        `contained`, `detached` and `group` are as `core.device.warden_process.Order` says. It may run and
+        stop its keeper before its process id is known.
 
         Raises:
             DeviceError: there is nothing that could start it.

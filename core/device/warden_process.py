@@ -220,7 +220,7 @@ def _keep(handed: list[int]) -> NoReturn:
         with os.fdopen(order, "rb") as file:
             file.seek(0)
             keeper = Keeper(line, Order(**json.load(file)))
-        # Told before the program starts, which may stop its keeper: by this number the device client wakes it.
+        # Told before the program starts. A program can stop its keeper; the client wakes it by this number.
         _tell(line, {"keeper": os.getpid()})
         # Nothing begins for a device client that has gone in the meantime.
         if not _is_closed(line) and keeper.start(handed[2:]) and not keeper.order.detached:

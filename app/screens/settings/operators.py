@@ -301,7 +301,7 @@ class Operators(SettingsSection):
         self.without.setToolTip(reason)
 
     def _by_hand(self, hand: Hand, act: Callable[[], None]) -> None:
-        """Do `act` where the press counts. The first operator is not signed for, so the hand is asked for here;
+        """Do `act` where the press counts. The first operator is not signed for, so a hand is asked for here;
         for every other one the sheet that signs asks.
         """
         if self._state.operators:
