@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import struct
-import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -44,7 +43,7 @@ TEXT = ("Accessible", "Component", "Text", "EditableText")
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[dict[str, str]]:
-    with tempfile.TemporaryDirectory() as folder, accessible_session(Path(folder), "640x480") as environment:
+    with accessible_session("640x480") as environment:
         yield environment
 
 

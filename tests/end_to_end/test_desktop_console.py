@@ -6,7 +6,6 @@ import asyncio
 import base64
 import contextlib
 import io
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ PROCESS = "desktop-under-test"
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[dict[str, str]]:
-    with tempfile.TemporaryDirectory() as folder, accessible_session(Path(folder)) as environment:
+    with accessible_session() as environment:
         yield environment
 
 

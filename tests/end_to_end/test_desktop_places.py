@@ -6,9 +6,7 @@ The program on the bus answers as other toolkits were seen to; its windows are m
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,7 +42,7 @@ WINDOW, TITLE = (40, 30, 200, 100), "Log in"
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[dict[str, str]]:
-    with tempfile.TemporaryDirectory() as folder, accessible_session(Path(folder), "640x480") as environment:
+    with accessible_session("640x480") as environment:
         yield environment
 
 

@@ -7,7 +7,6 @@ import base64
 import io
 import json
 import signal
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -32,8 +31,7 @@ SECRET = "s3cret-größer"
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[dict[str, str]]:
-    # Sockets need a short path, which pytest's own folders are not.
-    with tempfile.TemporaryDirectory() as folder, accessible_session(Path(folder)) as environment:
+    with accessible_session() as environment:
         yield environment
 
 
@@ -382,7 +380,7 @@ async def test_a_program_that_hangs_hangs_no_tool(
 async def test_a_lost_display_is_an_error_and_the_next_call_finds_the_new_one(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder, accessible_session(Path(folder), "640x480") as other:
+    with accessible_session("640x480") as other:
         monkeypatch.setenv("DISPLAY", other["DISPLAY"])
         await device.router._workshop.desktop.close()
         assert (await device.run("list_windows"))["windows"] == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ PROCESS = "desktop-under-test"
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[dict[str, str]]:
-    with tempfile.TemporaryDirectory() as folder, accessible_session(Path(folder)) as environment:
+    with accessible_session() as environment:
         yield environment
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from core.policy.models import Profile
 from core.policy.operator_keys import statement_for
 from core.service.console import ControlChanged
 from tests.fakes.desk import next_approval
+from tests.fakes.kept_home import copy_of
 from tests.fakes.program import make_home, run
 from tests.fakes.service_process import service_process, until_online
 from tests.fakes.signing import accepted
@@ -125,8 +125,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("name", "text", "expected"), FILES)
 async def test_a_broken_file_of_the_home_is_named_and_nothing_is_sent(used, tmp_path, name, text, expected):
-    shutil.copytree(used, tmp_path / "home", ignore=shutil.ignore_patterns("*.sock"))
-    home = Home(tmp_path / "home")
+    home = copy_of(used, tmp_path / "home")
     target = tmp_path / "never"
     path = home.path / name
     path.write_text(text)

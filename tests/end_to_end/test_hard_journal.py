@@ -12,12 +12,12 @@ import pytest_asyncio
 
 from core.errors import ErrorCode
 from core.home import Home
+from tests.fakes.kept_home import contents, copy_of
 from tests.fakes.program import make_home, run
 from tests.fakes.service_process import service_process, until_online
 
 READ = ("call", "this-computer", "get_system_info", "info_type=memory")
 # What a start may touch: who owns the home, its log, its door, and SQLite's shared memory.
-FLEETING = {"lock", "service.log", "service.sock", "journal.db-shm"}
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def closed(kept: Path, tmp_path: Path) -> Home:
-    shutil.copytree(kept, tmp_path / "home", ignore=shutil.ignore_patterns("*.sock"))
-    return Home(tmp_path / "home")
+    return copy_of(kept, tmp_path / "home")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -53,16 +52,7 @@ async def kept_killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def killed(kept_killed: Path, tmp_path: Path) -> Home:
-    shutil.copytree(kept_killed, tmp_path / "killed", ignore=shutil.ignore_patterns("*.sock"))
-    return Home(tmp_path / "killed")
-
-
-def contents(home: Home) -> dict[str, bytes]:
-    return {
-        path.relative_to(home.path).as_posix(): path.read_bytes()
-        for path in home.path.rglob("*")
-        if path.is_file() and path.name not in FLEETING
-    }
+    return copy_of(kept_killed, tmp_path / "killed")
 
 
 def overwrite_the_beginning(path: Path) -> None:

@@ -14,11 +14,11 @@ from core.audit.checkpoint import load_public_key
 from core.audit.head_file import read_head_file
 from core.errors import ErrorCode
 from core.home import Home
+from tests.fakes.kept_home import contents, copy_of
 from tests.fakes.program import make_home, run
 from tests.fakes.service_process import service_process, until_online
 
 READ = ("call", "this-computer", "get_system_info", "info_type=memory")
-FLEETING = {"lock", "service.log", "service.sock", "journal.db-shm"}
 MISSING = re.compile(r"([\d,]+) entr(?:y is|ies are) missing after ([\d,]+)")
 
 
@@ -46,16 +46,7 @@ async def kept_killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def killed(kept_killed: Path, tmp_path: Path) -> Home:
-    shutil.copytree(kept_killed, tmp_path / "killed", ignore=shutil.ignore_patterns("*.sock"))
-    return Home(tmp_path / "killed")
-
-
-def contents(home: Home) -> dict[str, bytes]:
-    return {
-        path.relative_to(home.path).as_posix(): path.read_bytes()
-        for path in home.path.rglob("*")
-        if path.is_file() and path.name not in FLEETING
-    }
+    return copy_of(kept_killed, tmp_path / "killed")
 
 
 def flip(path: Path, at: int) -> None:

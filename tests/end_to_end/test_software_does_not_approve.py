@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,11 +40,7 @@ BUTTON = "Approve once"
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[dict[str, str]]:
-    # Sockets need a short path, which pytest's own folders are not.
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        accessible_session(Path(folder), "1600x1000") as environment,
-    ):
+    with accessible_session("1600x1000") as environment:
         yield environment
 
 

@@ -33,10 +33,11 @@ _BUS = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuratio
 
 
 @contextlib.contextmanager
-def accessible_session(folder: Path, size: str = "1280x800") -> Iterator[dict[str, str]]:
+def accessible_session(size: str = "1280x800") -> Iterator[dict[str, str]]:
     """Start it; the value is the environment that programs need to be part of it."""
-    folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
+        # Its sockets need a short path, which pytest's own folders are not.
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         display = stack.enter_context(virtual_display(size))
         (folder / "run").mkdir(mode=0o700)
         environment = {
