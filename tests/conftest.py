@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ os.environ.setdefault("QT_API", "pyside6")
 import hypothesis
 import pytest
 import structlog
+from PySide6.QtCore import QCoreApplication, QEvent
 
 from core.home import Home
 from core.policy.operator_keys import OperatorKey, create_operator_key
@@ -46,6 +48,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if pace.within in vars(item.module).values()]  # type: ignore[attr-defined]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Collect garbage between tests only: those of windows, and all that run after them in the same process.
+
+    In a worker thread, or while Qt destroys an object, it crashes or hangs; `app.event_loop.GarbageKeeper`
+    sees to that in the program. A fixture would be too early: what a test was given is let go after its
+    fixtures have ended, and its windows would then be collected in whichever thread of whichever later test.
+    What was there before the test is frozen, so that the collection looks only at what the test has made.
+    """
+    gc.disable()
+    gc.freeze()
+    result = yield
+    gc.collect()
+    if QCoreApplication.instance() is not None:
+        # What was to be deleted later is deleted now: no loop runs between tests, and thousands of widgets
+        # would be styled anew with the next one's.
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)  # type: ignore[arg-type]
+    gc.unfreeze()
+    return result
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QCoreApplication, QEvent, QSettings
+from PySide6.QtCore import QCoreApplication, QSettings
 from PySide6.QtWidgets import QApplication
 
 from app import event_loop
@@ -73,27 +73,12 @@ class CollectorOfTests:
 
 
 @pytest.fixture(autouse=True)
-def widgets_are_collected_between_tests(
+def the_keeper_leaves_frozen_what_was_there(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    """Collect garbage here only: in a worker thread, or while Qt destroys an object, it crashes or hangs.
-
-    `app.event_loop.GarbageKeeper` does the same for the program. What was there before the test is frozen, so
-    that the collection looks only at what the test has made.
-    """
+) -> None:
+    """A window's keeper collects what its own test has made, as `pytest_runtest_protocol` does after it."""
     if request.path.name != KEEPERS_OWN_TESTS:
         monkeypatch.setattr(event_loop, "gc", CollectorOfTests())
-    was_on = gc.isenabled()
-    gc.disable()
-    gc.freeze()
-    yield
-    gc.collect()
-    # What was to be deleted later is deleted now: no loop runs between tests, and thousands of widgets would
-    # be styled anew with the next one's.
-    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)  # type: ignore[arg-type]
-    gc.unfreeze()
-    if was_on:
-        gc.enable()
 
 
 @pytest.fixture
