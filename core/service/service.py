@@ -87,6 +87,8 @@ class Service:
         self._pins = trusted.pins
         self.recovered = Recovered()
         self.verified: VerifyReport | None = None
+        self._verifications_begun = 0
+        self._verified_by = 0
         self.ended_runs: dict[str, RunSummary] = {}
         self.on_shutdown_asked = asyncio.Event()
         self._lock = lock
@@ -277,10 +279,16 @@ class Service:
         def progress(done: int, total: int) -> None:
             loop.call_soon_threadsafe(self.tell_work, "verify", done, total)
 
+        self._verifications_begun += 1
+        number = self._verifications_begun
         found = await self.journal.verify(progress, against=against)
-        self.verified = VerifyReport(**{**found.model_dump(), "problem": found.problem or ""})
-        self._journal_changes.mark("journal")
-        return self.verified
+        report = VerifyReport(**{**found.model_dump(), "problem": found.problem or ""})
+        # The verification begun last saw the journal last: one that began before it and ends after it, as
+        # that of the start may, must not replace the damage it found by an all-clear.
+        if number > self._verified_by:
+            self._verified_by, self.verified = number, report
+            self._journal_changes.mark("journal")
+        return report
 
     def tell_work(self, what: Literal["verify", "try_policy"], done: int, total: int) -> None:
         """Tell every client how far long work has come, in entries."""
