@@ -45,7 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with a slow test first: begun last, one would keep one worker while the others have nothing."""
     if pace.strict:
-        items[:] = [item for item in items if pace.within in vars(item.module).values()]  # type: ignore[attr-defined]
+        bounds = {id(pace.within), id(pace.once_within)}
+        items[:] = [item for item in items if bounds & set(map(id, vars(item.module).values()))]  # type: ignore[attr-defined]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 

@@ -26,6 +26,7 @@ from core.errors import DeviceError, ErrorCode
 
 # A background child may hold the pipes for ever; this long after the shell's end we stop reading.
 _AFTER_END_S = 0.2
+_AFTER_KILL_S = 2.0
 POLITE_S = 0.5
 
 
@@ -340,6 +341,10 @@ async def run_windows(
     finally:
         if not ended:
             _kill_tree(process.pid)
+            # The answer does not come before its end; only what left its tree can keep the pipes longer.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_AFTER_KILL_S):
+                    await process.communicate()
     return Finished(
         streams[0].finish(),
         streams[1].finish(),

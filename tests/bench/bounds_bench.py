@@ -11,7 +11,7 @@ from tests.bench.journal_bench import Figures
 from tests.fakes.pace import slowness
 
 ROOT = Path(__file__).parents[2]
-_TIMED = re.compile(r"^from tests\.fakes\.pace import .*\bwithin\b", re.MULTILINE)
+_TIMED = re.compile(r"^from tests\.fakes\.pace import .*\b(once_)?within\b", re.MULTILINE)
 _ENDS = re.compile(r"^(FAILED|ERROR) (\S+)", re.MULTILINE)
 _MOST_S = 300
 

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from core.home import Home, HomeLock
 from core.policy.operator_keys import create_operator_key, list_operator_keys
+from tests.fakes.pace import once_within
 from tests.fakes.program import CALL, LINE, ask, environment, make_home, program, run, until
 
 RESULT_FIELDS = {
@@ -54,10 +54,9 @@ class TestHosting:
         assert done.json["result"]["total_bytes"] > 0
 
     def test_without_anybody_to_approve_it_says_so_at_once_and_sends_nothing(self, home):
-        started = time.monotonic()
-        done = run(home, *CALL, "--wait", "50")
+        with once_within(20):
+            done = run(home, *CALL, "--wait", "3600")
         assert done.code == 4
-        assert time.monotonic() - started < 20
         assert "nobody can give it" in done.err
         assert "service start" in done.err
         assert "command_sent" not in run(home, "audit", "find", "tool:shell_execute").out

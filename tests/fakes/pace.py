@@ -25,6 +25,7 @@ import gc
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -138,3 +139,15 @@ def within(limit_s: float, *, tries: int = TRIES, clock: Clock = time.perf_count
             return
         seen.append(one)
     raise AssertionError(f"more than {limit_s * 1000:.0f} ms: {seen}")
+
+
+@contextmanager
+def once_within(limit_s: float) -> Iterator[Try]:
+    """Hold a block that cannot be run again to a bound, as `within` does with one try.
+
+    Raises:
+        AssertionError: it took longer.
+    """
+    for only in within(limit_s, tries=1):
+        with only:
+            yield only

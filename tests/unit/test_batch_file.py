@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from core.device.assembly import build_router
 from core.device.config import DeviceConfig
 from core.errors import BadInput, ErrorCode
 from core.schema_forms.aside import Aside
+from tests.fakes.pace import once_within
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "resources" / "batches").glob("*.yaml"))
 HEAD = "name: x\nsteps:\n  - {id: a, tool: t}\n"
@@ -235,9 +235,8 @@ def test_a_file_over_a_mebibyte_is_refused_and_one_just_below_is_read_in_time() 
     step = "  - {id: a%d, tool: t, with: {a: [1, 2, 3], b: text}}\n"
     text = "name: x\nsteps:\n" + "".join(step % number for number in range(17_000))
     assert len(text) < LARGEST
-    before = time.perf_counter()
-    assert len(read_batch(text, "b").steps) == 17_000
-    assert time.perf_counter() - before < 20
+    with once_within(20):
+        assert len(read_batch(text, "b").steps) == 17_000
 
 
 def test_texts_of_several_lines_are_written_as_blocks_and_defaults_left_out() -> None:
