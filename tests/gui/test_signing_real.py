@@ -322,6 +322,8 @@ def test_a_program_that_presses_every_button_while_the_key_is_locked_loosens_not
         page.save.click()
         sheet = await sign_sheet(bay.desk)
         assert sheet.unlock is not None
+        # The end of the difference is in sight as soon as the sheet is laid out.
+        await seen(sheet.sign.isEnabled)
         for guess in ("", "password1234", "harbour"):
             sheet.unlock.secret.setText(guess)
             sheet.say("")
