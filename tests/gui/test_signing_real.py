@@ -596,11 +596,15 @@ def test_a_key_that_is_not_the_registered_one_proves_and_signs_nothing(theme: Th
     async def scenario(bay: Bay) -> None:
         desk = bay.desk
         stranger = Operator(name="harbour", public_key="ab" * 32, has_passphrase=False)
-        # As if the operator had been registered with another key than the one that lies here.
+        identity = desk.window.identity
+        await seen(lambda: identity.proved == "harbour")
         desk.keys.lock()
+        # The connection that follows brings the service's own list of operators.
+        await seen(lambda: len(bay.doors) == 2 and not identity.proved and desk.link.connected)
+        # As if the operator had been registered with another key than the one that lies here.
         desk.state.operators = [stranger]
         await desk.keys.unlock("harbour", None)
-        assert desk.window.identity._wanted() == ""
+        assert identity._wanted() == ""
         desk.window.choose_profile(Profile.TRUSTED)
         sheet = await sign_sheet(desk)
         assert not sheet.sign.isEnabled()
