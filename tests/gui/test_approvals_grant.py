@@ -89,7 +89,8 @@ def test_the_sheet_shows_what_would_be_signed_and_signs_exactly_that(play: Play)
         assert sheet.row("file_path").field.text() == "/srv/a"
         assert "content may be anything" in sheet.lines.text()
         assert "file_path is below /srv/a" in sheet.lines.text()
-        assert "1 request that waits now would fit, and still needs an answer" in sheet.covers.text()
+        assert "1 other request fits" in sheet.covers.text()
+        assert "goes on without an answer of its own" in sheet.covers.text()
         shown = sheet.terms
         QTest.mouseClick(sheet.approve, Qt.MouseButton.LeftButton)
         await desk.until(lambda: given(desk))

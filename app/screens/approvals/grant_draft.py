@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from core.errors import BadInput
 from core.ids import new_id
+from core.policy.answers import may_go_on_under
 from core.policy.constraints import Constraint
 from core.policy.grants import ANY, GrantTerms, exact_arguments, scope_words, uncovered_request
 from core.policy.models import Approval
@@ -180,10 +181,8 @@ def fault_of(terms: GrantTerms, approval: Approval) -> str:
 
 
 def also_covered(terms: GrantTerms, waiting: Iterable[Approval]) -> list[Approval]:
-    """The other waiting requests that these terms would let run."""
-    return [
-        one for one in waiting if one.id != terms.approval and one.approvers <= 1 and not _faults(terms, one)
-    ]
+    """The other waiting requests that go on under these terms, as often as their count allows."""
+    return [one for one in waiting if may_go_on_under(terms, one)]
 
 
 def scope_lines(terms: GrantTerms) -> list[str]:

@@ -278,13 +278,8 @@ class GrantSheet(Sheet):
     def _show_covered(self) -> None:
         found = also_covered(self.terms, self._state.waiting()) if self.terms is not None else []
         count = len(found)
-        requests = "request that waits" if count == 1 else "requests that wait"
-        self.covers.setText(
-            f"It holds for what is asked for from now on. {count} {requests} now would fit, and still "
-            f"{'needs an answer of its' if count == 1 else 'need an answer of their'} own."
-            if count
-            else "It holds for what is asked for from now on; no other request that waits now would fit."
-        )
+        uses = self.terms.uses if self.terms is not None else None
+        self.covers.setText(covered_words(count, uses))
         self.covers.set_tone("warn" if count else "text2")
         names = ", ".join(
             one_line(one.request.device) for one in sorted(found, key=lambda one: one.request.device)[:6]
@@ -313,6 +308,19 @@ class GrantSheet(Sheet):
         if self.terms is None or self.draft is None:
             return None
         return self.terms.model_copy(update={"expires": ""}), self.draft.lasts
+
+
+def covered_words(count: int, uses: int | None) -> str:
+    """What a grant for `uses` calls (None: any number) does to the `count` waiting requests that fit it."""
+    if not count:
+        return "It holds for what is asked for from now on; no other request that waits now fits."
+    begin = "It holds for what is asked for from now on, and for what waits now: "
+    fit = f"{count} other request{' fits' if count == 1 else 's fit'}"
+    if uses is None or uses >= count:
+        how = "is" if count == 1 else "each is"
+        return f"{begin}{fit}, {how} judged again as a new request, and goes on without an answer of its own."
+    some = f"{uses} of them goes" if uses == 1 else f"{uses} of them go"
+    return f"{begin}{fit}, and {some} on without an answer of {'its' if uses == 1 else 'their'} own."
 
 
 def _scrolled(inner: QWidget, height: int) -> QScrollArea:
