@@ -19,6 +19,7 @@ from app.look.tokens import SPACE
 from app.screens.approvals.decision_bar import ApproveButton
 from app.screens.approvals.grant_draft import (
     BREADTH_WORDS,
+    FEW_USES,
     Argument,
     Breadth,
     GrantDraft,
@@ -40,7 +41,7 @@ from core.text import shorten_middle
 WIDTH = 880
 MOST_VALUE = 40
 _USES: list[tuple[str, int | None]] = [
-    ("as often as asked", None), ("once", 1), ("5 times", 5), ("20 times", 20), ("100 times", 100),
+    ("once", 1), ("5 times", FEW_USES), ("20 times", 20), ("100 times", 100), ("as often as asked", None),
 ]  # fmt: skip
 _LASTS = [
     ("15 minutes", timedelta(minutes=15)),
@@ -180,7 +181,8 @@ class GrantSheet(Sheet):
             self.uses.addItem(words, count)
         for number, (words, _) in enumerate(_LASTS):
             self.lasts.addItem(f"{words} from now", number)
-        self.lasts.setCurrentIndex(2)
+        self.uses.setCurrentIndex([count for _, count in _USES].index(draft.uses))
+        self.lasts.setCurrentIndex([length for _, length in _LASTS].index(draft.lasts))
         form = QWidget()
         surface(form, "raised")
         grid = QGridLayout(form)
