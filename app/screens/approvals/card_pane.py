@@ -217,7 +217,9 @@ class CardPane(QWidget):
             detail = f"{one_line(shown.request.device)}: {fact} {detail}".strip()
             words = fates_words(fates.values())
             same = len(set(fates.values())) == 1
-            fact = f"{words[:1].upper()}{words[1:]}{f' on all {len(fates)} devices' if same else ''}."
+            devices = {one.request.device for one in (shown, *self.card.others)}
+            all_of = f" on all {len(fates)} devices" if len(devices) == len(fates) else f", all {len(fates)}"
+            fact = f"{words[:1].upper()}{words[1:]}{all_of if same else ''}."
             kind = kind if same else "warn"
         self.card.end_banner.say(kind, fact, detail)
 
@@ -404,7 +406,8 @@ class CardPane(QWidget):
 
     def _grant(self, sheet: GrantSheet, terms: GrantTerms) -> None:
         members = self._members()
-        if why_not_approve(self.situation()) or [one.id for one in members] != [terms.approval]:
+        now = self.situation()
+        if why_not_approve(now) or now.several_devices or [one.id for one in members[:1]] != [terms.approval]:
             return
         try:
             grant = self._nav.keys.sign_grant(terms)
