@@ -264,6 +264,7 @@ class CardPane(QWidget):
             guarded=self.bar.guarded,
             busy=self._busy,
             key=self._nav.keys.unlocked or "",
+            makes_key=not (self._nav.keys.listed or self._nav.keys.usual_name),
             digest=self.card.sent.digest if self.card.sent is not None else DigestCheck.DIFFERS,
             masked=self.card.sent.masked if self.card.sent is not None else 0,
             end_seen=self.card.end_was_seen,
@@ -274,8 +275,9 @@ class CardPane(QWidget):
 
     def show_situation(self) -> None:
         """Enable what is possible now."""
-        name = self._nav.keys.usual_name
-        self.bar.show_situation(self.situation(), f"Unlock {name}…" if name else "Unlock a key…")
+        now, name = self.situation(), self._nav.keys.usual_name
+        words = f"Unlock {name}…" if name else "Make your operator key…" if now.makes_key else "Unlock a key…"
+        self.bar.show_situation(now, words)
 
     def approve(self, hand: Hand) -> None:
         """Approve the open request, if nothing stands against it and the press counts."""

@@ -41,7 +41,7 @@ class Situation:
 
     `unseen` names the box whose end was not on the screen yet, where there are several.
     `others` are requests like `approval` that one act answers together with it. `masked`
-    counts the secrets that the card does not show.
+    counts the secrets that the card does not show. `makes_key`: no operator's key is in this home yet.
     """
 
     approval: Approval | None = None
@@ -49,6 +49,7 @@ class Situation:
     guarded: bool = False
     busy: str = ""
     key: str = ""
+    makes_key: bool = False
     digest: DigestCheck = DigestCheck.FITS
     masked: int = 0
     end_seen: bool = False
@@ -99,7 +100,8 @@ def why_not_deny(now: Situation) -> str:
     if why := _why_not_signed(now):
         return why
     if not now.key:
-        return "Every answer is signed: unlock a key first."
+        how = "make your operator key" if now.makes_key else "unlock a key"
+        return f"Every answer is signed: {how} first."
     return ""
 
 
