@@ -116,13 +116,14 @@ class OpenSection:
 
     `section` is one of `appearance`, `operators`, `grants`, `devices`, `this-computer`, `policy`, `about`.
     `line` is a line of policy.toml to show in the editor, `tab` the tab beside the editor, `grant` the grant
-    to show in the list.
+    to show in the list. `back` is the screen to open once the first operator's key is made.
     """
 
     section: str
     line: int = 0
     grant: str = ""
     tab: str = ""
+    back: str = ""
 
 
 Target = (

@@ -200,7 +200,9 @@ class Control(QObject):
     def start_unlock(self) -> None:
         """Ask for a passphrase; without any key, open the place where one is made."""
         if not self._keys.listed:
-            self._window.open("settings", OpenSection("operators"))
+            here = self._window.current.name
+            back = "" if here == "settings" else here
+            self._window.open("settings", OpenSection("operators", back=back))
         elif not self._asking:
             self._asking = True
             self._link.spawn("unlock the operator key", self._unlock())

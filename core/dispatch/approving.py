@@ -1,17 +1,19 @@
 """Stage 5: wait for whoever must say yes. What comes back is the answer; a no is raised.
 
 Deny ends it. Allow by a grant counts the grant's use. Ask waits in the queue until operators have answered,
-and an edit there sends the command back to the first stage with other arguments.
+and an edit there sends the command back to the first stage with other arguments. A grant that is given while
+a request waits has it judged again, as a new one would be; what the grant lets through goes on under it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, Protocol
 
 from core.audit.entries import Kind
 from core.dispatch.entries import entry_of
 from core.dispatch.order import OnStage, Order, Prepared, Recorder, Stage
-from core.errors import ErrorCode, QuarterdeckError, Refused
+from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Effect
 from core.ids import new_id
 from core.policy.approvals import ApprovalQueue
@@ -19,7 +21,7 @@ from core.policy.grants import GrantBook
 from core.policy.models import Answer, Approval, ApprovalState, Decision, Profile, Reason
 from core.policy.waiting import Answered
 from core.quick import changed
-from core.statements import check_time
+from core.statements import Request, check_time
 
 MOST_EDITS = 50
 
@@ -33,6 +35,17 @@ class Edited(Exception):
         self.parameters = parameters
         self.approval = approval
         self.operator = operator
+
+
+class Cleared(NamedTuple):
+    """A command that may go on, as it was judged last; `approval` is None where no operator signed for it."""
+
+    prepared: Prepared
+    decision: Decision
+    approval: Approval | None
+
+
+JudgeAgain = Callable[[], Awaitable[tuple[Prepared, Decision]]]
 
 
 class Stopped(Protocol):
@@ -52,8 +65,13 @@ class Approving:
         self._journal = journal
         self._stopped = stopped
 
-    async def approve(self, prepared: Prepared, decision: Decision, on_stage: OnStage) -> Approval | None:
-        """Wait until the command may go on; the approval, or None where nobody had to be asked.
+    async def approve(
+        self, prepared: Prepared, decision: Decision, on_stage: OnStage, judge_again: JudgeAgain
+    ) -> Cleared:
+        """Wait until the command may go on.
+
+        `judge_again` takes the command through the first four stages once more, as it is now; its decision
+        is made in the turn of the loop in which it returns.
 
         Raises:
             Refused: denied, expired, withdrawn, or too many requests wait already.
@@ -63,7 +81,7 @@ class Approving:
             raise Refused(decision.reasons[0].text.removesuffix(".") + ".")
         if decision.answer is Answer.ALLOW:
             self._use_grant(prepared, decision)
-            return None
+            return Cleared(prepared, decision, None)
         if prepared.order.unasked:
             raise Refused("The policy asks before this, so it is not done by the way.")
         approval_id = f"a-{new_id()}"
@@ -73,14 +91,51 @@ class Approving:
         self._journal.note_all(prepared.held)
         prepared.held.clear()
         on_stage(Stage.WAITING, approval_id)
-        answered = await self._ask(approval_id, prepared, decision)
+        granted: Cleared | None = None
+
+        async def look_again() -> None:
+            nonlocal granted
+            try:
+                again = await judge_again()
+            except QuarterdeckError:
+                # It waits on: the operator who approves it meets the same error.
+                return
+            granted = self._under_grant(approval_id, prepared.request, *again)
+
+        answered = await self._ask(approval_id, prepared, decision, look_again)
+        if granted is not None:
+            return granted
         if answered.edited is not None:
             raise Edited(answered.edited, approval_id, answered.edited_by)
         if answered.approval.state is not ApprovalState.APPROVED:
             raise self._no(prepared, answered.approval)
-        return answered.approval
+        return Cleared(prepared, decision, answered.approval)
 
-    async def _ask(self, approval_id: str, prepared: Prepared, decision: Decision) -> Answered:
+    def _under_grant(
+        self, approval_id: str, asked: Request, prepared: Prepared, decision: Decision
+    ) -> Cleared | None:
+        """Let a waiting request go on where a grant allows it as it is judged now; None where it waits on."""
+        # Nothing can have come between the decision and this: the loop was not given up.
+        if decision.answer is not Answer.ALLOW or not decision.grant:
+            return None
+        if prepared.request.digest != asked.digest or not self._approvals.is_open(approval_id):
+            return None
+        try:
+            self._use_grant(prepared, decision, approval_id)
+            self._journal.note_all(prepared.held)
+        except (Refused, JournalUnavailable):
+            return None
+        prepared.held.clear()
+        self._approvals.granted(approval_id, self._grants.get(decision.grant).terms)
+        return Cleared(prepared, decision, None)
+
+    async def _ask(
+        self,
+        approval_id: str,
+        prepared: Prepared,
+        decision: Decision,
+        judge_again: Callable[[], Awaitable[None]],
+    ) -> Answered:
         order = prepared.order
         try:
             return await self._approvals.ask(
@@ -95,6 +150,7 @@ class Approving:
                 askers=order.operators,
                 edited_from=order.edited_from,
                 sent=prepared.arguments.sent,
+                judge_again=judge_again,
             )
         except QuarterdeckError as error:
             ended = {"approval": approval_id, "state": "refused", "reason": error.message}
@@ -121,13 +177,16 @@ class Approving:
         if decision.grant and self._grants.get(decision.grant).revoked_at is not None:
             raise Refused(f"Grant {decision.grant} was revoked.", ErrorCode.APPROVAL_INVALID)
 
-    def _use_grant(self, prepared: Prepared, decision: Decision) -> None:
+    def _use_grant(self, prepared: Prepared, decision: Decision, approval_id: str = "") -> None:
+        """Count a use; `approval_id` is the request that waited when the grant was given."""
         if not decision.grant:
             return
         # Nothing can have come between the decision and this: the loop was not given up.
         if not self._grants.use(decision.grant):
             raise Refused(f"Grant {decision.grant} does not hold any more.", ErrorCode.APPROVAL_INVALID)
         body = {"grant": decision.grant, "digest": prepared.request.digest}
+        if approval_id:
+            body["approval"] = approval_id
         prepared.held.append(entry_of(prepared.order, Kind.GRANT_USED, body, "policy"))
 
 

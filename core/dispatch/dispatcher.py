@@ -231,15 +231,14 @@ class Dispatcher:
             self._check_wanted(order)
             turn = self._present_turn()
             bound, arguments = self._bind(order, turn)
-            if isinstance(arguments, RedactedArguments):
-                arguments = await self.validating.check(bound.tool, arguments)
-            prepared = await self._followed(prepare(bound, arguments))
+            prepared = await self._prepare(bound, arguments)
             self._harden(prepared)
             prepared.held.append(prepared_entry(prepared))
             decision = self._decide(prepared, turn)
-            prepared.held.append(decided_entry(prepared, decision))
             card = self._evidence.on_card(prepared)
-            approval = await self._approving.approve(prepared, decision, on_stage)
+            prepared, decision, approval = await self._approving.approve(
+                prepared, decision, on_stage, lambda: self._judge_again(order)
+            )
             await self._evidence.before(prepared, decision, approval, card)
             await self._check_still_allowed(prepared, decision, approval)
             permit = await self._record_intent(prepared, decision, turn)
@@ -255,6 +254,21 @@ class Dispatcher:
         result = await self._evidence.after(prepared, decision, result)
         self._write_late(prepared)
         return result
+
+    async def _judge_again(self, order: Order) -> tuple[Prepared, Decision]:
+        """The first four stages for an order that waits, as if it were asked for only now.
+
+        Raises:
+            QuarterdeckError: a new request would be refused so.
+        """
+        self._check_wanted(order)
+        turn = self._present_turn()
+        prepared = await self._prepare(*self._bind(order, turn))
+        self._harden(prepared)
+        self._check_wanted(order)
+        if turn.over:
+            self._check_still_bound(prepared)
+        return prepared, self._decide(prepared, turn)
 
     def _present_turn(self) -> Turn:
         """One object for all commands that begin in a turn: whoever gives up the loop ends it for all."""
@@ -276,6 +290,12 @@ class Dispatcher:
             order = replace(order, said=said)
         return bind(order, target, tool, arguments), arguments
 
+    # Stages 1 and 2
+    async def _prepare(self, bound: Bound, arguments: RedactedArguments | CheckedArguments) -> Prepared:
+        if isinstance(arguments, RedactedArguments):
+            arguments = await self.validating.check(bound.tool, arguments)
+        return await self._followed(prepare(bound, arguments))
+
     # Stage 3, as far as it depends on more than the arguments
     def _harden(self, prepared: Prepared) -> None:
         check_own_screen(prepared, self._own_screen)
@@ -287,7 +307,9 @@ class Dispatcher:
     def _decide(self, prepared: Prepared, turn: Turn) -> Decision:
         # It was looked at when the command was bound; while a schema was read it may have been edited.
         decision = self._policy.decide(self._asked(prepared), refreshed=not turn.over)
-        return as_ordered(prepared.order, decision)
+        decision = as_ordered(prepared.order, decision)
+        prepared.held.append(decided_entry(prepared, decision))
+        return decision
 
     def _asked(self, prepared: Prepared) -> Asked:
         return Asked(

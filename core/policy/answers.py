@@ -7,7 +7,7 @@ from typing import Any
 from core.audit.entries import Kind, NewEntry
 from core.commitments import SECRET_MARK
 from core.errors import BadInput, ErrorCode, Refused
-from core.policy.grants import SignedGrant, uncovered_request
+from core.policy.grants import GrantTerms, SignedGrant, uncovered_request
 from core.policy.models import Answer, Approval, Fatigue, Operator, Profile
 from core.statements import SignedStatement, Statement, verify_signature
 
@@ -29,6 +29,35 @@ def check_may_approve(operator: str, approval: Approval) -> None:
         )
 
 
+SEVERAL = "what several operators must approve is never granted by one"
+
+
+def asks_each_time(approval: Approval) -> str:
+    """Why no grant answers a request like this one; empty where one may."""
+    decision = approval.decision
+    if always := [hit.id for hit in decision.rules if hit.decision is Answer.ASK]:
+        return f"rule {always[0]} asks each time"
+    if decision.device_requires_signature:
+        return f"{approval.request.device} wants every action signed for"
+    return "profile lockdown asks each time" if decision.profile is Profile.LOCKDOWN else ""
+
+
+def may_go_on_under(terms: GrantTerms, waiting: Approval) -> bool:
+    """Whether a grant may answer a request that waits now; the policy judges it again before it does.
+
+    An edited request waits for the operator who edited it, and no grant answers for several operators.
+    """
+    if (
+        waiting.id == terms.approval
+        or waiting.approvers > 1
+        or waiting.edited_from
+        or asks_each_time(waiting)
+    ):
+        return False
+    risk = waiting.decision.risk
+    return not uncovered_request(terms, waiting.request, actor=waiting.actor, run=waiting.run, risk=risk)
+
+
 def check_grant(grant: SignedGrant, statement: Statement, approval: Approval, operator: Operator) -> None:
     """That a grant goes with this approval, covers what is approved, and is the same operator's.
 
@@ -40,17 +69,13 @@ def check_grant(grant: SignedGrant, statement: Statement, approval: Approval, op
     if statement.verdict != "approve":
         fault = "a denial grants nothing"
     elif approval.approvers > 1:
-        fault = "what several operators must approve is never granted by one"
+        fault = SEVERAL
     elif terms.author != statement.approver or terms.approval != approval.id:
         fault = "it belongs to another approval"
     elif not verify_signature(terms, grant.signature, operator.public_key):
         fault = f"the signature is not {operator.name}'s"
-    elif always := [hit.id for hit in approval.decision.rules if hit.decision is Answer.ASK]:
-        fault = f"rule {always[0]} asks each time, whatever is granted"
-    elif approval.decision.device_requires_signature:
-        fault = f"{approval.request.device} wants every action signed for, whatever is granted"
-    elif approval.decision.profile is Profile.LOCKDOWN:
-        fault = "profile lockdown asks each time, whatever is granted"
+    elif always := asks_each_time(approval):
+        fault = f"{always}, whatever is granted"
     elif faults := uncovered_request(
         terms, approval.request, actor=approval.actor, run=approval.run, risk=approval.decision.risk
     ):

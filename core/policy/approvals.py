@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
@@ -23,11 +23,12 @@ from core.policy.answers import (
     check_may_approve,
     edited_entry,
     fatigue_entry,
+    may_go_on_under,
     put_back_all,
     rejected_entry,
 )
 from core.policy.fatigue import FatigueMeter
-from core.policy.grants import GrantBook, SignedGrant
+from core.policy.grants import GrantBook, GrantTerms, SignedGrant
 from core.policy.models import Approval, ApprovalState, Decision
 from core.policy.operators import Operators
 from core.policy.waiting import Answered, Waiting
@@ -92,11 +93,15 @@ class ApprovalQueue:
         askers: Sequence[str] = ("",),
         edited_from: str = "",
         sent: dict[str, Any] | None = None,
+        judge_again: Callable[[], Awaitable[None]] | None = None,
     ) -> Answered:
         """Queue a request and wait until it is answered, edited, has expired, or is withdrawn.
 
         `askers` are the operators behind it, as their keys have proved; an empty name is a person of whom
         that is not known. `sent` are the arguments with their secrets, where `request` has them masked.
+
+        `judge_again` is awaited when a grant was given that may cover the request; it calls `granted` where
+        the policy lets the request go on under a grant. Without it the request waits for its own answer.
 
         Raises:
             Refused: this asker has too many requests waiting already (code `queue_full`).
@@ -120,13 +125,18 @@ class ApprovalQueue:
             askers=sorted(set(askers)),
             edited_from=edited_from,
         )
-        return await self._wait(approval, expiry_s, sent)
+        return await self._wait(approval, expiry_s, sent, judge_again)
 
-    async def _wait(self, approval: Approval, expiry_s: float, sent: dict[str, Any] | None) -> Answered:
+    async def _wait(
+        self,
+        approval: Approval,
+        expiry_s: float,
+        sent: dict[str, Any] | None,
+        judge_again: Callable[[], Awaitable[None]] | None,
+    ) -> Answered:
         now = self._clock()
         waiting = Waiting(
             approval,
-            asyncio.get_running_loop().create_future(),
             self._clock,
             ends_at=now + expiry_s,
             pause_left=self._most_pause_s,
@@ -139,7 +149,12 @@ class ApprovalQueue:
         self._publish(approval)
         self._link(approval.edited_from, approval.id)
         try:
-            return await waiting.answer
+            while waiting.ended is None:
+                await waiting.stirred.wait()
+                waiting.stirred.clear()
+                if waiting.ended is None and judge_again is not None:
+                    await judge_again()
+            return waiting.ended
         finally:
             if approval.id in self._waiting:
                 self._take_back(waiting, "Whoever asked has gone; nothing was sent.")
@@ -200,8 +215,31 @@ class ApprovalQueue:
         if grant is not None:
             self._grants.add(grant.terms)
         counted = self._count(waiting, signed)
+        if grant is not None:
+            self._stir(grant.terms)
         self._measure(statement.approver, took_s, statement.verdict == "approve")
         return counted
+
+    def _stir(self, terms: GrantTerms) -> None:
+        """Have every request judged again that waits and that these new terms may cover, oldest first."""
+        for waiting in self._waiting.values():
+            if may_go_on_under(terms, waiting.approval):
+                waiting.stirred.set()
+
+    def is_open(self, approval_id: str) -> bool:
+        """Whether a request still waits, in time, and no answer to it is being recorded."""
+        waiting = self._waiting.get(approval_id)
+        return waiting is not None and not waiting.deciding and waiting.left() > 0
+
+    def granted(self, approval_id: str, terms: GrantTerms) -> None:
+        """Let a request that `is_open` go on under a grant, once the use of the grant is journalled.
+
+        Raises:
+            Refused: it does not wait any more, or is being answered.
+        """
+        waiting = self._still(approval_id)
+        self._begin(waiting)
+        self._finish(waiting, ApprovalState.APPROVED, f"grant {terms.id} of {terms.author}", "")
 
     def _begin(self, waiting: Waiting) -> None:
         """From here on until it is recorded there is no other answer."""
@@ -383,8 +421,7 @@ class ApprovalQueue:
         self._decided[decided.id] = decided
         while len(self._decided) > DECIDED_KEPT:
             self._decided.popitem(last=False)
-        if not waiting.answer.done():
-            waiting.answer.set_result(Answered(decided, waiting.edited, waiting.edited_by))
+        waiting.end(Answered(decided, waiting.edited, waiting.edited_by))
         self._publish(decided)
         return decided
 

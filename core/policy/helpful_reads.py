@@ -31,6 +31,10 @@ _GLOB = re.compile(r"[*?\[]")
 # Plain variables are as harmless as their names; every other expansion can hold a command.
 _RUNS_SOMETHING = re.compile(r"\$\(|`|[<>]\(|\$\{(?![A-Za-z_]\w*\})")
 
+_SETS_VARIABLES = frozenset(
+    {"declare", "export", "getopts", "local", "mapfile", "read", "readarray", "readonly", "typeset"}
+)
+
 Wish = tuple[str, str, dict[str, Any]]
 
 
@@ -80,8 +84,10 @@ def _of_line(text: str, folder: Any, offered: Set[str]) -> Iterator[Wish]:
     except TooMuch:
         return
     folder = folder if isinstance(folder, str) and folder else None
+    own = _own_variables(line)
     for word in _touched(line):
-        yield from _look_at(word, folder, offered)
+        if not own & set(_names_in(word.source)):
+            yield from _look_at(word, folder, offered)
     for redirect in line.redirects:
         if redirect.target.known and (path := _absolute(redirect.target.text, folder)):
             yield _read(path)
@@ -94,7 +100,7 @@ def _of_line(text: str, folder: Any, offered: Set[str]) -> Iterator[Wish]:
             first = next((word for word in call.args if word.known), None)
             if first and not first.text.startswith("-") and (path := _absolute(first.text, folder)):
                 yield _read(path)
-    yield from _variables(line, text, folder)
+    yield from _variables(own, text, folder)
 
 
 def _touched(line: Line) -> Iterator[Word]:
@@ -134,9 +140,22 @@ def _only_lists(command: str) -> bool:
     return line.parsed and [call.name for call in line.calls] == ["ls"] and not line.redirects
 
 
-def _variables(line: Line, text: str, folder: str | None) -> Iterator[Wish]:
+def _own_variables(line: Line) -> set[str]:
+    """The names that the line itself sets: outside of it they hold nothing, or something else."""
     own = {name for call in line.calls for name in call.assigned}
-    names = dict.fromkeys(one[1] or one[2] for one in _VARIABLE.finditer(text))
+    own |= {*line.loop_variables, *(one.name for one in line.assignments)}
+    for call in line.calls:
+        if call.name in _SETS_VARIABLES:
+            own.update(word.source.partition("=")[0] for word in call.args)
+    return own
+
+
+def _names_in(text: str) -> list[str]:
+    return [one[1] or one[2] for one in _VARIABLE.finditer(text)]
+
+
+def _variables(own: Set[str], text: str, folder: str | None) -> Iterator[Wish]:
+    names = dict.fromkeys(_names_in(text))
     more = {"working_directory": folder} if folder else {}
     for name in names:
         if name not in own:

@@ -201,7 +201,8 @@ class Line:
     """What a shell line contains, in any order. `pipelines` hold the spans of their stages.
 
     `assignments` are those outside of commands. `inputs` are files that input is redirected from. `indices`
-    are texts that a shell may read as a number and that have a command in an array's index.
+    are texts that a shell may read as a number and that have a command in an array's index. `loop_variables`
+    are the names that `for` and `select` set.
     """
 
     calls: list[Call] = field(default_factory=list)
@@ -212,6 +213,7 @@ class Line:
     functions: list[tuple[str, int, int]] = field(default_factory=list)
     background: list[tuple[int, int]] = field(default_factory=list)
     indices: list[Word] = field(default_factory=list)
+    loop_variables: list[str] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
     parsed: bool = True
 
@@ -283,6 +285,9 @@ class _Reader:
                     self._line.assignments.append(self._assignment(node))
             case "file_redirect":
                 self._redirect(node)
+            case "for_statement":
+                if (name := node.child_by_field_name("variable")) is not None:
+                    self._line.loop_variables.append(self._source(name))
             case "pipeline":
                 self._line.pipelines.append(self._stages(node))
             case "function_definition":

@@ -29,7 +29,6 @@ class Waiting:
     """A request and its time. Times are the monotonic `clock`'s seconds: no change of date moves them."""
 
     approval: Approval
-    answer: asyncio.Future[Answered]
     clock: Callable[[], float]
     ends_at: float
     pause_left: float
@@ -46,6 +45,16 @@ class Waiting:
     # Why it was taken back while an answer was being recorded.
     taken_back: str = ""
     timer: asyncio.TimerHandle | None = None
+    # How it ended; None while it waits.
+    ended: Answered | None = None
+    # Set when it ended, and when a new grant may cover it.
+    stirred: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def end(self, answered: Answered) -> None:
+        """Let it end, once."""
+        if self.ended is None:
+            self.ended = answered
+        self.stirred.set()
 
     def read(self, reader: str, reading: bool) -> None:
         """Somebody opens or leaves the card; while it is read its time stands still, for so long in all."""

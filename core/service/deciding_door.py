@@ -74,12 +74,12 @@ class DecidingDoor(PolicyDoor):
             return await self._look(device, tool, parameters)
 
         known = service.fleet.get(device)
-        return await Previewer(asked, service.journal, look, known.picture).preview()
+        offered = self._offered(device)
+        return await Previewer(asked, service.journal, look, known.picture, offered).preview()
 
     async def helpers(self, approval: str) -> list[Helper]:
         request = self._service.approvals.get(approval).request
-        offered = {tool.tool_name for tool in self._service.fleet.tools(request.device)}
-        helpers = helpers_for(request, offered)
+        helpers = helpers_for(request, self._offered(request.device))
         return [one for one in helpers if await self._runs_by_itself(one)]
 
     async def run_helper(self, approval: str, helper: str) -> CommandResult:
@@ -99,6 +99,9 @@ class DecidingDoor(PolicyDoor):
             after=change.after,
             changed=changed_parts(change.before, change.after) if change.before else [],
         )
+
+    def _offered(self, device: str) -> set[str]:
+        return {tool.tool_name for tool in self._service.fleet.tools(device)}
 
     async def _runs_by_itself(self, helper: Helper) -> bool:
         dispatcher = self._service.dispatcher

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from typing import Any, Protocol
 
 from core.audit.entries import Entry, Kind
@@ -25,6 +25,7 @@ from core.policy.models import Approval
 MOST_BYTES = 1024 * 1024
 PICTURES_LOOKED_AT = 40
 WRITES_LOOKED_AT = 200
+NO_READ = "This device has no tool to read the file with, so that nothing can be compared."
 ELEMENT_TOOLS = frozenset({"click_element", "type_text", "press_key", "scroll"})
 
 Look = Callable[[str, dict[str, Any]], Awaitable[CommandResult]]
@@ -42,11 +43,20 @@ class Reads(Protocol):
 class Previewer:
     """Makes the preview of one request. `look` makes one read-only call on its device."""
 
-    def __init__(self, approval: Approval, journal: Reads, look: Look, last_picture: str | None) -> None:
+    def __init__(
+        self,
+        approval: Approval,
+        journal: Reads,
+        look: Look,
+        last_picture: str | None,
+        offered: Set[str],
+    ) -> None:
+        """`offered` are the names of the device's tools: it is asked for no other."""
         self._request = approval.request
         self._journal = journal
         self._look = look
         self._last_picture = last_picture
+        self._offered = offered
 
     async def preview(self) -> Preview:
         """What there is to see of this request; `kind` is `file`, `screen` or `nothing`."""
@@ -99,6 +109,8 @@ class Previewer:
 
     async def _file(self, path: str) -> tuple[str | None, str | None, str, bool]:
         """A file's text, when it was read, why there is no text, and whether there is a file."""
+        if "read_file" not in self._offered:
+            return None, None, NO_READ, True
         result = await self._look("read_file", {"file_path": path, "max_bytes": MOST_BYTES})
         error = result.error
         if error is not None:

@@ -27,6 +27,7 @@ _KINDS = (
     Kind.APPROVAL_GIVEN,
     Kind.APPROVAL_DENIED,
     Kind.APPROVAL_EXPIRED,
+    Kind.GRANT_USED,
     Kind.INTENT_RECORDED,
     Kind.COMMAND_SENT,
     Kind.RESULT_RECORDED,
@@ -64,7 +65,7 @@ class _Open:
                 self.sent[call] = entry
             case Kind.APPROVAL_REQUESTED:
                 self.approvals[str(entry.body.get("approval"))] = entry
-            case Kind.APPROVAL_GIVEN | Kind.APPROVAL_DENIED | Kind.APPROVAL_EXPIRED:
+            case Kind.APPROVAL_GIVEN | Kind.APPROVAL_DENIED | Kind.APPROVAL_EXPIRED | Kind.GRANT_USED:
                 self.approvals.pop(str(entry.body.get("approval")), None)
             case Kind.RESULT_RECORDED | Kind.COMMAND_REFUSED:
                 self.calls.pop(call, None)

@@ -204,7 +204,7 @@ def test_the_typed_name_is_gone_with_the_card(play: Play) -> None:
         desk.screen.open_card("a-0002")
         assert desk.screen.bar.name_field.text() == ""
 
-    both = [make_approval(n, risk="critical", parameters={"command": "x"}) for n in (1, 2)]
+    both = [make_approval(n, risk="critical", parameters={"command": f"x{n}"}) for n in (1, 2)]
     play(story, requests=both)
 
 

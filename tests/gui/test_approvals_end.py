@@ -126,6 +126,7 @@ def test_a_locked_key_is_offered_to_be_unlocked_instead_of_approving(play: Play)
     "why",
     [
         "Every answer is signed: unlock a key first.",
+        "Every answer is signed: make your operator key first.",
         "The service is not connected; nothing can be answered.",
         "The bytes shown are not the ones the digest is of; nothing is signed.",
     ],

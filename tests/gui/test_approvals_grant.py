@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from PySide6.QtTest import QTest
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.approvals.grant_draft import Breadth, also_covered, narrowest, scope_lines, terms_of
-from app.screens.approvals.grant_sheet import GrantSheet
+from app.screens.approvals.grant_sheet import GrantSheet, covered_words
 from app.screens.approvals.screen import ApprovalsScreen
 from app.shell.sheet import FOCUS_ROOM
 from core.errors import Refused
@@ -76,8 +77,32 @@ def test_a_secret_is_never_part_of_a_draft() -> None:
 
 def test_the_scope_says_every_part_of_it() -> None:
     words = "\n".join(scope_lines(terms_of(narrowest(write(1)), "harbour")))
-    for part in ("lab-lnx-01", "agent:clerk", "file_path", "content", "medium", "As often", "Until"):
+    for part in ("lab-lnx-01", "agent:clerk", "file_path", "content", "medium", "5 times", "Until"):
         assert part in words
+
+
+@pytest.mark.parametrize(("risk", "uses", "minutes"), [("medium", 5, 60), ("high", 1, 15)])
+def test_a_sheet_begins_with_few_uses_and_a_short_time_fewer_and_shorter_for_high_risk(
+    play: Play, risk: str, uses: int, minutes: int
+) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        sheet = await sheet_of(desk)
+        assert sheet.terms is not None
+        assert sheet.terms.uses == uses
+        left = datetime.fromisoformat(sheet.terms.expires) - datetime.now(UTC)
+        assert timedelta(0) < left <= timedelta(minutes=minutes)
+        assert f"Up to {risk} risk" in sheet.lines.text()
+        assert ("Once" if uses == 1 else f"{uses} times") in sheet.lines.text()
+
+    play(story, requests=[make_approval(1, risk=risk)])
+
+
+def test_the_words_about_what_waits_count_no_more_than_the_uses() -> None:
+    assert "no other request that waits now fits" in covered_words(0, None)
+    assert "1 other request fits, is judged again" in covered_words(1, 1)
+    assert "4 other requests fit, each is judged again" in covered_words(4, None)
+    assert "4 other requests fit, and 1 of them goes on" in covered_words(4, 1)
+    assert "4 other requests fit, and 3 of them go on" in covered_words(4, 3)
 
 
 def test_the_sheet_shows_what_would_be_signed_and_signs_exactly_that(play: Play) -> None:
@@ -89,7 +114,8 @@ def test_the_sheet_shows_what_would_be_signed_and_signs_exactly_that(play: Play)
         assert sheet.row("file_path").field.text() == "/srv/a"
         assert "content may be anything" in sheet.lines.text()
         assert "file_path is below /srv/a" in sheet.lines.text()
-        assert "1 request that waits now would fit, and still needs an answer" in sheet.covers.text()
+        assert "1 other request fits" in sheet.covers.text()
+        assert "goes on without an answer of its own" in sheet.covers.text()
         shown = sheet.terms
         QTest.mouseClick(sheet.approve, Qt.MouseButton.LeftButton)
         await desk.until(lambda: given(desk))

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from app.hand import Hand
 from app.screens.approvals import card_pane
+from app.screens.approvals.grant_sheet import GrantSheet
 from app.screens.approvals.likeness import Likeness, device_words
+from app.screens.approvals.queue_model import DEVICES_ROLE, SUMMARY_ROLE
 from core.errors import JournalUnavailable
 from core.policy.models import Approval, ApprovalState
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press, stamp
@@ -43,10 +46,84 @@ def test_alike_is_same_tool_contract_arguments_risk_and_asker_on_different_devic
         alike(2, said="Trust me."),
         alike(2, approvers=2),
         alike(2, tool="shell_execute_read"),
-        alike(2, device="lab-lnx-01"),
         other.model_copy(update={"request": other.request.model_copy(update={"contract": "d" * 64})}),
     ):
         assert groups_of(one, different) == [["a-0001"], ["a-0002"]]
+
+
+def test_the_same_again_on_the_same_device_is_alike_in_whatever_run() -> None:
+    again = [alike(number, device="lab-lnx-01", run=f"r-{number}") for number in range(1, 6)]
+    assert groups_of(*again) == [[one.id for one in again]]
+    for different in (
+        alike(6, device="lab-lnx-01", actor="agent:other"),
+        alike(6, device="lab-lnx-01", parameters={"command": "uptime -p"}),
+        alike(6, device="lab-lnx-01", risk="high"),
+        alike(6, device="lab-lnx-01", approvers=2),
+        alike(6, device="lab-lnx-01", edited_from="a-0001"),
+        alike(6, run="r-6"),
+    ):
+        assert groups_of(*again, different) == [[one.id for one in again], ["a-0006"]]
+
+
+def test_a_group_is_of_one_run_or_on_one_device() -> None:
+    first, same_run = alike(1, run="r-1"), alike(2, run="r-1")
+    same_device, neither = alike(3, device="lab-lnx-01", run="r-2"), alike(4, run="r-2")
+    assert groups_of(first, same_run, same_device, neither) == [["a-0001", "a-0002"], ["a-0003", "a-0004"]]
+    assert groups_of(first, same_device, same_run, neither) == [["a-0001", "a-0003"], ["a-0002"], ["a-0004"]]
+    again = alike(5, device="lab-lnx-02", run="r-1")
+    assert groups_of(first, same_run, again) == [["a-0001", "a-0002", "a-0005"]]
+
+
+def same_again(count: int, **changes: Any) -> list[Approval]:
+    return [
+        alike(number, device="lab-lnx-01", run=f"r-{number}", **changes) for number in range(1, count + 1)
+    ]
+
+
+def test_the_same_again_is_one_card_and_one_signature_each(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        model = desk.screen.queue.model
+        assert model.ids == ["a-0001"]
+        assert model.data(model.index(0), SUMMARY_ROLE) == "Runs uptime, 5 times"
+        assert model.data(model.index(0), DEVICES_ROLE) == "lab-lnx-01"
+        assert desk.screen.card.header.device.text() == "lab-lnx-01"
+        assert desk.screen.card.group.head.title.text() == "5 requests"
+        assert len(desk.screen.card.group.box.toPlainText().splitlines()) == 5
+        await desk.until(desk.screen.bar.approve.isEnabled)
+        assert desk.screen.bar.approve.text() == "Approve all 5 once"
+        press(desk, KEYS.Key_Return, CTRL)
+        await desk.until(lambda: set(states(desk)) == {ApprovalState.APPROVED})
+        signed = [one.signed[0] for one in desk.console.queue.values()]
+        assert len({one.statement.request_digest for one in signed}) == 5
+
+    play(story, requests=same_again(5))
+
+
+def test_the_same_again_of_critical_risk_wants_the_devices_name_once(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        bar = desk.screen.bar
+        assert not bar.approve.isEnabled()
+        bar.name_field.setText("lab-lnx-01")
+        await desk.until(bar.approve.isEnabled)
+
+    play(story, requests=same_again(3, risk="critical"))
+
+
+def test_a_grant_from_the_card_of_the_same_again_is_signed_with_the_first_alone(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        await desk.until(desk.screen.bar.approve.isEnabled)
+        press(desk, KEYS.Key_G)
+        sheet = next(iter(desk.screen.findChildren(GrantSheet)))
+        assert "2 other requests fit" in sheet.covers.text()
+        QTest.mouseClick(sheet.approve, Qt.MouseButton.LeftButton)
+        await desk.until(lambda: desk.console.grant_book.all())
+        assert states(desk).count(ApprovalState.APPROVED) == 1
+        assert desk.console.queue["a-0001"].state is ApprovalState.APPROVED
+
+    play(story, requests=same_again(3))
 
 
 def test_nothing_joins_the_group_of_a_card_that_is_read() -> None:

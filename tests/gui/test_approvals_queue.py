@@ -115,6 +115,65 @@ def test_the_line_brings_what_is_new_into_the_list(play: Play) -> None:
     play(story, requests=[make_approval(1)])
 
 
+def scrolled(desk: ApprovalsDesk) -> None:
+    bar = desk.screen.queue.view.verticalScrollBar()
+    desk.screen.queue.view.doItemsLayout()
+    assert bar.maximum() > 200
+    bar.setValue(200)
+
+
+def test_what_is_new_is_said_to_be_above_until_it_has_been_in_sight(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        pane = desk.screen.queue
+        scrolled(desk)
+        hover(desk, 5)
+        desk.console.request(make_approval(98, risk="high"))
+        desk.console.request(make_approval(99, risk="critical"))
+        await desk.until(pane.new_above.isVisible, "the line says what is new")
+        leave(desk)
+        assert pane.model.ids[:2] == numbers(99, 98)
+        assert pane.view.visualRect(pane.model.index(1)).bottom() < 0
+        assert pane.new_above.isVisible()
+        assert pane.new_above.text() == "2 new above"
+        pane.view.scrollTo(pane.model.index(1))
+        assert pane.new_above.text() == "1 new above"
+        pane.view.scrollToTop()
+        assert not pane.new_above.isVisible()
+        scrolled(desk)
+        assert not pane.new_above.isVisible()
+
+    play(story, requests=[make_approval(n) for n in range(1, 30)])
+
+
+def test_what_is_new_above_is_said_without_the_pointer_too_and_the_line_leads_there(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        pane = desk.screen.queue
+        scrolled(desk)
+        desk.console.request(make_approval(99, risk="critical"))
+        await desk.until(pane.new_above.isVisible, "the line says what is new")
+        assert pane.new_above.text() == "1 new above"
+        pane.new_above.click()
+        assert pane.view.visualRect(pane.model.index(0)).top() >= 0
+        assert not pane.new_above.isVisible()
+
+    play(story, requests=[make_approval(n) for n in range(1, 30)])
+
+
+def test_what_goes_again_before_it_was_in_sight_is_not_counted(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        await desk.guard_over()
+        pane = desk.screen.queue
+        scrolled(desk)
+        desk.console.request(make_approval(99, risk="critical"))
+        await desk.until(pane.new_above.isVisible, "the line says what is new")
+        gone(desk, 99)
+        await desk.until(lambda: not pane.new_above.isVisible())
+
+    play(story, requests=[make_approval(n) for n in range(1, 30)])
+
+
 def test_what_is_new_below_appears_at_once_also_under_the_pointer(play: Play) -> None:
     async def story(desk: ApprovalsDesk) -> None:
         hover(desk, 0)

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QLabel, QLineEdit
 
 from app.look.theme import Theme
 from app.main import Desk
+from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.base import OpenSection
 from app.screens.settings.operators import Operators
 from app.screens.settings.screen import SettingsScreen
@@ -18,6 +19,7 @@ from app.shell.sheet import Sheet
 from core.home import Home
 from core.policy.operator_keys import create_operator_key, list_operator_keys
 from core.policy.operators import removing
+from tests.fakes.approvals_desk import make_approval
 from tests.fakes.console import FakeConsole
 from tests.fakes.hand import press_button
 from tests.fakes.rules_door import make_grants
@@ -243,5 +245,40 @@ def test_an_operator_is_removed_signed_with_the_consequence_said_and_their_grant
         await seen(lambda: section.table.current_key() == "quay" or section.table.choose("quay"))
         await seen(lambda: not section.remove.isEnabled())
         assert "only operator stays" in section.remove.toolTip()
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_a_card_without_any_operator_leads_to_making_a_key_and_back_to_it(
+    theme: Theme, tmp_path: Path
+) -> None:
+    Home(tmp_path).create()
+    console = FakeConsole()
+    console.queue["a-0001"] = make_approval(1)
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("approvals")
+        screen = desk.window.current
+        assert isinstance(screen, ApprovalsScreen)
+        bar = screen.bar
+        await seen(lambda: bar.unlock.isVisible() and not bar.guarded)
+        assert bar.unlock.text() == "Make your operator key…"
+        assert bar.hint.text() == "Every answer is signed: make your operator key first."
+        press_button(bar.unlock)
+        settings = desk.window.current
+        assert isinstance(settings, SettingsScreen)
+        section = settings.operators
+        assert section.name_field.hasFocus()
+        assert "Approvals opens again" in section.endorsed.text()
+        fill(section, "harbour", PHRASE, PHRASE)
+        press_button(section.make)
+        await seen(lambda: desk.window.current is screen)
+        await seen(lambda: bar.approve.isVisible() and bar.approve.isEnabled())
+        assert screen.card.approval is not None
+        assert screen.card.approval.id == "a-0001"
+        assert [one.name for one in console.operators] == ["harbour"]
+        # A second key, made from Settings itself, leads nowhere.
+        desk.window.open("settings", OpenSection("operators"))
+        assert "opens again" not in section.endorsed.text()
 
     play_without_fleet(theme, tmp_path, console, scenario)

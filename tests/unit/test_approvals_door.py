@@ -153,6 +153,23 @@ class TestFiles:
         assert [one.id for one in await console.approvals()] == [approval.id]
         assert await console.helpers(approval.id) == []
 
+    async def test_a_device_without_a_tool_to_read_with_is_not_asked_to(
+        self, console: Console, service: Service
+    ):
+        tools = ScriptedTools([tool_info("write_file", "action", {"file_path": TEXT, "content": TEXT})])
+        service.fleet.add("desk", [])
+        channel = LocalCommandDispatcher("desk", tools, service.dispatcher.gate)
+        await service.fleet.arrived("desk", Arrival(channel, "in-process", "linux", "t", "t", [], None))
+        approval = await asked(console, "write_file", "desk", file_path="/srv/a", content="new\n")
+        shown = await console.preview(approval.id)
+        assert (shown.before, shown.after, shown.is_new) == (None, "new\n", False)
+        assert (
+            shown.problem == "This device has no tool to read the file with, so that nothing can be compared."
+        )
+        await service.journal.settle()
+        assert (await console.entries("tool:read_file", limit=5)).entries == []
+        assert await console.helpers(approval.id) == []
+
 
 class TestScreens:
     @pytest.fixture
@@ -319,6 +336,36 @@ class TestHelpers:
             command = one.parameters.get("command", "")
             for word in ("curl", "touch /tmp", "$(", "`", "<(", "@P", ";id"):
                 assert word not in command, one
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "for i in a b; do rm -rf /srv/$i; cat $i; done",
+            "for i in a b; do rm -rf $i; done",
+            "select i in a b; do rm -rf $i; done",
+            "for ((i = 0; i < 3; i++)); do rm -rf $i; done",
+            "ls | while read -r i; do rm -rf ${i}; done",
+            "mapfile -t i < list; rm -rf $i/*",
+            "i=/srv; rm -rf $i",
+            "export i=/srv; rm -rf $i",
+        ],
+    )
+    def test_a_variable_that_the_line_itself_sets_is_not_looked_at(self, line: str):
+        helpers = helpers_for(request("shell_execute", command=line), ALL)
+        assert [one.title for one in helpers if "$" in one.title or "$" in str(one.parameters)] == []
+
+    def test_a_variable_of_the_environment_beside_a_loop_is_still_looked_at(self):
+        line = "for i in a b; do rm -rf $BUILD/x; cat $i; done"
+        titles = [one.title for one in helpers_for(request("shell_execute", command=line), ALL)]
+        assert titles == ["List what $BUILD/x matches", "Read $BUILD"]
+
+    @pytest.mark.parametrize("line", ["echo x > /etc/motd", "rm -rf /etc/cron.d"])
+    async def test_a_path_outside_the_devices_folders_is_not_offered(
+        self, console: Console, service: Service, line: str
+    ):
+        approval = await asked(console, "shell_execute", command=line)
+        assert helpers_for(approval.request, ALL)
+        assert await console.helpers(approval.id) == []
 
     def test_only_what_is_offered_is_and_a_device_without_a_read_shell_lists_by_folder(self):
         found = helpers_for(request("shell_execute", command="rm -r /srv/old/*"), {"list_directory"})

@@ -78,7 +78,7 @@ class CodeWords(QWidget):
     def show_request(self, approval: Approval, count: int) -> None:
         """Show the code of a request; several requests have one each, on their devices' list."""
         self._code = short_code(approval.request.digest) if count == 1 else ""
-        self._above = "code on device" if count == 1 else f"{count} signatures, one a device"
+        self._above = "code on device" if count == 1 else f"{count} signatures, one each"
         self._below = f"valid {valid_seconds(approval):.0f} s, used once"
         self.setAccessibleName(f"{self._above} {self._code}, {self._below}")
         self.updateGeometry()

@@ -9,7 +9,7 @@ from app.components.badges import ProductionStrip, RiskBadge
 from app.components.icon_mark import IconMark
 from app.components.label import ElidedLabel, Label, surface
 from app.look.tokens import SPACE
-from app.screens.approvals.likeness import device_words
+from app.screens.approvals.likeness import count_words_of, device_words
 from app.screens.approvals.time_left import clock_words, local_time
 from app.screens.approvals.words import asker_words, is_agent, one_line
 from core.fleet.models import Risk
@@ -119,9 +119,7 @@ class CardHeader(QWidget):
         device = one_line(device_words(one.request.device for one in (approval, *others)))
         self.strip.set_detail(device)
         self.device.setText(device)
-        self._summary = one_line(approval.decision.summary)
-        if others:
-            self._summary += f" on {1 + len(others)} devices"
+        self._summary = one_line(approval.decision.summary) + count_words_of((approval, *others))
         self._show_summary()
 
     def show_change(self, words: str) -> None:

@@ -217,7 +217,9 @@ class CardPane(QWidget):
             detail = f"{one_line(shown.request.device)}: {fact} {detail}".strip()
             words = fates_words(fates.values())
             same = len(set(fates.values())) == 1
-            fact = f"{words[:1].upper()}{words[1:]}{f' on all {len(fates)} devices' if same else ''}."
+            devices = {one.request.device for one in (shown, *self.card.others)}
+            all_of = f" on all {len(fates)} devices" if len(devices) == len(fates) else f", all {len(fates)}"
+            fact = f"{words[:1].upper()}{words[1:]}{all_of if same else ''}."
             kind = kind if same else "warn"
         self.card.end_banner.say(kind, fact, detail)
 
@@ -262,6 +264,7 @@ class CardPane(QWidget):
             guarded=self.bar.guarded,
             busy=self._busy,
             key=self._nav.keys.unlocked or "",
+            makes_key=not (self._nav.keys.listed or self._nav.keys.usual_name),
             digest=self.card.sent.digest if self.card.sent is not None else DigestCheck.DIFFERS,
             masked=self.card.sent.masked if self.card.sent is not None else 0,
             end_seen=self.card.end_was_seen,
@@ -272,8 +275,9 @@ class CardPane(QWidget):
 
     def show_situation(self) -> None:
         """Enable what is possible now."""
-        name = self._nav.keys.usual_name
-        self.bar.show_situation(self.situation(), f"Unlock {name}…" if name else "Unlock a key…")
+        now, name = self.situation(), self._nav.keys.usual_name
+        words = f"Unlock {name}…" if name else "Make your operator key…" if now.makes_key else "Unlock a key…"
+        self.bar.show_situation(now, words)
 
     def approve(self, hand: Hand) -> None:
         """Approve the open request, if nothing stands against it and the press counts."""
@@ -404,7 +408,8 @@ class CardPane(QWidget):
 
     def _grant(self, sheet: GrantSheet, terms: GrantTerms) -> None:
         members = self._members()
-        if why_not_approve(self.situation()) or [one.id for one in members] != [terms.approval]:
+        now = self.situation()
+        if why_not_approve(now) or now.several_devices or [one.id for one in members[:1]] != [terms.approval]:
             return
         try:
             grant = self._nav.keys.sign_grant(terms)

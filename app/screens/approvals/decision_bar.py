@@ -240,7 +240,7 @@ class DecisionBar(QWidget):
 
     def _show_beside(self, now: Situation, quiet: bool) -> None:
         """What stands between the answers where there is room: slots, the code, a scope for later."""
-        several, group = now.approvers > 1, bool(now.others)
+        several, group = now.approvers > 1, now.several_devices
         narrow = self.width() < NARROW
         self.slots.setVisible(several and not quiet)
         self.second.set_words("Another…" if narrow else "Another operator…")
@@ -264,12 +264,12 @@ class DecisionBar(QWidget):
     def _show_name(self, now: Situation, hidden: bool) -> None:
         asks = now.needs_name and not hidden
         device = one_line(now.approval.request.device) if now.approval is not None else ""
-        self.name_label.setText(f"Type {device}" if not now.others else "Type every device's name")
+        self.name_label.setText(f"Type {device}" if not now.several_devices else "Type every device's name")
         narrow = self.width() < NARROW
         self.name_label.setVisible(asks and not narrow)
         self.name_field.setVisible(asks)
-        wanted = "the device's name" if not now.others else "all names, with spaces"
-        self.name_field.setPlaceholderText(f"type {device}" if narrow and not now.others else wanted)
+        wanted = "the device's name" if not now.several_devices else "all names, with spaces"
+        self.name_field.setPlaceholderText(f"type {device}" if narrow and not now.several_devices else wanted)
 
     def _say_hint(self, now: Situation, why: str) -> None:
         quiet = now.guarded and not now.busy

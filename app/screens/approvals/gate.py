@@ -40,8 +40,8 @@ class Situation:
     """Everything that decides whether the open card may be answered. `busy` names what is under way.
 
     `unseen` names the box whose end was not on the screen yet, where there are several.
-    `others` are requests like `approval` on other devices that one act answers together with it. `masked`
-    counts the secrets that the card does not show.
+    `others` are requests like `approval` that one act answers together with it. `masked`
+    counts the secrets that the card does not show. `makes_key`: no operator's key is in this home yet.
     """
 
     approval: Approval | None = None
@@ -49,6 +49,7 @@ class Situation:
     guarded: bool = False
     busy: str = ""
     key: str = ""
+    makes_key: bool = False
     digest: DigestCheck = DigestCheck.FITS
     masked: int = 0
     end_seen: bool = False
@@ -76,9 +77,17 @@ class Situation:
     @property
     def names(self) -> str:
         """What has to be typed: the names of all devices that the answer is about."""
-        if self.approval is None:
-            return ""
-        return " ".join(one.request.device for one in (self.approval, *self.others))
+        return " ".join(self._devices)
+
+    @property
+    def several_devices(self) -> bool:
+        """Whether one act answers for requests on more than one device."""
+        return len(self._devices) > 1
+
+    @property
+    def _devices(self) -> list[str]:
+        members = (self.approval, *self.others)
+        return list(dict.fromkeys(one.request.device for one in members if one is not None))
 
     @property
     def approvers(self) -> int:
@@ -91,7 +100,8 @@ def why_not_deny(now: Situation) -> str:
     if why := _why_not_signed(now):
         return why
     if not now.key:
-        return "Every answer is signed: unlock a key first."
+        how = "make your operator key" if now.makes_key else "unlock a key"
+        return f"Every answer is signed: {how} first."
     return ""
 
 
@@ -114,7 +124,11 @@ def why_not_ready(now: Situation) -> str:
     if now.needs_end and not now.end_seen:
         return f"scroll {now.unseen} to the end first" if now.unseen else "scroll to the end first"
     if now.needs_name and now.approval is not None and now.typed != now.names:
-        return "type the device's name first" if not now.others else "type the names of all devices first"
+        return (
+            "type the device's name first"
+            if not now.several_devices
+            else "type the names of all devices first"
+        )
     return ""
 
 
@@ -136,7 +150,7 @@ def why_not_grant(now: Situation) -> str:
         return "What several operators must approve is never granted by one."
     if now.needs_name:
         return "Critical risk is never remembered: it is approved each time."
-    if now.others:
+    if now.several_devices:
         return "Remember one request at a time: answer these first."
     if now.masked:
         return "A secret argument cannot be part of a grant; approve each request by itself."

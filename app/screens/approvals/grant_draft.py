@@ -15,10 +15,14 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from core.errors import BadInput
+from core.fleet.models import Risk
 from core.ids import new_id
+from core.policy.answers import may_go_on_under
 from core.policy.constraints import Constraint
 from core.policy.grants import ANY, GrantTerms, exact_arguments, scope_words, uncovered_request
 from core.policy.models import Approval
+
+FEW_USES = 5
 
 
 class Breadth(StrEnum):
@@ -121,25 +125,28 @@ class GrantDraft:
     devices: list[str]
     actors: list[str]
     arguments: list[Argument]
-    uses: int | None = None
-    lasts: timedelta = timedelta(hours=8)
+    uses: int | None = 1
+    lasts: timedelta = timedelta(minutes=15)
     run: str | None = None
     id: str = field(default_factory=lambda: f"g-{new_id()}")
 
 
 def narrowest(approval: Approval) -> GrantDraft:
-    """A draft that covers exactly this request again.
+    """A draft that covers exactly this request again: a few times within the hour, once if it is high risk.
 
     Raises:
         Refused: an argument is secret; a grant never holds secrets.
     """
     request = approval.request
     exact_arguments(request.parameters)
+    risky = approval.decision.risk.rank >= Risk.HIGH.rank
     return GrantDraft(
         approval,
         devices=[request.device],
         actors=[approval.actor],
         arguments=[Argument(name, value) for name, value in sorted(request.parameters.items())],
+        uses=1 if risky else FEW_USES,
+        lasts=timedelta(minutes=15) if risky else timedelta(hours=1),
     )
 
 
@@ -180,10 +187,8 @@ def fault_of(terms: GrantTerms, approval: Approval) -> str:
 
 
 def also_covered(terms: GrantTerms, waiting: Iterable[Approval]) -> list[Approval]:
-    """The other waiting requests that these terms would let run."""
-    return [
-        one for one in waiting if one.id != terms.approval and one.approvers <= 1 and not _faults(terms, one)
-    ]
+    """The other waiting requests that go on under these terms, as often as their count allows."""
+    return [one for one in waiting if may_go_on_under(terms, one)]
 
 
 def scope_lines(terms: GrantTerms) -> list[str]:

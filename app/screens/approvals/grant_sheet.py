@@ -19,6 +19,7 @@ from app.look.tokens import SPACE
 from app.screens.approvals.decision_bar import ApproveButton
 from app.screens.approvals.grant_draft import (
     BREADTH_WORDS,
+    FEW_USES,
     Argument,
     Breadth,
     GrantDraft,
@@ -40,7 +41,7 @@ from core.text import shorten_middle
 WIDTH = 880
 MOST_VALUE = 40
 _USES: list[tuple[str, int | None]] = [
-    ("as often as asked", None), ("once", 1), ("5 times", 5), ("20 times", 20), ("100 times", 100),
+    ("once", 1), ("5 times", FEW_USES), ("20 times", 20), ("100 times", 100), ("as often as asked", None),
 ]  # fmt: skip
 _LASTS = [
     ("15 minutes", timedelta(minutes=15)),
@@ -180,7 +181,8 @@ class GrantSheet(Sheet):
             self.uses.addItem(words, count)
         for number, (words, _) in enumerate(_LASTS):
             self.lasts.addItem(f"{words} from now", number)
-        self.lasts.setCurrentIndex(2)
+        self.uses.setCurrentIndex([count for _, count in _USES].index(draft.uses))
+        self.lasts.setCurrentIndex([length for _, length in _LASTS].index(draft.lasts))
         form = QWidget()
         surface(form, "raised")
         grid = QGridLayout(form)
@@ -278,13 +280,8 @@ class GrantSheet(Sheet):
     def _show_covered(self) -> None:
         found = also_covered(self.terms, self._state.waiting()) if self.terms is not None else []
         count = len(found)
-        requests = "request that waits" if count == 1 else "requests that wait"
-        self.covers.setText(
-            f"It holds for what is asked for from now on. {count} {requests} now would fit, and still "
-            f"{'needs an answer of its' if count == 1 else 'need an answer of their'} own."
-            if count
-            else "It holds for what is asked for from now on; no other request that waits now would fit."
-        )
+        uses = self.terms.uses if self.terms is not None else None
+        self.covers.setText(covered_words(count, uses))
         self.covers.set_tone("warn" if count else "text2")
         names = ", ".join(
             one_line(one.request.device) for one in sorted(found, key=lambda one: one.request.device)[:6]
@@ -313,6 +310,19 @@ class GrantSheet(Sheet):
         if self.terms is None or self.draft is None:
             return None
         return self.terms.model_copy(update={"expires": ""}), self.draft.lasts
+
+
+def covered_words(count: int, uses: int | None) -> str:
+    """What a grant for `uses` calls (None: any number) does to the `count` waiting requests that fit it."""
+    if not count:
+        return "It holds for what is asked for from now on; no other request that waits now fits."
+    begin = "It holds for what is asked for from now on, and for what waits now: "
+    fit = f"{count} other request{' fits' if count == 1 else 's fit'}"
+    if uses is None or uses >= count:
+        how = "is" if count == 1 else "each is"
+        return f"{begin}{fit}, {how} judged again as a new request, and goes on without an answer of its own."
+    some = f"{uses} of them goes" if uses == 1 else f"{uses} of them go"
+    return f"{begin}{fit}, and {some} on without an answer of {'its' if uses == 1 else 'their'} own."
 
 
 def _scrolled(inner: QWidget, height: int) -> QScrollArea:

@@ -1,4 +1,4 @@
-"""The devices that one act would answer for, each with the code of its own request."""
+"""The requests that one act would answer for: the device of each, and the code of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.policy.models import Approval
 from core.statements import short_code
 
 MOST_LINES = 8
-_HINT = "the same on each, one signature and code each"
+_HINT = "the same each time, one signature and code each"
 
 
 class GroupPart(Section):
@@ -49,7 +49,9 @@ class GroupPart(Section):
         if lines == self._shown:
             return
         self._shown = lines
-        self.head.title.setText(f"{len(members)} devices")
+        devices = len({one.request.device for one in members})
+        same = devices == len(members)
+        self.head.title.setText(f"{devices} devices" if same else f"{len(members)} requests")
         self.head.set_hint(f"{_HINT}, end not seen")
         widest = max((len(line.partition("\t")[0]) for line in lines), default=0)
         rows = (line.split("\t") for line in lines)

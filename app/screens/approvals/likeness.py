@@ -1,15 +1,16 @@
-"""Requests that differ in nothing but the device: shown as one card, answered by one act. No Qt.
+"""Requests that differ in nothing but the device, or in nothing at all: one card, answered by one act. No Qt.
 
-Alike are tool, contract, arguments, asker, run, risk, findings and what the asker says. What is judged
-differently on two devices is therefore never answered together, and neither are production and the rest.
+Alike are tool, contract, arguments, asker, risk, findings and what the asker says. What is judged differently
+on two devices is therefore never answered together, and neither are production and the rest. A group is of
+one run, or on one device: an agent that asks again begins a run each time.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from core.policy.models import Approval
@@ -19,7 +20,7 @@ _ENDS_IN_NUMBER = re.compile(r"(.*?)(\d+)\Z", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Requests that are alike, the first one of the queue's order leading. Each is on another device."""
+    """Requests that are alike, the first one of the queue's order leading; of one run, or on one device."""
 
     members: tuple[Approval, ...]
 
@@ -34,6 +35,24 @@ class Group:
         return self.members[1:]
 
 
+@dataclass(slots=True)
+class _Open:
+    """A group that more may join."""
+
+    members: list[Approval] = field(default_factory=list)
+    runs: set[str | None] = field(default_factory=set)
+    devices: set[str] = field(default_factory=set)
+
+    def takes(self, one: Approval) -> bool:
+        """Whether a request that is alike may join: all are of one run then, or on one device."""
+        return self.runs == {one.run} or self.devices == {one.request.device}
+
+    def add(self, one: Approval) -> None:
+        self.members.append(one)
+        self.runs.add(one.run)
+        self.devices.add(one.request.device)
+
+
 class Likeness:
     """Groups requests; what makes one like another is worked out once for each."""
 
@@ -46,21 +65,23 @@ class Likeness:
         `held` are the requests of the card that is being read: nothing joins them meanwhile.
         """
         kept, known = set(held), dict[str, tuple[str, str]]()
-        open_groups: dict[tuple[str, bool], list[list[Approval]]] = {}
-        found: list[list[Approval]] = []
+        open_groups: dict[tuple[str, bool, str, str | None], _Open] = {}
+        found: list[_Open] = []
         for one in waiting:
             known[one.id] = self._key(one)
-            alike = open_groups.setdefault((known[one.id][1], one.id in kept), [])
-            device = one.request.device
-            for group in alike:
-                if all(member.request.device != device for member in group):
-                    group.append(one)
-                    break
-            else:
-                alike.append([one])
-                found.append(alike[-1])
+            alike, held_back = known[one.id][1], one.id in kept
+            of_run = (alike, held_back, "run", one.run)
+            on_device = (alike, held_back, "device", one.request.device)
+            group = open_groups.get(of_run)
+            if group is None or not group.takes(one):
+                group = open_groups.get(on_device)
+            if group is None or not group.takes(one):
+                group = _Open()
+                found.append(group)
+            group.add(one)
+            open_groups[of_run] = open_groups[on_device] = group
         self._keys = known
-        return [Group(tuple(group)) for group in found]
+        return [Group(tuple(group.members)) for group in found]
 
     def _key(self, one: Approval) -> tuple[str, str]:
         known = self._keys.get(one.id)
@@ -70,7 +91,7 @@ class Likeness:
 
 
 def likeness(one: Approval) -> str:
-    """A text that is equal for requests that differ in nothing but the device."""
+    """A text that is equal for requests that differ in nothing but the device and the run."""
     request, decision = one.request, one.decision
     parts: list[Any] = [
         request.tool_key,
@@ -79,7 +100,6 @@ def likeness(one: Approval) -> str:
         request.contract,
         request.parameters,
         one.actor,
-        one.run,
         one.said,
         one.production,
         one.approvers,
@@ -90,9 +110,17 @@ def likeness(one: Approval) -> str:
     return json.dumps(parts, sort_keys=True, separators=(",", ":"))
 
 
+def count_words_of(members: Sequence[Approval]) -> str:
+    """How many requests on how many devices one card is about: ` on 5 devices`, ` 5 times`; empty for one."""
+    count, devices = len(members), len({one.request.device for one in members})
+    if count == devices:
+        return f" on {count} devices" if count > 1 else ""
+    return f", {count} times" + (f" on {devices} devices" if devices > 1 else "")
+
+
 def device_words(names: Iterable[str]) -> str:
     """The devices of a group in a few words; a range only where it names no device that is not in it."""
-    known = sorted(names)
+    known = sorted(set(names))
     if len(known) <= 2:
         return " and ".join(known)
     parts = [_ENDS_IN_NUMBER.match(name) for name in known]

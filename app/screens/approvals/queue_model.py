@@ -9,7 +9,7 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistent
 
 from app.look.states import risk_look
 from app.screens.approvals.gate import fates_words
-from app.screens.approvals.likeness import Group, device_words
+from app.screens.approvals.likeness import Group, count_words_of, device_words
 from app.screens.approvals.words import one_line
 from core.policy.models import Approval, ApprovalState
 
@@ -52,8 +52,7 @@ class QueueModel(QAbstractListModel):
         if role == APPROVAL_ROLE:
             return one
         if role == SUMMARY_ROLE:
-            alike = len(self._members(one))
-            return self._summaries[one.id] + (f" on {alike} devices" if alike > 1 else "")
+            return self._summaries[one.id] + count_words_of(self._members(one))
         if role == DEVICES_ROLE:
             return one_line(device_words(member.request.device for member in self._members(one)))
         if role == FATE_ROLE:

@@ -57,6 +57,8 @@ class QueuePane(QWidget):
         self._telling = True
         self._filter = QueueFilter()
         self._seen: set[str] = set()
+        # What came while this screen was open and has not been in sight.
+        self._unseen: set[str] = set()
         self._ended: set[str] = set()
         self.shown = 0
         self.head = ScreenHead("Approvals")
@@ -81,7 +83,8 @@ class QueuePane(QWidget):
         column.addWidget(hidden_line)
         column.addWidget(rule())
         column.addWidget(self._foot())
-        self.new_above.clicked.connect(lambda *_: self._put_in_order())
+        self.new_above.clicked.connect(lambda *_: self._go_to_new())
+        self.view.verticalScrollBar().valueChanged.connect(lambda _value: self._show_new())
         self.view.pointer_left.connect(self._put_in_order)
         self.view.opened.connect(self.card_wanted)
         self.view.selectionModel().currentChanged.connect(self._moved)
@@ -158,7 +161,10 @@ class QueuePane(QWidget):
         self.model.ended = ended
         # The answer to a request may be here before the event that takes it out of the queue.
         self._ended &= {one.id for one in waiting}
+        known = {one.id for one in self._waiting}
         self._waiting = [one for one in waiting if one.id not in self._ended]
+        now = {one.id for one in self._waiting}
+        self._unseen = (self._unseen & now) | (now - known)
         if takes_in:
             self._take_in()
         self._filter.forget_all_but(self._waiting)
@@ -211,11 +217,32 @@ class QueuePane(QWidget):
         self.model.show_waiting([group.leader for group in shown], keep, frozen)
         self._telling = True
         self._keep_anchor(anchor)
-        new = self.model.held_back
+        # What joined a group has no card of its own.
+        self._unseen -= {other.id for group in groups for other in group.others}
+        self._show_new()
+        self._show_counts(shown)
+
+    def _show_new(self) -> None:
+        """Say how many new cards are above what is in sight: held back, or scrolled out of it."""
+        above = self._rows_above()
+        self._unseen = {one for one in self._unseen if (row := self.model.row_of(one)) < 0 or row in above}
+        new = self.model.held_back + len(above)
         self.new_above.setVisible(new > 0)
         self._order.setVisible(new == 0 and not self._filter.narrows)
         self.new_above.set_words(f"{new} new above" if new else "")
-        self._show_counts(shown)
+
+    def _rows_above(self) -> list[int]:
+        """The rows of what is new and scrolled out of sight at the top, the first of them first."""
+        if self.view.verticalScrollBar().value() == 0:
+            return []
+        rows = sorted(row for one in self._unseen if (row := self.model.row_of(one)) >= 0)
+        return [row for row in rows if self.view.visualRect(self.model.index(row)).center().y() < 0]
+
+    def _go_to_new(self) -> None:
+        """Bring what is new into sight, beginning with the first of it."""
+        self._put_in_order()
+        if rows := self._rows_above():
+            self.view.scrollTo(self.model.index(rows[0]), QueueView.ScrollHint.PositionAtTop)
 
     def _take_in(self) -> None:
         for group in self._likeness.groups(self._waiting):

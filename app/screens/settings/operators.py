@@ -102,6 +102,7 @@ class Operators(SettingsSection):
         )
         self._state, self._link, self._nav = state, link, nav
         self._known: dict[str, Known] = {}
+        self._back = ""
         self.table = DataTable(COLUMNS, "Operators", sortable=False)
         self.none = Label("None yet: the first key that is made is registered.", tone="text2")
         self.column.addWidget(self.table)
@@ -169,6 +170,13 @@ class Operators(SettingsSection):
 
     # Showing
 
+    def begin(self, back: str) -> None:
+        """Come to the front; where a screen waits for the first key, it opens again once that is made."""
+        self._back = back if not self._state.operators else ""
+        self.show_state()
+        if self._back:
+            self.name_field.setFocus(Qt.FocusReason.OtherFocusReason)
+
     def show_state(self) -> None:
         """Show who is known, and what is unlocked."""
         known = known_operators(self._state, self._nav)
@@ -183,6 +191,8 @@ class Operators(SettingsSection):
         self.head.set_title("Add another operator" if others else "Make a key")
         if not others:
             words = "The first operator of a home needs no signature."
+            if self._back:
+                words += f" Once the key is made, {self._back.capitalize()} opens again."
         else:
             words = (
                 "The new operator types a passphrase here; an operator of this home then signs for the key."
@@ -346,6 +356,9 @@ class Operators(SettingsSection):
         for field in (self.name_field, self.secret_field, self.again_field):
             field.clear()
         self._nav.toast(f"{operator.name} can approve now")
+        back, self._back = self._back, ""
+        if back and self.isVisible():
+            self._nav.open(back)
 
     def _not_signed(self) -> None:
         """What was typed is still there."""

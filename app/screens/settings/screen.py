@@ -101,7 +101,8 @@ class SettingsScreen(Screen):
             self.list.choose("appearance")
         self._entering = False
         self._begin(wanted)
-        if not wanted.line:
+        self.operators.begin(wanted.back)
+        if not wanted.line and not wanted.back:
             self.list.setFocus()
 
     def leave(self) -> None:
