@@ -11,7 +11,7 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from core.audit.prove import prove
 from core.audit.query import Query, parse_query
 from core.audit.readers import Readers
 from core.audit.recover import check_recoverable, log_path, recover
+from core.audit.run_search import FoundRuns, search_runs
 from core.audit.search import entries_of_run, facets_of, histogram_of, search
 from core.audit.spool import SPOOL, Spool
 from core.audit.store import DATABASE, Store, journal_error
@@ -212,6 +213,16 @@ class Journal:
     async def entries_of_run(self, run: str) -> list[Entry]:
         """All entries of a run, oldest first."""
         return await self._readers.read(lambda db: entries_of_run(db, run))
+
+    async def search_runs(
+        self, words: str, live: Mapping[str, str], before: int | None = None, limit: int = 50
+    ) -> FoundRuns:
+        """The newest runs that have all of these words; see `run_search.search_runs`.
+
+        Raises:
+            BadInput: there are too many words.
+        """
+        return await self._readers.read(lambda db: search_runs(db, words, live, before, limit))
 
     async def facets(self, field: str, prefix: str = "", limit: int = 50) -> list[Facet]:
         """The values of a field of the query language that begin with `prefix`, in order.

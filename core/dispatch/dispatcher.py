@@ -238,6 +238,7 @@ class Dispatcher:
             prepared.held.append(prepared_entry(prepared))
             decision = self._decide(prepared, turn)
             prepared.held.append(decided_entry(prepared, decision))
+            order.on_decided(decision)
             card = self._evidence.on_card(prepared)
             approval = await self._approving.approve(prepared, decision, on_stage)
             await self._evidence.before(prepared, decision, approval, card)

@@ -56,6 +56,7 @@ from core.service.door_models import (
     LiveState,
     PolicyStatus,
     Proof,
+    RunPage,
     VerifyReport,
 )
 from core.statements import SignedStatement
@@ -87,6 +88,7 @@ __all__ = [
     "PolicyStatus",
     "Proof",
     "RunChanged",
+    "RunPage",
     "VerifyReport",
     "WorkProgressed",
 ]
@@ -216,6 +218,14 @@ class Console(ABC):
     @abstractmethod
     async def runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
         """Runs, newest first, older than the run `before`."""
+
+    @abstractmethod
+    async def find_runs(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
+        """Runs that have all of these words, newest first: in their id, name, devices, tools, actor, state or
+        effect, or as `device:lab` in the named one. Nothing in a word is a wildcard or a quote.
+
+        `before` is the `next_before` of the page before. A page may have few runs, and more after it.
+        """
 
     @abstractmethod
     async def cancel_run(self, run: str) -> RunSummary:

@@ -31,6 +31,7 @@ from core.service.console import (
     PolicyStatus,
     Proof,
     RunChanged,
+    RunPage,
     VerifyReport,
 )
 from core.service.events import EventHub
@@ -280,6 +281,9 @@ class MemoryConsole(MemoryDevices):
 
     async def runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
         return [run.summary for run in self.host.all_runs.values()][:limit]
+
+    async def find_runs(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
+        return RunPage(runs=await self.runs(limit=limit), next_before=None)
 
     async def cancel_run(self, run: str) -> RunSummary:
         self.host.asked["cancel_run"] += 1
