@@ -204,6 +204,14 @@ def step_of(run: Run, step: str) -> Step | None:
     return next((one for one in flatten(run.batch.steps) if one.id == step), None)
 
 
+def effect_words(summary: RunSummary) -> str:
+    """What the first step does, and how many steps there are beside it; empty until that is known."""
+    if not summary.effect:
+        return ""
+    more = len(summary.steps) - 1
+    return one_line(summary.effect) + (f" and {plural(more, 'more step')}" if more > 0 else "")
+
+
 def devices_words(summary: RunSummary) -> str:
     """`7 devices`; the one device by its name."""
     return (
