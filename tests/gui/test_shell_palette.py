@@ -205,7 +205,9 @@ def test_runs_are_found_by_the_service_by_what_no_line_shows_and_an_exact_id_com
         for query in ("r-0016", "defragment", "oddity"):
             desk.window.open_palette(query)
             palette = palette_of(desk)
-            await seen(lambda: any(one.hit.target == OpenRun("r-0016") for one in found_in(palette)))
+            await seen(
+                lambda palette=palette: any(one.hit.target == OpenRun("r-0016") for one in found_in(palette))
+            )
             runs = [one.hit.target for one in found_in(palette) if isinstance(one.hit.target, OpenRun)]
             assert runs[0] == OpenRun("r-0016"), query
             palette.hide()
