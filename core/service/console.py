@@ -54,6 +54,7 @@ from core.service.door_models import (
     JournalStatus,
     LivePicture,
     LiveState,
+    NumberPage,
     PolicyStatus,
     Proof,
     RunPage,
@@ -85,6 +86,7 @@ __all__ = [
     "LivePicture",
     "LiveState",
     "Missed",
+    "NumberPage",
     "PolicyStatus",
     "Proof",
     "RunChanged",
@@ -337,6 +339,12 @@ class Console(ABC):
     @abstractmethod
     async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
         """Journal entries that match a query, newest first, with numbers below `before`."""
+
+    @abstractmethod
+    async def entry_numbers(
+        self, query: str = "", before: int | None = None, limit: int = 10_000
+    ) -> NumberPage:
+        """The numbers alone of the entries that match, highest first: at most 10,000 at a time."""
 
     @abstractmethod
     async def entry(self, seq: int) -> Entry:

@@ -33,6 +33,7 @@ from core.service.console import (
     EntryPage,
     Event,
     Facet,
+    NumberPage,
     Proof,
     RunPage,
     VerifyReport,
@@ -43,6 +44,7 @@ from core.service.service import Service
 
 RUNS_IN_STATE = 30
 MOST_RUNS = 200
+MOST_NUMBERS = 10_000
 FACETS_LOOKED_AT = 200
 AROUND_BEFORE, AROUND_AFTER = 150, 250
 LONGEST_WAIT = 3600.0
@@ -306,6 +308,14 @@ class LocalConsole(DecidingDoor):
             total_exact=page.count_exact,
             took_ms=page.took_ms,
         )
+
+    async def entry_numbers(
+        self, query: str = "", before: int | None = None, limit: int = 10_000
+    ) -> NumberPage:
+        await self._service.journal.settle()
+        most = min(max(limit, 1), MOST_NUMBERS)
+        numbers, next_before = await self._service.journal.numbers(query, before, most)
+        return NumberPage(numbers=numbers, next_before=next_before)
 
     async def entry(self, seq: int) -> Entry:
         return await self._service.journal.entry(seq)

@@ -28,6 +28,7 @@ from core.service.console import (
     Event,
     Facet,
     JournalStatus,
+    NumberPage,
     PolicyStatus,
     Proof,
     RunChanged,
@@ -358,6 +359,11 @@ class MemoryConsole(MemoryDevices):
             raise RuntimeError("secret detail")
         found = [Entry(seq=1, time=TIME, kind=Kind.SERVICE_STARTED, actor="service")]
         return EntryPage(entries=found, more=False, total=1, total_exact=True, took_ms=0.1)
+
+    async def entry_numbers(
+        self, query: str = "", before: int | None = None, limit: int = 10_000
+    ) -> NumberPage:
+        return NumberPage(numbers=[1], next_before=None)
 
     async def entry(self, seq: int) -> Entry:
         if seq != 1:

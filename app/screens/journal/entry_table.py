@@ -90,6 +90,7 @@ class EntryTable(DataTable):
         top_left: the view left the top, or (False) came back to it.
         looked: the view shows the rows from first to last now.
         newest_wanted: the operator wants the newest entries.
+        oldest_wanted: the operator wants the oldest entry that matches.
         copy_wanted: copy the marked rows as tab-separated lines.
         json_wanted: copy the marked rows as JSON Lines.
         filter_wanted: add this term to the query.
@@ -98,6 +99,7 @@ class EntryTable(DataTable):
     top_left = Signal(bool)
     looked = Signal(int, int)
     newest_wanted = Signal()
+    oldest_wanted = Signal()
     copy_wanted = Signal()
     json_wanted = Signal()
     filter_wanted = Signal(str)
@@ -213,9 +215,9 @@ class EntryTable(DataTable):
             return
         if event.key() in (Qt.Key.Key_Home, Qt.Key.Key_End) and not event.modifiers():
             # Qt's own Home and End move between columns, which rows chosen whole do not have.
-            last = self.entries.rowCount() - 1
-            place = 0 if event.key() == Qt.Key.Key_Home else last
-            if (seq := self.entries.seq_at(place)) is not None:
+            if event.key() == Qt.Key.Key_End:
+                self.oldest_wanted.emit()
+            elif (seq := self.entries.seq_at(0)) is not None:
                 self.choose_seq(seq)
             return
         super().keyPressEvent(event)
