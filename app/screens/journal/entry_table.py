@@ -16,7 +16,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
 
 from app.components import paint
-from app.components.rows import cell_text
 from app.components.tables import DataTable
 from app.look.theme import theme_of
 from app.look.tokens import FRAME
@@ -115,6 +114,7 @@ class EntryTable(DataTable):
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         self.entries.modelReset.connect(self._scrolled)
         self.entries.rowsInserted.connect(lambda *_: self._scrolled())
+        self.entries.dataChanged.connect(lambda *_: self._fit_soon.start())
         self.arrange()
 
     # what the screen asks
@@ -136,21 +136,22 @@ class EntryTable(DataTable):
             places.update(range(part.top(), min(part.bottom(), part.top() + MOST_COPIED) + 1))
         return sorted(places)[: MOST_COPIED + 1]
 
-    def fit_columns(self) -> None:
-        """Make room for long numbers, days and names; nothing becomes narrower."""
-        theme = theme_of(self)
+    def fit_names(self) -> None:
+        """Make room for long numbers, for days, and for names, in the rows in sight."""
         self.fit_numbers()
-        bottom = min(self.entries.rowCount(), 200)
-        rows = [row for place in range(bottom) if (row := self.entries.row_at(place))]
-        for column, role in ((TIME, "mono_small"), (DEVICE, "name")):
-            words = (cell_text(row.cells[column]) for row in rows)
-            widest = max((paint.text_width(word, theme, role) for word in words), default=0.0)
-            self.setColumnWidth(column, max(self.columnWidth(column), round(widest) + 18))
+        for column in (TIME, DEVICE):
+            if column not in self._sized:
+                self.setColumnWidth(column, max(COLUMNS[column].width, self.needed_width(column)))
+
+    def fit_widths(self) -> None:
+        """Rows come all the time here: only names, days and numbers move their columns."""
+        self.fit_names()
 
     def fit_numbers(self) -> None:
         """Make room for the longest number: digits are never cut."""
         number = paint.text_width(f"{self.entries.newest:,}", theme_of(self)) + FRAME.first_column + 9
-        self.setColumnWidth(ENTRY, max(self.columnWidth(ENTRY), round(number)))
+        if ENTRY not in self._sized:
+            self.setColumnWidth(ENTRY, max(COLUMNS[ENTRY].width, round(number)))
 
     def choose_seq(self, seq: int) -> bool:
         """Move the cursor to this entry; False when it is not in the rows."""
@@ -162,10 +163,8 @@ class EntryTable(DataTable):
         """Hide what narrow panes have no room for: actor and tool share a column first, then Took goes."""
         width = self.viewport().width()
         joined = width < _JOINED_BELOW
-        self.setColumnHidden(ACTOR, joined)
-        self.setColumnHidden(TOOL, joined)
-        self.setColumnHidden(BY, not joined)
-        self.setColumnHidden(TOOK, width < _WITHOUT_TOOK_BELOW)
+        no_room = {ACTOR, TOOL} if joined else {BY}
+        self.take_room(no_room | ({TOOK} if width < _WITHOUT_TOOK_BELOW else set()))
         head = self.horizontalHeader()
         stretch, fixed = head.ResizeMode.Stretch, head.ResizeMode.Interactive
         head.setSectionResizeMode(BY, stretch if joined else fixed)
