@@ -31,8 +31,9 @@ from app.look.tokens import FRAME
 __all__ = ["Cell", "Column", "DataTable", "Kind", "Row", "RowsModel"]
 
 RowHeight = Literal["table", "journal", "finding", "tree"]
-# The share of a table that one name may take, and the room of the arrow in a head.
-MOST_NAME = 0.4
+# The shares of a table that one name and other texts may take, and the room of the arrow in a head.
+MOST_NAME = 0.3
+MOST_TEXT = 0.4
 SORT_MARK = 15
 _SPREADING = (Kind.TEXT, Kind.MONO)
 _KEYBOARD = (
@@ -280,7 +281,7 @@ class DataTable(QTableView):
         widths = [cell_width(column, row.cells[number], theme) for row in rows if row is not None]
         edge = FRAME.first_column if self.is_first_column(number) else PAD
         title = paint.text_width(column.title, theme, "label") + SORT_MARK
-        return min(round(max([title, *widths])) + edge + PAD + 1, self.widest_name())
+        return min(round(max([title, *widths])) + edge + PAD + 1, round(self.viewport().width() * MOST_TEXT))
 
     # what the operator may do with columns
 

@@ -39,8 +39,9 @@ from core.audit.entries import Entry
 from core.text import shorten_middle
 
 MOST_COPIED = 5_000
-_JOINED_BELOW = 780
-_WITHOUT_TOOK_BELOW = 700
+# What the other columns take, and room for the name of a tool; the same for both in one column.
+_JOINED_BELOW = 870
+_WITHOUT_TOOK_BELOW = 790
 
 
 class NewAbove(QAbstractButton):
@@ -136,12 +137,17 @@ class EntryTable(DataTable):
             places.update(range(part.top(), min(part.bottom(), part.top() + MOST_COPIED) + 1))
         return sorted(places)[: MOST_COPIED + 1]
 
-    def fit_names(self) -> None:
-        """Make room for long numbers, for days, and for names, in the rows in sight."""
+    def fit_names(self, anew: bool = False) -> None:
+        """Make room for long numbers, for days, and for names, in the rows in sight.
+
+        Only `anew`, for another query, does a column become narrower: none moves to and fro while scrolling.
+        """
         self.fit_numbers()
         for column in (TIME, DEVICE):
             if column not in self._sized:
-                self.setColumnWidth(column, max(COLUMNS[column].width, self.needed_width(column)))
+                least = COLUMNS[column].width if anew else self.columnWidth(column)
+                self.setColumnWidth(column, max(least, self.needed_width(column)))
+        self.arrange()
 
     def fit_widths(self) -> None:
         """Rows come all the time here: only names, days and numbers move their columns."""
@@ -161,7 +167,10 @@ class EntryTable(DataTable):
 
     def arrange(self) -> None:
         """Hide what narrow panes have no room for: actor and tool share a column first, then Took goes."""
-        width = self.viewport().width()
+        # What days and long names take beyond the usual is missing for the others.
+        width = self.viewport().width() - sum(
+            max(0, self.columnWidth(column) - COLUMNS[column].width) for column in (TIME, DEVICE)
+        )
         joined = width < _JOINED_BELOW
         no_room = {ACTOR, TOOL} if joined else {BY}
         self.take_room(no_room | ({TOOK} if width < _WITHOUT_TOOK_BELOW else set()))

@@ -239,7 +239,7 @@ class JournalScreen(Screen):
         if empty:
             self.no_match.show_query(self.feed.query, self._entries())
         self.pages.setCurrentIndex(int(empty))
-        self.table.fit_names()
+        self.table.fit_names(anew=True)
         self.table.arrange()
         self.feed.hold_news(not self.table.at_top())
         self._choose_after_reading()

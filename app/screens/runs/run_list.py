@@ -32,10 +32,11 @@ from app.screens.runs.words import (
     cells_words,
     devices_words,
     effect_words,
+    list_time,
     one_line,
     run_look,
 )
-from app.shell.words import clock, count_words
+from app.shell.words import count_words
 from core.batch.models import RunState, RunSummary
 from core.errors import QuarterdeckError
 
@@ -90,15 +91,17 @@ class _RunPainter(QStyledItemDelegate):
         paint_state(painter, place, look, theme, step=self._view.turn())
         name = line.adjusted(0, 0, -width - 8, 0)
         paint.text(painter, name, one_line(run.name), theme, "name")
-        effect = line.translated(0, 18)
-        paint.text(painter, effect, effect_words(run), theme, "meta", "text2")
-        below = line.translated(0, 35)
-        done = cells_words(run)
-        paint.text(painter, below, done, theme, "meta", "text2", Qt.AlignmentFlag.AlignRight)
-        room = below.adjusted(0, 0, -paint.text_width(done, theme, "meta") - 8, 0)
-        when = clock(run.started_at, seconds=False)
-        # The device and the time are what tells runs of one tool apart; the asker gives way first.
-        words = f"{devices_words(run)}   {when}   {actor_words(run.actor).removeprefix('agent:')}"
+        right = Qt.AlignmentFlag.AlignRight
+        effect, below = line.translated(0, 18), line.translated(0, 35)
+        # Of a single call its state says all.
+        done = cells_words(run) if len(run.devices) * len(run.steps) > 1 else ""
+        paint.text(painter, effect, done, theme, "meta", "text2", right)
+        room = effect.adjusted(0, 0, -paint.text_width(done, theme, "meta") - 8 if done else 0, 0)
+        paint.text(painter, room, effect_words(run), theme, "meta", "text2")
+        when = list_time(run.started_at)
+        paint.text(painter, below, when, theme, "meta", "text3", right)
+        room = below.adjusted(0, 0, -paint.text_width(when, theme, "meta") - 8, 0)
+        words = f"{devices_words(run)}   {actor_words(run.actor).removeprefix('agent:')}"
         paint.text(painter, room, words, theme, "meta", "text3")
 
 

@@ -212,6 +212,16 @@ def effect_words(summary: RunSummary) -> str:
     return one_line(summary.effect) + (f" and {plural(more, 'more step')}" if more > 0 else "")
 
 
+def list_time(stamp: str) -> str:
+    """When a run began, for the list: the time today, else month and day; empty when that is not known."""
+    if not stamp:
+        return ""
+    moment = parse_time(stamp)
+    return (
+        f"{moment:%H:%M}" if moment.date() == datetime.now().astimezone().date() else f"{moment:%m-%d %H:%M}"
+    )
+
+
 def devices_words(summary: RunSummary) -> str:
     """`7 devices`; the one device by its name."""
     return (
