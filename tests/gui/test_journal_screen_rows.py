@@ -13,11 +13,13 @@ from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenEntry, OpenQuery
 from app.screens.journal.entry_model import PAGES_KEPT, EntryModel
+from app.screens.journal.entry_table import EntryTable
 from app.screens.journal.entry_words import COLUMNS, DEVICE, KIND, TOOL, Present
 from app.screens.journal.go_to import place_in
 from app.screens.journal.screen import JournalScreen
@@ -178,6 +180,26 @@ def test_the_oldest_entry_is_one_key_away_and_the_scroll_bar_covers_the_whole_jo
         await seen(lambda: screen.pane.entry == made_entry(MILLION))
 
     play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_a_million_chosen_rows_do_not_stop_the_window_when_others_come(qtbot: QtBot, theme: Theme) -> None:
+    table = EntryTable()
+    qtbot.addWidget(table)
+    table.entries.show([made_entry(MILLION)])
+    table.entries.extend(range(MILLION - 1, 0, -1))
+    table.choose_seq(MILLION - 7)
+    table.selectAll()
+    made: list[int] = []
+    row_at = table.entries.row_at
+
+    def counted(place: int) -> object:
+        made.append(place)
+        return row_at(place)
+
+    table.entries.row_at = counted  # type: ignore[method-assign]
+    table.entries.show([made_entry(seq) for seq in range(MILLION, MILLION - 50, -1)])
+    assert len(made) < 1_000
+    assert table.current_key() == str(MILLION - 7)
 
 
 def test_the_end_of_a_filtered_journal_is_one_key_away(theme: Theme, tmp_path: Path) -> None:

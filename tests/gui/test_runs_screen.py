@@ -242,6 +242,7 @@ def test_runs_that_go_on_or_wait_stand_above_those_that_have_ended(theme: Theme,
         screen = await runs_of(desk)
         await seen(lambda: len(listed(screen)) == 50)
         assert listed(screen)[:3] == ["r-0101", "r-0115", "r-0114"]
+        assert screen.list.head.detail.text() == "1 not ended"
         console.emit(RunChanged(run=old.summary))
         await seen(lambda: listed(screen)[:2] == ["r-0115", "r-0114"])
 

@@ -343,9 +343,8 @@ class RunList(QWidget):
             words = "No run matches this filter."
         self.message.setText(words)
         self.message.setVisible(bool(words))
-        detail = (
-            (f"{count_words(shown)}{'+' if reads.more else ''} found" if shown else "")
-            if self._filters
-            else ""
-        )
+        if self._filters:
+            detail = f"{count_words(shown)}{'+' if reads.more else ''} found" if shown else ""
+        else:
+            detail = f"{count_words(self.model.open)} not ended" if self.model.open else ""
         self.head.set_detail(detail)

@@ -36,6 +36,11 @@ class RunsModel(QAbstractListModel):
         """How many runs are known, shown or not."""
         return len(self._known)
 
+    @property
+    def open(self) -> int:
+        """How many of the runs that are shown have not ended; they stand first."""
+        return next((place for place, run in enumerate(self._shown) if run.state.ended), len(self._shown))
+
     def newest(self) -> str:
         """The id of the first run that is shown; empty when there is none."""
         return self._shown[0].id if self._shown else ""
