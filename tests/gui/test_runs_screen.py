@@ -249,6 +249,24 @@ def test_runs_that_go_on_or_wait_stand_above_those_that_have_ended(theme: Theme,
     play_without_fleet(theme, tmp_path, console, scenario)
 
 
+def test_a_page_of_older_runs_takes_back_nothing_that_the_window_was_told_since(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = ManyRuns(115)
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk)
+        await seen(lambda: len(listed(screen)) == 50)
+        changed = console.work.find("r-0080").summary.model_copy(update={"state": RunState.UNKNOWN})
+        console.emit(RunChanged(run=changed))
+        await seen(lambda: screen.list.model.find("r-0080") == changed)
+        screen.list.read_older()
+        await seen(lambda: len(listed(screen)) == 100)
+        assert screen.list.model.find("r-0080") == changed
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
 def test_older_runs_are_read_in_pages_while_the_list_is_scrolled(theme: Theme, tmp_path: Path) -> None:
     console = ManyRuns(115)
 

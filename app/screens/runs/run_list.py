@@ -323,7 +323,8 @@ class RunList(QWidget):
         self._say_counts()
 
     def _read(self) -> None:
-        self.model.take(self.everything.runs)
+        # What the window was told of a run meanwhile is newer than what an earlier page said.
+        self.model.take(run for run in self.everything.runs if self.model.find(run.id) is None)
         self._say_counts()
 
     def _say_failed(self, error: QuarterdeckError) -> None:
