@@ -107,6 +107,9 @@ def spoken(kind: Kind, text: str) -> str:
             return text
 
 
+LONG_NAME = 16
+
+
 class RowsModel(QAbstractTableModel):
     """A table of rows.
 
@@ -147,10 +150,17 @@ class RowsModel(QAbstractTableModel):
             return None
         cell = self._rows[index.row()].cells[index.column()]
         if role == Qt.ItemDataRole.ToolTipRole:
-            return plain_tip(cell.tip) if isinstance(cell, Cell) and cell.tip else None
+            return self._tip(cell, self.columns[index.column()])
         column = self.columns[index.column()]
         text = spoken(column.kind, cell_text(cell))
         return f"{column.title}: {text}" if role == Qt.ItemDataRole.AccessibleTextRole else text
+
+    def _tip(self, cell: str | Cell, column: Column) -> str | None:
+        if isinstance(cell, Cell) and cell.tip:
+            return plain_tip(cell.tip)
+        # A name of this length may be cut in its middle.
+        long = column.kind is Kind.NAME and len(cell_text(cell)) > LONG_NAME
+        return plain_tip(cell_text(cell)) if long else None
 
     def headerData(
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole

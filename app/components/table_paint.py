@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QPainter
+from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QPainter
 from PySide6.QtWidgets import QHeaderView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.components import paint
@@ -144,8 +144,8 @@ def _paint_words(painter: QPainter, rect: QRectF, column: Column, cell: Cell, ro
         paint_spark(painter, line, cell.spark, theme, scale=cell.scale, filled=cell.scale is not None)
     right = column.right or column.kind in (Kind.NUMBER, Kind.SPARK)
     align = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
-    # Names of devices are never cut: a wider column is the answer, not an ellipsis.
-    elide = Qt.TextElideMode.ElideNone if column.kind is Kind.NAME else Qt.TextElideMode.ElideRight
+    # Names of devices are told apart by their ends; their columns are as wide as they may be.
+    elide = Qt.TextElideMode.ElideMiddle if column.kind is Kind.NAME else Qt.TextElideMode.ElideRight
     role = _ROLES.get(column.kind, "body")
     if not cell.bold:
         paint.text(painter, rect, cell.text, theme, role, tone, align, elide)
@@ -196,6 +196,29 @@ class TableHead(QHeaderView):
         self.setFirstSectionMovable(False)
         self.setMinimumSectionSize(32)
         self.setAccessibleName("Columns")
+        self._pressed = False
+        self.sectionResized.connect(self._resized)
+
+    def _resized(self, number: int, before: int, now: int) -> None:
+        del before, now
+        if self._pressed:
+            self._table.section_dragged(number)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """While a button is down, the operator sizes columns; else the program does."""
+        self._pressed = True
+        super().mousePressEvent(event)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """The drag has ended."""
+        super().mouseReleaseEvent(event)
+        self._pressed = False
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Which columns are shown, fit, reset."""
+        menu = self._table.head_menu()
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(event.globalPos())
 
     def sizeHint(self) -> QSize:
         """A head's height."""

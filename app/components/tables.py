@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QSettings, Qt, QTimer, Signal
@@ -16,17 +17,25 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView, QWidget
 
+from app.components import paint
 from app.components.pulse import pulse_of
 from app.components.rows import Cell, Column, Index, Kind, Row, RowsModel, cell_text, spoken
-from app.components.table_paint import CellDelegate, TableHead, row_rect_in
+from app.components.table_paint import PAD, CellDelegate, TableHead, cell_width, row_rect_in
+from app.components.timers import once
 from app.look.states import cell_look
 from app.look.theme import theme_of
+from app.look.tokens import FRAME
 
 __all__ = ["Cell", "Column", "DataTable", "Kind", "Row", "RowsModel"]
 
 RowHeight = Literal["table", "journal", "finding", "tree"]
+# The shares of a table that one name and other texts may take, and the room of the arrow in a head.
+MOST_NAME = 0.3
+MOST_TEXT = 0.4
+SORT_MARK = 15
+_SPREADING = (Kind.TEXT, Kind.MONO)
 _KEYBOARD = (
     Qt.FocusReason.TabFocusReason,
     Qt.FocusReason.BacktabFocusReason,
@@ -65,13 +74,18 @@ class DataTable(QTableView):
         self._hovered = -1
         self._ring = False
         self._kept: tuple[str, list[str]] = ("", [])
-        self._dropped: set[int] = set()
+        # Columns that have no room now, and what the operator said of columns: these widths, away, always.
+        self._no_room: set[int] = set()
+        self._sized: set[int] = set()
+        self._put_away: set[int] = set()
+        self._wanted: set[int] = set()
         self.setAccessibleName(name)
         self._set_up_view(multiple)
         self.setModel(self.rows_model)
         self._set_up_head(sortable)
         self.setItemDelegate(CellDelegate(self))
         self._pulse = pulse_of(self)
+        self._fit_soon = once(self, 0, self.fit_widths)
         self._connect_model()
         self._measure()
 
@@ -111,6 +125,10 @@ class DataTable(QTableView):
         self.doubleClicked.connect(self._double_clicked)
         self.rows_model.modelAboutToBeReset.connect(self._keep_choice)
         self.rows_model.modelReset.connect(self._restore_choice)
+        for changed in (
+            self.rows_model.modelReset, self.rows_model.rowsInserted, self.rows_model.rowsRemoved
+        ):  # fmt: skip
+            changed.connect(lambda *_: self._fit_soon.start())
 
     # what the delegate asks
 
@@ -211,10 +229,127 @@ class DataTable(QTableView):
         self.sortByColumn(number, order)
 
     def fit_names(self) -> None:
-        """Widen name columns to their longest name: they are never cut."""
+        """Make name columns as wide as their longest name, but for what would push other columns out.
+
+        Where the operator has sized one, it stays. A longer name is cut in its middle, so that its ends tell
+        it from others.
+        """
         for number, column in enumerate(self.rows_model.columns):
             if column.kind is Kind.NAME and not column.stretch:
-                self.setColumnWidth(number, max(self.columnWidth(number), self.sizeHintForColumn(number)))
+                self._fit_name(number, self.sizeHintForColumn(number))
+
+    def _fit_name(self, number: int, wanted: int) -> None:
+        if number not in self._sized:
+            least = self.rows_model.columns[number].width
+            width = max(least, min(wanted, self.widest_name()))
+            if width != self.columnWidth(number):
+                self.setColumnWidth(number, width)
+
+    def widest_name(self) -> int:
+        """The width beyond which a name is cut, in logical px."""
+        return round(self.viewport().width() * MOST_NAME)
+
+    def fit_widths(self) -> None:
+        """Fit names, and give the room that the stretching column has to spare to columns that are cut."""
+        self.fit_names()
+        columns = self.rows_model.columns
+        shown = [n for n in range(len(columns)) if not self.isColumnHidden(n)]
+        stretching = [n for n in shown if columns[n].stretch]
+        if not stretching or not self.rows_model.rowCount() or not self.isVisible():
+            return
+        able = [
+            n
+            for n in shown
+            if n not in self._sized and not columns[n].stretch and columns[n].kind in _SPREADING
+        ]
+        taken = sum(
+            columns[n].width if n in able else self.columnWidth(n) for n in shown if n not in stretching
+        )
+        least = sum(max(columns[n].width, self.needed_width(n)) for n in stretching)
+        spare = self.viewport().width() - taken - least
+        for number in able:
+            more = max(0, min(self.needed_width(number) - columns[number].width, spare))
+            spare -= more
+            if self.columnWidth(number) != columns[number].width + more:
+                self.setColumnWidth(number, columns[number].width + more)
+
+    def needed_width(self, number: int) -> int:
+        """What a column's title and the rows in sight need in logical px, at most a share of the table."""
+        theme = theme_of(self)
+        column = self.rows_model.columns[number]
+        rows = [self.rows_model.row_at(place) for place in self.places_in_sight()]
+        widths = [cell_width(column, row.cells[number], theme) for row in rows if row is not None]
+        edge = FRAME.first_column if self.is_first_column(number) else PAD
+        title = paint.text_width(column.title, theme, "label") + SORT_MARK
+        return min(round(max([title, *widths])) + edge + PAD + 1, round(self.viewport().width() * MOST_TEXT))
+
+    # what the operator may do with columns
+
+    def head_menu(self) -> QMenu:
+        """The menu of the head: which columns are shown, fit, reset."""
+        menu = QMenu(self)
+        head = self.horizontalHeader()
+        for place in range(head.count()):
+            number = head.logicalIndex(place)
+            action = menu.addAction(self.rows_model.columns[number].title.replace("&", "&&"))
+            action.setCheckable(True)
+            action.setChecked(not self.isColumnHidden(number))
+            # The first column says which row it is.
+            action.setEnabled(number != 0)
+            action.toggled.connect(partial(self.show_column, number))
+        menu.addSeparator()
+        menu.addAction("Fit columns", self.fit_to_content)
+        menu.addAction("Reset columns", self.reset_columns)
+        return menu
+
+    def show_column(self, number: int, shown: bool) -> None:
+        """Show a column also where there is little room, or put it away until it is wanted again."""
+        chosen, other = (self._wanted, self._put_away) if shown else (self._put_away, self._wanted)
+        chosen.add(number)
+        other.discard(number)
+        self._show_columns()
+        self._fit_soon.start()
+
+    def size_column(self, number: int, width: int) -> None:
+        """Give a column a width that it keeps, as the operator does by dragging its edge."""
+        self._sized.add(number)
+        self.setColumnWidth(number, width)
+
+    def fit_to_content(self) -> None:
+        """Make every shown column as wide as what stands in its rows in sight."""
+        self._sized.clear()
+        for number, column in enumerate(self.rows_model.columns):
+            if not column.stretch and column.kind is not Kind.NAME and not self.isColumnHidden(number):
+                self.size_column(number, self.needed_width(number))
+        self.fit_names()
+
+    def reset_columns(self) -> None:
+        """Show the columns as they were made: order, widths, and which are shown."""
+        for chosen in (self._sized, self._put_away, self._wanted):
+            chosen.clear()
+        head = self.horizontalHeader()
+        for number, column in enumerate(self.rows_model.columns):
+            head.moveSection(head.visualIndex(number), number)
+            if not column.stretch:
+                self.setColumnWidth(number, column.width)
+        self._show_columns()
+        self._drop_columns()
+        self._fit_soon.start()
+
+    def take_room(self, no_room: set[int]) -> None:
+        """Hide these columns, for which there is no room, but for those that the operator wants."""
+        self._no_room = no_room
+        self._show_columns()
+
+    def _show_columns(self) -> None:
+        for number in range(len(self.rows_model.columns)):
+            hidden = number in self._put_away or (number in self._no_room and number not in self._wanted)
+            if hidden != self.isColumnHidden(number):
+                self.setColumnHidden(number, hidden)
+
+    def section_dragged(self, number: int) -> None:
+        """The operator drags the edge of a column: its width is kept."""
+        self._sized.add(number)
 
     def copy_marked(self) -> str:
         """Put the chosen rows on the clipboard as lines of tab-separated words, and return them."""
@@ -235,15 +370,34 @@ class DataTable(QTableView):
         return text
 
     def save_columns(self, settings: QSettings, key: str) -> None:
-        """Keep widths, order and sorting of the columns under `key`."""
+        """Keep order and sorting under `key`, and what the operator chose: widths, columns shown and away."""
         settings.setValue(f"{key}/columns", self.horizontalHeader().saveState())
+        for name, numbers in self._chosen().items():
+            keys = [self.rows_model.columns[number].key for number in sorted(numbers)]
+            settings.setValue(f"{key}/{name}", ",".join(keys))
 
     def restore_columns(self, settings: QSettings, key: str) -> bool:
-        """Take back what `save_columns` kept; False when there is nothing, or it is of other columns."""
+        """Take back what `save_columns` kept; False when there is nothing, or it is of other columns.
+
+        Widths and hidden columns that nobody chose are not taken back: they follow the window and its rows.
+        """
         kept = settings.value(f"{key}/columns")
-        if kept is None:
+        if kept is None or not self.horizontalHeader().restoreState(kept):
             return False
-        return self.horizontalHeader().restoreState(kept)
+        numbers = {column.key: number for number, column in enumerate(self.rows_model.columns)}
+        for name, chosen in self._chosen().items():
+            chosen.clear()
+            names = str(settings.value(f"{key}/{name}", "") or "").split(",")
+            chosen.update(numbers[name] for name in names if name in numbers)
+        for number, column in enumerate(self.rows_model.columns):
+            if number not in self._sized and not column.stretch:
+                self.setColumnWidth(number, column.width)
+        self._show_columns()
+        self._drop_columns()
+        return True
+
+    def _chosen(self) -> dict[str, set[int]]:
+        return {"sized": self._sized, "away": self._put_away, "wanted": self._wanted}
 
     # how it behaves
 
@@ -364,6 +518,7 @@ class DataTable(QTableView):
         """Hide columns that may go, the least needed first, when names would not fit."""
         super().resizeEvent(event)
         self._drop_columns()
+        self._fit_soon.start()
 
     def _drop_columns(self) -> None:
         columns = self.rows_model.columns
@@ -377,7 +532,5 @@ class DataTable(QTableView):
                 break
             gone.add(number)
             needed -= columns[number].width
-        if gone != self._dropped:
-            self._dropped = gone
-            for number in drops:
-                self.setColumnHidden(number, number in gone)
+        if gone != self._no_room:
+            self.take_room(gone)

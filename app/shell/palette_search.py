@@ -12,11 +12,16 @@ from app.screens.base import Target
 GROUPS = ("Call a tool", "Devices", "Approvals", "Batches and runs", "Journal", "Screens")
 LEAST_FIT = 78.0
 SHORTEST_FUZZY = 4
+# Below every word that is in the line itself, above what is only like one.
+KNOWN_FIT = 85.0
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One line of the palette. `screen` and `target` are where Enter leads."""
+    """One line of the palette. `screen` and `target` are where Enter leads.
+
+    `fits` is a query that this line is known to fit, also where its words are in nothing that is shown.
+    """
 
     key: str
     group: str
@@ -31,6 +36,7 @@ class Hit:
     state: str = ""  # a word of app.look.states, painted by `state_of`
     state_of: str = ""  # "plan", "health" or "run"
     note: str = ""
+    fits: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,9 @@ def match_hit(hit: Hit, words: list[str]) -> Found | None:
     for word in words:
         fit = max(_fit(word, title, marks.title) * 1.2, _fit(word, detail, marks.detail))
         if fit <= 0:
-            return None
+            if words != hit.fits.casefold().split():
+                return None
+            fit = KNOWN_FIT
         score += fit
     return Found(hit, score / len(words), _merged(marks.title), _merged(marks.detail))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
 from PySide6.QtCore import QObject
 
+from app.components.timers import once
 from app.link import ConsoleLink
 from app.screens.base import (
     OpenApproval,
@@ -19,11 +19,12 @@ from app.screens.base import (
     OpenTool,
 )
 from app.screens.fleet.rows import platform_icon, tool_title
+from app.screens.run_search import RunSearch
+from app.screens.runs.words import actor_words, devices_words, effect_words
 from app.shell.palette_search import Found, Hit, match_hit
 from app.shell.registry import SCREENS
-from app.shell.words import left_words, plural
+from app.shell.words import count_words, left_words, one_line, plural
 from app.state import AppState
-from core.batch.models import Run, RunSummary
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, Health, Tool
 from core.policy.models import Answer, Decision
@@ -31,7 +32,9 @@ from core.service.console import EntryPage
 
 MOST_DEVICES_ASKED = 6
 MOST_EXPLAINED = 6
-_RUN_ID = re.compile(r"r-[0-9]{1,12}")
+RUNS_WANTED = 12
+# A search for runs may read the whole journal: not at every letter of a word.
+SEARCH_PAUSE_MS = 120
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 
 
@@ -47,8 +50,11 @@ class Sources(QObject):
         self._asked: set[tuple[str, ...]] = set()
         self._answers: dict[tuple[str, str], str] = {}
         self._batches: list[str] = []
-        self._older_runs: dict[str, RunSummary] = {}
-        self._counts: dict[str, int] = {}
+        self._counts: dict[str, str] = {}
+        self._runs = RunSearch(link, RUNS_WANTED, self)
+        self._runs.came.connect(changed)
+        self._wanted_runs = ""
+        self._search_soon = once(self, SEARCH_PAUSE_MS, lambda: self._runs.look(self._wanted_runs))
 
     def start(self) -> None:
         """Ask for what every query needs: the saved batches."""
@@ -70,13 +76,17 @@ class Sources(QObject):
             yield Hit(
                 f"batch/{name}", "Batches and runs", name, "saved batch", "batch", "batch", OpenBatch(name)
             )
-        # A run that is older than what the window knows is found by its id.
-        older = [run for run in self._older_runs.values() if run.id not in self._state.runs]
-        for run in [*older, *self._state.runs_newest_first()]:
-            where = run.devices[0] if len(run.devices) == 1 else plural(len(run.devices), "device")
+        # What the service found of all runs, and those that the window knows anyway.
+        found = {run.id: run for run in self._runs.runs} if self._runs.words == query.strip() else {}
+        for run in [
+            *(self._state.runs.get(run.id, run) for run in found.values()),
+            *(run for run in self._state.runs_newest_first() if run.id not in found),
+        ]:
+            words = [run.id, devices_words(run), effect_words(run), f"from {actor_words(run.actor)}"]
             yield Hit(
-                f"run/{run.id}", "Batches and runs", run.name, f"{run.id}, {where}", "runs", "runs",
-                OpenRun(run.id), state=run.state.value, state_of="run",
+                f"run/{run.id}", "Batches and runs", one_line(run.name), ", ".join(filter(None, words)),
+                "runs", "runs", OpenRun(run.id), state=run.state.value, state_of="run",
+                fits=query if run.id in found else "",
             )  # fmt: skip
         if query.strip():
             yield self._journal_hit(query)
@@ -110,9 +120,8 @@ class Sources(QObject):
     def _journal_hit(self, query: str) -> Hit:
         wanted = self.journal_query(query)
         count = self._counts.get(wanted)
-        note = "" if count is None else plural(count, "entry", "entries")
         return Hit(
-            "journal", "Journal", wanted, note, "journal", "journal", OpenQuery(wanted), mono=True,
+            "journal", "Journal", wanted, count or "", "journal", "journal", OpenQuery(wanted), mono=True,
         )  # fmt: skip
 
     def journal_query(self, query: str) -> str:
@@ -147,9 +156,9 @@ class Sources(QObject):
                 explained += 1
                 key = ("explain", target.device, target.tool_name)
                 self._ask_once(key, partial(self._explain, target.device, target.tool_name))
-        for word in query.split():
-            if _RUN_ID.fullmatch(word) and word not in self._state.runs:
-                self._ask_once(("run", word), partial(self._read_run, word))
+        if query.strip() and query.strip() != self._runs.words:
+            self._wanted_runs = query.strip()
+            self._search_soon.start()
         if query.strip():
             wanted = self.journal_query(query)
             self._ask_once(("count", wanted), lambda: self._count(wanted))
@@ -192,16 +201,10 @@ class Sources(QObject):
 
         self._link.ask(lambda console: console.explain(device, tool, {}), came, _quietly, what="explain")
 
-    def _read_run(self, run: str) -> None:
-        def came(found: Run) -> None:
-            self._older_runs[found.summary.id] = found.summary
-            self._changed()
-
-        self._link.ask(lambda console: console.run(run), came, _quietly, what="find a run")
-
     def _count(self, query: str) -> None:
         def came(page: EntryPage) -> None:
-            self._counts[query] = page.total
+            count = plural(page.total, "entry", "entries")
+            self._counts[query] = count if page.total_exact else f"{count_words(page.total)} or more entries"
             self._changed()
 
         self._link.ask(lambda console: console.entries(query, limit=1), came, _quietly, what="count entries")

@@ -11,7 +11,7 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,8 @@ from core.audit.prove import prove
 from core.audit.query import Query, parse_query
 from core.audit.readers import Readers
 from core.audit.recover import check_recoverable, log_path, recover
-from core.audit.search import entries_of_run, facets_of, histogram_of, search
+from core.audit.run_search import FoundRuns, search_runs
+from core.audit.search import entries_of_run, facets_of, histogram_of, search, search_numbers
 from core.audit.spool import SPOOL, Spool
 from core.audit.store import DATABASE, Store, journal_error
 from core.audit.verify import verify_home
@@ -212,6 +213,27 @@ class Journal:
     async def entries_of_run(self, run: str) -> list[Entry]:
         """All entries of a run, oldest first."""
         return await self._readers.read(lambda db: entries_of_run(db, run))
+
+    async def numbers(
+        self, query: str, before: int | None = None, limit: int = 10_000
+    ) -> tuple[list[int], int | None]:
+        """The numbers of the entries that match, highest first; see `search.search_numbers`.
+
+        Raises:
+            BadInput: the query is not understood; says the column and what is allowed.
+        """
+        parsed = parse_query(query)
+        return await self._readers.read(lambda db: search_numbers(db, parsed, before, limit))
+
+    async def search_runs(
+        self, words: str, live: Mapping[str, str], before: int | None = None, limit: int = 50
+    ) -> FoundRuns:
+        """The newest runs that have all of these words; see `run_search.search_runs`.
+
+        Raises:
+            BadInput: there are too many words.
+        """
+        return await self._readers.read(lambda db: search_runs(db, words, live, before, limit))
 
     async def facets(self, field: str, prefix: str = "", limit: int = 50) -> list[Facet]:
         """The values of a field of the query language that begin with `prefix`, in order.

@@ -67,6 +67,23 @@ def search(
     )
 
 
+def search_numbers(
+    connection: sqlite3.Connection, query: Query, before: int | None, limit: int
+) -> tuple[list[int], int | None]:
+    """The numbers of the entries that match, highest first, and below which a further search begins.
+
+    That is None when all was searched; after `BUDGET_SECONDS` the search ends with what it has.
+    """
+    plan = plan_search(connection, query, 1, last_seq(connection))
+    high = min(plan.high, before - 1) if before is not None else plan.high
+    walk = _Walk(connection, plan, plan.low, high, True, time.monotonic() + BUDGET_SECONDS)
+    with closing(walk):
+        numbers = list(islice(walk, limit + 1))
+    if len(numbers) > limit:
+        return numbers[:limit], numbers[limit - 1]
+    return numbers, None if walk.complete else walk.reached
+
+
 def entries_of_run(connection: sqlite3.Connection, run: str) -> list[Entry]:
     """All entries of a run, oldest first."""
     rows = connection.execute(

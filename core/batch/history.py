@@ -71,7 +71,10 @@ def _apply(live: Live, entry: Entry, decisions: dict[str, Decision]) -> None:
         case Kind.COMMAND_PREPARED:
             changes = {"call_id": entry.call_id, "started_at": entry.time, "state": CellState.RUNNING}
         case Kind.COMMAND_DECIDED if entry.call_id:
-            decisions[entry.call_id] = Decision.model_validate(entry.body["decision"])
+            decision = decisions[entry.call_id] = Decision.model_validate(entry.body["decision"])
+            # A picture that a rule wants with a step is decided on under the step's name too.
+            if cell is not None and entry.tool == cell.tool:
+                live.decided(cell.device, cell.step, decision.summary)
         case Kind.APPROVAL_REQUESTED:
             changes = {"approval": entry.body.get("approval"), "state": CellState.WAITING}
         case Kind.INTENT_RECORDED:

@@ -29,8 +29,11 @@ class Live:
     # The batch as it may be written and shown: secrets are commitments. None where it was read like that.
     shown: Batch | None = None
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
+    # What each step does, in the words of the decision on it, and the place of the device it is decided for.
+    effects: dict[str, tuple[int, str]] = field(default_factory=dict)
     counts: Counter[CellState] = field(default_factory=Counter)
     devices_hash: str = field(init=False)
+    places: dict[str, int] = field(init=False)
     end: RunState | None = None
     ended_at: str | None = None
     note: str = ""
@@ -39,6 +42,7 @@ class Live:
 
     def __post_init__(self) -> None:
         self.devices_hash = devices_hash(self.devices)
+        self.places = {device: place for place, device in enumerate(self.devices)}
 
     def summary(self) -> RunSummary:
         """The run in one line, as it stands."""
@@ -58,7 +62,17 @@ class Live:
             started_at=self.started_at,
             ended_at=self.ended_at,
             note=self.note,
+            effect=next((self.effects[step.id][1] for step in steps if step.id in self.effects), ""),
         )
+
+    def decided(self, device: str, step: str, effect: str) -> None:
+        """Keep what a step does on the first device it is decided for, in the order of the run's devices.
+
+        After an edit it is decided again, and the later words count.
+        """
+        place = self.places[device]
+        if step not in self.effects or place <= self.effects[step][0]:
+            self.effects[step] = (place, effect)
 
     def put(self, cell: Cell) -> None:
         """Keep a cell in place of the one that stood there."""

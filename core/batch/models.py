@@ -151,7 +151,10 @@ class RunState(StrEnum):
 
 
 class RunSummary(Plain):
-    """A run in one line. `counts` maps cell states to how many cells are in them."""
+    """A run in one line. `counts` maps cell states to how many cells are in them.
+
+    `effect` says what the first step that was decided on does, in the decision's words; empty before that.
+    """
 
     id: str
     name: str
@@ -166,6 +169,7 @@ class RunSummary(Plain):
     started_at: str
     ended_at: str | None = None
     note: str = ""
+    effect: str = ""
 
 
 class Run(Plain):

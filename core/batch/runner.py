@@ -199,6 +199,7 @@ class Runner:
             said=run.said,
             operators=(run.operator,),
             cancelled=lambda: run.cancelled,
+            on_decided=lambda decision: run.decided(device, step.id, decision.summary),
         )
 
         def on_stage(stage: Stage, approval: str) -> None:

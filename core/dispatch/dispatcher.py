@@ -235,6 +235,7 @@ class Dispatcher:
             self._harden(prepared)
             prepared.held.append(prepared_entry(prepared))
             decision = self._decide(prepared, turn)
+            order.on_decided(decision)
             card = self._evidence.on_card(prepared)
             prepared, decision, approval = await self._approving.approve(
                 prepared, decision, on_stage, lambda: self._judge_again(order)

@@ -15,6 +15,7 @@ from core.dispatch.models import CommandResult, Evidence
 from core.fleet.models import Device, Tool
 from core.ids import new_id
 from core.policy.links import Leads
+from core.policy.models import Decision
 from core.statements import Request
 
 
@@ -43,6 +44,8 @@ class Order:
     `operators` are those who asked for it and who edited it, as their keys have proved; an empty name is a
     person of whom that is not known.
 
+    `on_decided` is given what the policy says of it, before anybody is asked; again after an edit.
+
     `cancelled` is asked until the command has left: once it says yes, nothing of this order is sent.
     """
 
@@ -61,6 +64,7 @@ class Order:
     operators: tuple[str, ...] = ("",)
     call_id: str = field(default_factory=new_id)
     cancelled: Callable[[], bool] = lambda: False
+    on_decided: Callable[[Decision], None] = lambda decision: None
 
 
 class Target(NamedTuple):

@@ -52,7 +52,10 @@ class Mark(Plain):
 
 
 class Frame(Plain):
-    """A picture in the film strip. `mark` is the point (x, y) in picture pixels that was acted on."""
+    """A picture in the film strip. `mark` is the point (x, y) in picture pixels that was acted on.
+
+    `ended` says of a command that did not succeed how it ended; it may have no picture.
+    """
 
     seq: int
     at: float
@@ -62,6 +65,7 @@ class Frame(Plain):
     blob: str | None
     call_id: str | None = None
     mark: tuple[int, int] | None = None
+    ended: Literal["", "failed", "unknown"] = ""
 
 
 class Timeline(Plain):

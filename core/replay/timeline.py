@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from core.audit.entries import Entry, Kind
 from core.replay.models import Frame, Mark, Moment, Span, SpanKind, Timeline
@@ -136,12 +136,9 @@ class _Builder:
     def _result(self, entry: Entry) -> None:
         sent = self._sent.pop(entry.call_id or "", None)
         kind = self._kind_of(entry)
+        ended = _ended(entry)
         if entry.device:
-            shown: SpanKind = kind
-            if entry.verdict == "unknown":
-                shown = "unknown"
-            elif entry.status == "failure":
-                shown = "failed"
+            shown: SpanKind = ended or kind
             began = sent[1] if sent else self._began(entry)
             if sent or began < self._now:
                 self._spans.append(self._call_span(sent[0] if sent else entry, began, self._now, shown))
@@ -152,7 +149,8 @@ class _Builder:
             self._last_picture = pictures[-1]
         for blob in pictures:
             self._frames.append(self._frame(entry, self._now, blob))
-        if not pictures and kind == "action":
+        # A read leaves a frame where it brought a picture, or where it failed.
+        if not pictures and (kind == "action" or ended):
             self._frames.append(self._frame(entry, self._now, None))
 
     def _evidence(self, entry: Entry) -> None:
@@ -183,6 +181,7 @@ class _Builder:
             blob=blob,
             call_id=entry.call_id,
             mark=_acted_on(self._prepared.get(entry.call_id or "", {}), entry.body),
+            ended=_ended(entry),
         )
 
     def _sent_frame(self, entry: Entry, at: float) -> None:
@@ -252,6 +251,15 @@ class _Builder:
             self._spans.append(self._wait_span(entry, at, self._now, _asker_lane(entry)))
         self._sent.clear()
         self._asked.clear()
+
+
+def _ended(entry: Entry) -> Literal["", "failed", "unknown"]:
+    """How a command ended that did not succeed; empty where it did, and of every other entry."""
+    if entry.kind is not Kind.RESULT_RECORDED:
+        return ""
+    if entry.verdict == "unknown":
+        return "unknown"
+    return "failed" if entry.status == "failure" else ""
 
 
 def _lost_span(device: str, entry: Entry, start: float, end: float | None) -> Span:

@@ -54,8 +54,10 @@ from core.service.door_models import (
     JournalStatus,
     LivePicture,
     LiveState,
+    NumberPage,
     PolicyStatus,
     Proof,
+    RunPage,
     VerifyReport,
 )
 from core.statements import SignedStatement
@@ -84,9 +86,11 @@ __all__ = [
     "LivePicture",
     "LiveState",
     "Missed",
+    "NumberPage",
     "PolicyStatus",
     "Proof",
     "RunChanged",
+    "RunPage",
     "VerifyReport",
     "WorkProgressed",
 ]
@@ -218,6 +222,14 @@ class Console(ABC):
         """Runs, newest first, older than the run `before`."""
 
     @abstractmethod
+    async def find_runs(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
+        """Runs that have all of these words, newest first: in their id, name, devices, tools, actor, state or
+        effect, or as `device:lab` in the named one. Nothing in a word is a wildcard or a quote.
+
+        `before` is the `next_before` of the page before. A page may have few runs, and more after it.
+        """
+
+    @abstractmethod
     async def cancel_run(self, run: str) -> RunSummary:
         """Start no further step of this run, withdraw what waits, and ask devices to cancel."""
 
@@ -327,6 +339,12 @@ class Console(ABC):
     @abstractmethod
     async def entries(self, query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
         """Journal entries that match a query, newest first, with numbers below `before`."""
+
+    @abstractmethod
+    async def entry_numbers(
+        self, query: str = "", before: int | None = None, limit: int = 10_000
+    ) -> NumberPage:
+        """The numbers alone of the entries that match, highest first: at most 10,000 at a time."""
 
     @abstractmethod
     async def entry(self, seq: int) -> Entry:

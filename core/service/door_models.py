@@ -94,6 +94,21 @@ class EntryPage(Plain):
     took_ms: float
 
 
+class NumberPage(Plain):
+    """The numbers of journal entries, highest first. `next_before` asks for those below; None at the end."""
+
+    numbers: list[int]
+    next_before: int | None
+
+
+class RunPage(Plain):
+    """Runs that a search found, newest first. `next_before` asks for the ones before them; None when all
+    runs were looked at."""
+
+    runs: list[RunSummary]
+    next_before: int | None
+
+
 class Bucket(Plain):
     """Entries in one slice of time: UTC, ISO 8601 start, how many, and how many of them failed or unknown."""
 

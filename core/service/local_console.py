@@ -33,7 +33,9 @@ from core.service.console import (
     EntryPage,
     Event,
     Facet,
+    NumberPage,
     Proof,
+    RunPage,
     VerifyReport,
 )
 from core.service.deciding_door import DecidingDoor
@@ -41,6 +43,8 @@ from core.service.rehearsal import rehearse
 from core.service.service import Service
 
 RUNS_IN_STATE = 30
+MOST_RUNS = 200
+MOST_NUMBERS = 10_000
 FACETS_LOOKED_AT = 200
 AROUND_BEFORE, AROUND_AFTER = 150, 250
 LONGEST_WAIT = 3600.0
@@ -154,9 +158,17 @@ class LocalConsole(DecidingDoor):
         service = self._service
         seq = await self._start_of(before) if before else None
         page = await service.journal.query(
-            f"kind:{Kind.RUN_STARTED}", before=seq, limit=min(max(limit, 1), 200)
+            f"kind:{Kind.RUN_STARTED}", before=seq, limit=min(max(limit, 1), MOST_RUNS)
         )
         return [await self._summary(entry.run) for entry in page.entries if entry.run]
+
+    async def find_runs(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
+        service = self._service
+        await service.journal.settle()
+        live = {run.id: run.summary().state.value for run in service.runner.active}
+        found = await service.journal.search_runs(words, live, before, min(max(limit, 1), MOST_RUNS))
+        runs = [await self._summary(run) for run in found.runs]
+        return RunPage(runs=runs, next_before=found.next_before)
 
     async def _start_of(self, run: str) -> int:
         page = await self._service.journal.query(f"kind:{Kind.RUN_STARTED} run:{_quoted(run)}", limit=1)
@@ -296,6 +308,14 @@ class LocalConsole(DecidingDoor):
             total_exact=page.count_exact,
             took_ms=page.took_ms,
         )
+
+    async def entry_numbers(
+        self, query: str = "", before: int | None = None, limit: int = 10_000
+    ) -> NumberPage:
+        await self._service.journal.settle()
+        most = min(max(limit, 1), MOST_NUMBERS)
+        numbers, next_before = await self._service.journal.numbers(query, before, most)
+        return NumberPage(numbers=numbers, next_before=next_before)
 
     async def entry(self, seq: int) -> Entry:
         return await self._service.journal.entry(seq)

@@ -44,6 +44,7 @@ from core.service.console import (
     Event,
     JournalChanged,
     PolicyStatus,
+    RunPage,
 )
 from tests.fakes.approvals_door import ApprovalsDoor
 from tests.fakes.changes_door import HOME_KEY
@@ -272,6 +273,17 @@ class FakeConsole(ApprovalsDoor):
         known = self.work.summaries()
         return [one for one in known if before is None or one.id < before][:limit]
 
+    async def find_runs(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
+        await self._step("find_runs")
+        places = {run.id: place for place, run in enumerate(reversed(self.work.summaries()), 1)}
+        found = [
+            run
+            for run in self.work.summaries()
+            if (before is None or places[run.id] < before) and _says(run, words.casefold().split())
+        ]
+        more = places[found[limit - 1].id] if len(found) > limit else None
+        return RunPage(runs=found[:limit], next_before=more)
+
     async def cancel_run(self, run: str) -> RunSummary:
         await self._step("cancel_run")
         return self.work.cancel(run)
@@ -356,3 +368,9 @@ class FakeConsole(ApprovalsDoor):
         self.closed = True
         for listener in self._listeners:
             listener.put_nowait(_END)
+
+
+def _says(run: RunSummary, words: list[str]) -> bool:
+    """Whether each word is in a run, by the rules of the journal's own search, fields left out."""
+    texts = [run.id, run.name, run.actor, run.state.value, run.effect, *run.devices, *run.tools]
+    return all(any(word in text.casefold() for text in texts) for word in words)

@@ -28,9 +28,11 @@ from core.service.console import (
     Event,
     Facet,
     JournalStatus,
+    NumberPage,
     PolicyStatus,
     Proof,
     RunChanged,
+    RunPage,
     VerifyReport,
 )
 from core.service.events import EventHub
@@ -281,6 +283,9 @@ class MemoryConsole(MemoryDevices):
     async def runs(self, before: str | None = None, limit: int = 50) -> list[RunSummary]:
         return [run.summary for run in self.host.all_runs.values()][:limit]
 
+    async def find_runs(self, words: str, before: int | None = None, limit: int = 50) -> RunPage:
+        return RunPage(runs=await self.runs(limit=limit), next_before=None)
+
     async def cancel_run(self, run: str) -> RunSummary:
         self.host.asked["cancel_run"] += 1
         self.end(run, None, ErrorInfo.of(ErrorCode.CANCELLED, "Cancelled."))
@@ -354,6 +359,11 @@ class MemoryConsole(MemoryDevices):
             raise RuntimeError("secret detail")
         found = [Entry(seq=1, time=TIME, kind=Kind.SERVICE_STARTED, actor="service")]
         return EntryPage(entries=found, more=False, total=1, total_exact=True, took_ms=0.1)
+
+    async def entry_numbers(
+        self, query: str = "", before: int | None = None, limit: int = 10_000
+    ) -> NumberPage:
+        return NumberPage(numbers=[1], next_before=None)
 
     async def entry(self, seq: int) -> Entry:
         if seq != 1:

@@ -91,6 +91,7 @@ class ScriptedDispatcher:
             decision = decision_that(Answer.ASK if end in ASKED else Answer.ALLOW)
             self._note(order, Kind.COMMAND_PREPARED, {"tool_type": "action"})
             self._note(order, Kind.COMMAND_DECIDED, {"decision": decision.model_dump(mode="json")})
+            order.on_decided(decision)
             if end in ASKED:
                 self._note(order, Kind.APPROVAL_REQUESTED, {"approval": f"a-{order.call_id}"})
                 on_stage(Stage.WAITING, f"a-{order.call_id}")

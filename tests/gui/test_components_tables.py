@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QRectF, QSettings, Qt
+from PySide6.QtCore import QPoint, QRectF, QSettings, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QImage, QPainter
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 from pytestqt.qtbot import QtBot
@@ -136,18 +136,126 @@ def test_columns_come_back_as_they_were_left(theme: Theme, qtbot: QtBot, tmp_pat
     first, second = DataTable(COLUMNS, "Devices"), DataTable(COLUMNS, "Devices")
     qtbot.addWidget(first)
     qtbot.addWidget(second)
-    first.setColumnWidth(0, 217)
+    first.size_column(0, 217)
+    first.show_column(2, False)
+    # Nobody chose this width: it came of a long name, say.
+    first.setColumnWidth(1, 399)
     first.save_columns(settings, "fleet")
     assert second.restore_columns(settings, "fleet")
     assert second.columnWidth(0) == 217
+    assert second.columnWidth(1) == COLUMNS[1].width
+    assert second.isColumnHidden(2)
     assert not second.restore_columns(settings, "elsewhere")
 
 
-def test_names_are_never_cut(table: DataTable) -> None:
-    name = "a-device-with-a-very-long-name-in-hall-seventeen"
-    table.show_rows(rows_of(name))
+def test_columns_that_an_earlier_window_lost_come_back(theme: Theme, qtbot: QtBot, tmp_path: Path) -> None:
+    settings = QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat)
+    first, second = DataTable(COLUMNS, "Devices"), DataTable(COLUMNS, "Devices")
+    qtbot.addWidget(first)
+    qtbot.addWidget(second)
+    first.setColumnWidth(0, 505)
+    first.setColumnHidden(1, True)
+    # As it was kept before: the state of the head alone.
+    settings.setValue("fleet/columns", first.horizontalHeader().saveState())
+    assert second.restore_columns(settings, "fleet")
+    assert (second.columnWidth(0), second.isColumnHidden(1)) == (COLUMNS[0].width, False)
+
+
+def test_a_long_name_takes_its_share_of_the_table_and_gives_it_back(theme: Theme, qtbot: QtBot) -> None:
+    columns = (
+        Column("a", "Device", Kind.NAME, 120),
+        Column("b", "Tags", width=150),
+        Column("c", "Doing", width=100, stretch=True),
+    )
+    table = DataTable(columns, "Devices")
+    qtbot.addWidget(table)
+    table.resize(800, 200)
+    table.show()
+    long = Row("long", ("x" * 64, "", ""))
+    table.show_rows([Row("a", ("lab-lnx-01", "", "")), long])
     table.fit_names()
-    assert table.columnWidth(0) >= table.fontMetrics().horizontalAdvance(name)
+    assert table.columnWidth(0) == table.widest_name() < 400
+    tip = table.rows_model.index(1, 0).data(Qt.ItemDataRole.ToolTipRole)
+    assert "x" * 64 in str(tip)
+    table.show_rows([Row("a", ("lab-lnx-01", "", ""))])
+    table.fit_names()
+    assert table.columnWidth(0) == 120
+    table.size_column(0, 300)
+    table.fit_names()
+    assert table.columnWidth(0) == 300
+
+
+def test_room_that_is_left_goes_to_columns_that_would_be_cut(theme: Theme, qtbot: QtBot) -> None:
+    columns = (
+        Column("a", "Device", Kind.NAME, 120),
+        Column("b", "Tags", width=60),
+        Column("c", "Doing", width=100, stretch=True),
+    )
+    table = DataTable(columns, "Devices")
+    qtbot.addWidget(table)
+    table.resize(900, 200)
+    table.show()
+    tags = "linux, edge, production, hall 17"
+    table.show_rows([Row("a", ("lab-lnx-01", tags, "idle"))])
+    table.fit_widths()
+    assert table.columnWidth(1) == table.needed_width(1) > 150
+    assert table.horizontalHeader().length() <= table.viewport().width()
+    table.resize(330, 200)
+    table.fit_widths()
+    assert table.columnWidth(1) < 120
+
+
+def test_the_menu_of_the_head_hides_shows_fits_and_resets(theme: Theme, qtbot: QtBot) -> None:
+    columns = (
+        Column("a", "Device", Kind.NAME, 120),
+        Column("b", "Tags", width=150, drop=1),
+        Column("c", "Load", width=300),
+    )
+    table = DataTable(columns, "Devices")
+    qtbot.addWidget(table)
+    table.resize(1000, 200)
+    table.show()
+    table.show_rows([Row("a", ("lab-lnx-01", "x", "1"))])
+
+    def act(words: str) -> None:
+        menu = table.head_menu()
+        next(action for action in menu.actions() if action.text() == words).trigger()
+
+    marked = {one.text(): one.isChecked() for one in table.head_menu().actions() if one.isCheckable()}
+    assert marked == {"Device": True, "Tags": True, "Load": True}
+    act("Tags")
+    act("Load")
+    assert (table.isColumnHidden(1), table.isColumnHidden(2)) == (True, True)
+    act("Tags")
+    act("Load")
+    # What is wanted stays also where there is little room.
+    table.resize(300, 200)
+    assert (table.isColumnHidden(1), table.isColumnHidden(2)) == (False, False)
+    act("Fit columns")
+    assert table.columnWidth(2) < 120
+    act("Reset columns")
+    assert table.columnWidth(2) == 300
+    assert table.isColumnHidden(1), "there is no room, and nobody wants it any more"
+    table.resize(1000, 200)
+    assert not table.isColumnHidden(1)
+
+
+def test_an_edge_that_is_dragged_is_a_width_that_is_kept(theme: Theme, qtbot: QtBot) -> None:
+    table = DataTable(COLUMNS, "Devices")
+    qtbot.addWidget(table)
+    table.resize(900, 200)
+    table.show()
+    head = table.horizontalHeader()
+    edge = QPoint(head.sectionViewportPosition(0) + head.sectionSize(0) - 1, head.height() // 2)
+    view = head.viewport()
+    QTest.mousePress(view, Qt.MouseButton.LeftButton, pos=edge)
+    QTest.mouseMove(view, edge + QPoint(30, 0))
+    QTest.mouseMove(view, edge + QPoint(60, 0))
+    QTest.mouseRelease(view, Qt.MouseButton.LeftButton, pos=edge + QPoint(60, 0))
+    dragged = table.columnWidth(0)
+    assert dragged > COLUMNS[0].width
+    table.fit_names()
+    assert table.columnWidth(0) == dragged
 
 
 def test_columns_that_may_go_give_way_to_names(theme: Theme, qtbot: QtBot) -> None:

@@ -28,7 +28,6 @@ from tests.fakes.fleet_data import make_devices
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
-LONG = "a-very-long-name-of-a-device-in-the-second-hall-of-the-third"
 WHERE = "!name:bench-7*"
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 
@@ -60,21 +59,54 @@ def press(menu: QMenu, words: str) -> None:
     next(action for action in menu.actions() if action.text() == words).trigger()
 
 
-def test_names_of_devices_are_shown_whole_and_other_columns_give_way(theme: Theme, tmp_path: Path) -> None:
+def columns_in(desk: Desk) -> list[str]:
+    head = fleet_of(desk).table.horizontalHeader()
+    return [c.key for n, c in enumerate(DEVICE_COLUMNS) if not head.isSectionHidden(n)]
+
+
+def test_one_long_name_pushes_no_column_out_for_good_nor_over_a_restart(theme: Theme, tmp_path: Path) -> None:
     few = make_devices()
-    long = [few[0].model_copy(update={"name": f"{LONG}-{number}"}) for number in (2, 10)]
-    console = FakeConsole([*few, *long], story().operators)
+    long = few[0].model_copy(update={"name": "x" * 64})
+    shown: list[list[str]] = []
 
     async def scenario(desk: Desk) -> None:
         table = fleet_of(desk).table
+        await seen(lambda: table.rows_model.place_of(long.name) >= 0)
+        assert table.columnWidth(NAME) == table.widest_name()
+        assert table.horizontalHeader().length() <= table.viewport().width()
+        assert "tags" in columns_in(desk)
+        shown.append(columns_in(desk))
+        await desk.link.ask(lambda door: door.forget(long.name))
+        await seen(lambda: table.rows_model.place_of(long.name) < 0)
+        await seen(lambda: table.columnWidth(NAME) < table.widest_name())
+        shown.append(columns_in(desk))
+
+    async def without(desk: Desk) -> None:
+        shown.append(columns_in(desk))
+
+    play(theme, tmp_path, FakeConsole([*few, long], story().operators), scenario, (1700, 900))
+    play(theme, tmp_path, FakeConsole(few, story().operators), without, (1700, 900))
+    assert {"tools", "round_trip", "cpu", "memory"} <= set(shown[1])
+    assert shown[1] == shown[2]
+
+
+def test_names_that_would_look_alike_are_shown_whole_and_other_columns_give_way(
+    theme: Theme, tmp_path: Path
+) -> None:
+    few = make_devices()
+    names = [f"{'a' * 25}-{number:02d}-{'b' * 25}" for number in (2, 10)]
+    console = FakeConsole(
+        [*few, *(few[0].model_copy(update={"name": name}) for name in names)], story().operators
+    )
+
+    async def scenario(desk: Desk) -> None:
+        table = fleet_of(desk).table
+        await seen(lambda: table.columnWidth(NAME) > table.widest_name())
         name = DEVICE_COLUMNS[NAME]
         room = table.columnWidth(NAME) - FRAME.first_column
         assert all(cell_width(name, row.cells[NAME], theme) <= room for row in table.rows_model.rows)
-        head = table.horizontalHeader()
-        shown = [c.key for n, c in enumerate(DEVICE_COLUMNS) if not head.isSectionHidden(n)]
-        assert shown == ["device", "health", "doing", "heard"]
-        assert head.length() <= table.viewport().width()
-        places = [table.rows_model.place_of(f"{LONG}-{number}") for number in (2, 10)]
+        assert "tags" not in columns_in(desk)
+        places = [table.rows_model.place_of(name) for name in names]
         assert places == sorted(places)
 
     play(theme, tmp_path, console, scenario)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenEntry, OpenQuery
 from app.screens.journal.entry_model import PAGES_KEPT, EntryModel
+from app.screens.journal.entry_table import EntryTable
 from app.screens.journal.entry_words import COLUMNS, DEVICE, KIND, TOOL, Present
+from app.screens.journal.go_to import place_in
 from app.screens.journal.screen import JournalScreen
 from core.audit.entries import Kind
 from tests.fakes.long_journal import LongConsole, made_entry
@@ -37,12 +41,11 @@ async def journal_of(desk: Desk, query: str | None = None) -> JournalScreen:
 
 
 async def scroll_down(screen: JournalScreen, rows: int) -> None:
-    """Scroll to the end again and again, as a held key does, until so many rows are known."""
-    bar = screen.table.verticalScrollBar()
-    while screen.table.entries.rowCount() < rows:
-        known = screen.table.entries.rowCount()
-        bar.setValue(bar.maximum())
-        await seen(lambda known=known: screen.table.entries.rowCount() > known)
+    """Scroll on page by page until these rows were seen with their entries."""
+    table = screen.table
+    for place in range(0, rows, 200):
+        table.scrollTo(table.entries.index(place, 0), table.ScrollHint.PositionAtTop)
+        await seen(lambda place=place: table.entries.entry_at(place) is not None)
 
 
 def model_of(first: int, last: int) -> EntryModel:
@@ -81,7 +84,8 @@ class PageSeen(QObject):
 def test_the_model_keeps_qts_promises_while_it_grows_at_both_ends(qapp: QApplication) -> None:
     model = model_of(500, 600)
     tester = QAbstractItemModelTester(model, QAbstractItemModelTester.FailureReportingMode.Fatal)
-    model.append([made_entry(seq) for seq in range(499, 299, -1)])
+    model.extend([499, 498])
+    model.extend(range(499, 299, -1))
     assert model.prepend([made_entry(seq) for seq in range(603, 598, -1)]) == 3
     assert [model.seq_at(place) for place in range(model.rowCount())] == list(range(603, 299, -1))
     assert [model.place_of(str(seq)) for seq in (603, 600, 499, 300, 299, 604)] == [0, 3, 104, 303, -1, -1]
@@ -92,8 +96,9 @@ def test_the_model_keeps_qts_promises_while_it_grows_at_both_ends(qapp: QApplica
 
 def test_pages_far_away_are_let_go_and_asked_for_again(qapp: QApplication) -> None:
     model = model_of(99_801, 100_000)
+    model.extend(range(99_800, 0, -1))
     for page in range(1, PAGES_KEPT + 10):
-        model.append([made_entry(seq) for seq in range(100_000 - 200 * page, 99_800 - 200 * page, -1)])
+        model.refill([made_entry(seq) for seq in range(100_000 - 200 * page, 99_800 - 200 * page, -1)])
     assert model.entries_in_memory() == PAGES_KEPT * 200
     wanted: list[tuple[int, int]] = []
     model.page_wanted.connect(lambda first, last: wanted.append((first, last)))
@@ -153,6 +158,107 @@ def test_scrolling_reads_on_and_keeps_memory_bounded(theme: Theme, tmp_path: Pat
     play_without_fleet(theme, tmp_path, console, scenario)
 
 
+def test_the_oldest_entry_is_one_key_away_and_the_scroll_bar_covers_the_whole_journal(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = LongConsole(MILLION)
+
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk)
+        entries, bar = screen.table.entries, screen.table.verticalScrollBar()
+        await seen(lambda: entries.rowCount() == MILLION)
+        asked = len(console.queries)
+        QTest.keyClick(screen.table, Qt.Key.Key_End)
+        await seen(lambda: screen.pane.entry == made_entry(1))
+        assert bar.value() == bar.maximum()
+        assert len(console.queries) - asked < 5
+        bar.setValue(bar.maximum() // 2)
+        top = screen.table.rowAt(0)
+        await seen(lambda: entries.entry_at(top) is not None)
+        assert abs(top - MILLION // 2) < 100
+        QTest.keyClick(screen.table, Qt.Key.Key_Home)
+        await seen(lambda: screen.pane.entry == made_entry(MILLION))
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_a_million_chosen_rows_do_not_stop_the_window_when_others_come(qtbot: QtBot, theme: Theme) -> None:
+    table = EntryTable()
+    qtbot.addWidget(table)
+    table.entries.show([made_entry(MILLION)])
+    table.entries.extend(range(MILLION - 1, 0, -1))
+    table.choose_seq(MILLION - 7)
+    table.selectAll()
+    made: list[int] = []
+    row_at = table.entries.row_at
+
+    def counted(place: int) -> object:
+        made.append(place)
+        return row_at(place)
+
+    table.entries.row_at = counted  # type: ignore[method-assign]
+    table.entries.show([made_entry(seq) for seq in range(MILLION, MILLION - 50, -1)])
+    assert len(made) < 1_000
+    assert table.current_key() == str(MILLION - 7)
+
+
+def test_the_end_of_a_filtered_journal_is_one_key_away(theme: Theme, tmp_path: Path) -> None:
+    console = LongConsole(60_000)
+
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk, "tool:screenshot,write_file !kind:command_sent")
+        asked = len(console.queries)
+        QTest.keyClick(screen.table, Qt.Key.Key_End)
+        await seen(lambda: screen.pane.entry is not None and screen.pane.entry.seq == 1)
+        entries = screen.table.entries
+        # Two tools of five, three kinds of four.
+        assert entries.rowCount() == 18_000
+        assert [entries.seq_at(place) for place in (17_998, 17_999)] == [3, 1]
+        assert len(console.queries) - asked < 8
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
+@pytest.mark.parametrize("query", ["", "tool:screenshot"])
+def test_any_entry_is_gone_to_by_its_number_or_by_a_time(theme: Theme, tmp_path: Path, query: str) -> None:
+    console = LongConsole(100_000)
+
+    async def scenario(desk: Desk) -> None:
+        screen = await journal_of(desk, query)
+        QTest.keyClick(screen.table, Qt.Key.Key_G)
+        await seen(screen.go_to.isVisible)
+        for text in ("44,444", made_entry(31_234).time):
+            screen.go_to.field.setText(text)
+            QTest.keyClick(screen.go_to.field, Qt.Key.Key_Return)
+            wanted = 44_444 if text == "44,444" else 31_234
+            await seen(lambda wanted=wanted: screen.pane.entry == made_entry(wanted))
+            assert screen.table.current_key() == str(wanted)
+            screen.go_to.open_at(screen.table)
+        screen.go_to.field.setText("next week")
+        QTest.keyClick(screen.go_to.field, Qt.Key.Key_Return)
+        assert screen.go_to.isVisible()
+        assert screen.go_to.hint.text().startswith("This is no number, day or time.")
+        QTest.keyClick(screen.go_to.field, Qt.Key.Key_Escape)
+        assert not screen.go_to.isVisible()
+        assert screen.table.hasFocus()
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_what_may_be_gone_to_is_a_number_a_day_or_a_time() -> None:
+    now = datetime(2026, 11, 22, 10, 30, tzinfo=UTC)
+    for text, wanted in (
+        ("9,412", 9412), ("17", 17), ("today", datetime(2026, 11, 22, tzinfo=UTC)),
+        ("Yesterday", datetime(2026, 11, 21, tzinfo=UTC)), ("9:05", datetime(2026, 11, 22, 9, 5, tzinfo=UTC)),
+        ("14:30:02", datetime(2026, 11, 22, 14, 30, 2, tzinfo=UTC)),
+        ("2026-11-20", datetime(2026, 11, 20, tzinfo=UTC)),
+        ("2026-11-20 14:30", datetime(2026, 11, 20, 14, 30, tzinfo=UTC)),
+        ("2026-11-20T14:30:00z", datetime(2026, 11, 20, 14, 30, tzinfo=UTC)),
+        ("", None), ("soon", None), ("25:00", None), ("2026-13-01", None), ("-5", None),
+    ):  # fmt: skip
+        assert place_in(text, now) == wanted, text
+
+
 def test_scrolling_does_not_wait_for_an_answer(theme: Theme, tmp_path: Path) -> None:
     console = LongConsole(MILLION)
 
@@ -162,13 +268,14 @@ def test_scrolling_does_not_wait_for_an_answer(theme: Theme, tmp_path: Path) -> 
         bar = screen.table.verticalScrollBar()
         for one in within(2.0):
             with one:
-                for value in range(0, bar.maximum(), 200):
+                for value in range(0, bar.maximum(), bar.maximum() // 26):
                     bar.setValue(value)
                     screen.table.viewport().grab()
                 bar.setValue(bar.maximum())
-        assert screen.table.entries.rowCount() == 200
+        entries = screen.table.entries
+        assert entries.entry_at(entries.rowCount() - 1) is None
         held.set()
-        await seen(lambda: screen.table.entries.rowCount() == 400)
+        await seen(lambda: entries.entry_at(entries.rowCount() - 1) == made_entry(1))
 
     play_without_fleet(theme, tmp_path, console, scenario)
 

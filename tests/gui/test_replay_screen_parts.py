@@ -11,10 +11,12 @@ import pytest
 from PIL import Image, ImageDraw
 from PySide6.QtCore import QPointF, QRectF, QSize
 from PySide6.QtGui import QImage
+from pytestqt.qtbot import QtBot
 
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.replay.axis import step_for, ticks_between
+from app.screens.replay.film import FilmStrip
 from app.screens.replay.known import moment_facts
 from app.screens.replay.lane_paint import label_of, place_beside
 from app.screens.replay.lanes import Lanes
@@ -259,3 +261,65 @@ def test_a_failed_picture_is_tried_again_only_after_a_reconnection(theme: Theme,
         await seen(lambda: isinstance(shelf.picture(sha), QImage))
 
     shelf_of(theme, tmp_path, console, scenario)
+
+
+def many(count: int) -> Reel:
+    """One command on each of many devices; the read on the last of them failed."""
+    moments = [
+        moment(number, float(number), f"lab-{number:03d}", f"c{number}") for number in range(1, count + 1)
+    ]
+    failed = {"title": "read_file answered", "status": "failure", "tool": "read_file"}
+    moments[-1] = moments[-1].model_copy(update=failed)
+    spans = [
+        Span(lane=one.device or "", start=one.at - 0.5, end=one.at, kind="action", label="x", seq=one.seq)
+        for one in moments
+    ]
+    frames = [frame(one.seq, None, one.device or "") for one in moments]
+    frames[-1] = frames[-1].model_copy(update={"ended": "failed"})
+    return Reel(timeline(moments, frames, spans))
+
+
+def test_a_search_finds_devices_and_what_failed_and_leaves_their_lanes(theme: Theme, qtbot: QtBot) -> None:
+    reel, lanes = many(300), Lanes()
+    qtbot.addWidget(lanes)
+    lanes.resize(900, 300)
+    lanes.show()
+    lanes.show_reel(reel, Clock(), frozenset())
+    height = lanes.height()
+    assert len(lanes.shown_lanes) == 300
+    for words, wanted in (("lab-137", "lab-137"), ("failed", "lab-300"), ("failure", "lab-300")):
+        found = reel.search(words)
+        assert [reel.moments[place].device for place in found] == [wanted], words
+        lanes.show_found([reel.ats[place] for place in found], reel.lanes_of(found))
+        assert lanes.shown_lanes == [wanted]
+        assert lanes.thing_at(QPointF(lanes.x_at(reel.ats[found[0]]) - 1, 30)) is not None
+        lanes.grab()
+    assert lanes.height() == height, "what is below stays in its place"
+    lanes.show_found([], None)
+    assert len(lanes.shown_lanes) == 300
+
+
+def test_few_lanes_stay_while_a_search_stands(theme: Theme, qtbot: QtBot) -> None:
+    reel, lanes = many(3), Lanes()
+    qtbot.addWidget(lanes)
+    lanes.show_reel(reel, Clock(), frozenset())
+    lanes.show_found([1.0], frozenset({"lab-001"}))
+    assert len(lanes.shown_lanes) == 3
+
+
+def test_frames_of_several_devices_say_whose_they_are(theme: Theme, qtbot: QtBot) -> None:
+    """Strips that differ in a device's name alone do not look alike; a single device is not named."""
+    pictures: dict[tuple[str, str], QImage] = {}
+    for names in (("lab-lnx-01", "lab-lnx-02"), ("lab-lnx-01", "lab-lnx-09"), ("a", "a"), ("b", "b")):
+        frames = [frame(number, None, name) for number, name in enumerate(names, 1)]
+        moments = [moment(number, float(number), name) for number, name in enumerate(names, 1)]
+        strip = FilmStrip()
+        qtbot.addWidget(strip)
+        strip.resize(400, 116)
+        strip.show_reel(Reel(timeline(moments, frames)), Clock())
+        strip.show_current(1)
+        pictures[names] = strip.grab().toImage()
+        assert strip.accessibleDescription() == f"frame 2 of 2, {names[1]}"
+    two, other, one, another = pictures.values()
+    assert two != other
+    assert one == another

@@ -165,20 +165,122 @@ def test_the_filter_finds_any_run_there_is_by_device_tool_and_asker(theme: Theme
     play_without_fleet(theme, tmp_path, console, scenario)
 
 
+def test_a_filter_is_one_question_to_the_service_however_many_runs_there_are(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = ManyRuns(2500)
+    old = console.work.find("r-0007")
+    summary = old.summary.model_copy(update={"effect": "Deletes /srv/artifacts and everything in it"})
+    console.work.add(old.model_copy(update={"summary": summary}))
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk)
+        await seen(lambda: len(listed(screen)) == 50)
+        before = len(console.asked)
+        for text in ("r-0007", "artifacts"):
+            screen.list.field.setText(text)
+            screen.list.apply_filter()
+            await seen(lambda: not screen.list.search.busy and listed(screen) == ["r-0007"])
+        assert console.asked[before:].count("find_runs") == 2
+        assert "runs" not in console.asked[before:]
+        words = str(screen.list.model.data(screen.list.model.index(0), Qt.ItemDataRole.AccessibleTextRole))
+        assert "Deletes /srv/artifacts and everything in it" in words
+        # Without the filter the list goes on where it was: no run between is missing from it.
+        screen.list.forget_filter()
+        screen.list.read_older()
+        await seen(lambda: len([run for run in listed(screen) if run != "r-0007"]) == 100)
+        assert listed(screen)[:100] == [f"r-{number:04d}" for number in range(2500, 2400, -1)]
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_a_run_that_starts_while_a_filter_stands_is_looked_for(theme: Theme, tmp_path: Path) -> None:
+    console = ManyRuns(60)
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk)
+        screen.list.field.setText("lab-lnx-77")
+        screen.list.apply_filter()
+        await seen(lambda: screen.list.message.text() == "No run matches this filter.")
+        pattern = console.work.find("r-0060")
+        changes = {"id": "r-0061", "devices": ["lab-lnx-77"], "started_at": ago(0)}
+        run = pattern.model_copy(update={"summary": pattern.summary.model_copy(update=changes)})
+        console.work.add(run)
+        console.emit(RunChanged(run=run.summary))
+        await seen(lambda: listed(screen) == ["r-0061"])
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_a_click_leaves_the_arrow_keys_in_the_list_and_enter_goes_into_the_run(
+    theme: Theme, tmp_path: Path
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.window.resize(1500, 900)
+        screen = await runs_of(desk)
+        view = screen.list.view
+        rows = [view.visualRect(screen.list.model.index(row)).center() for row in range(3)]
+        QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=rows[1])
+        await seen(lambda: screen.matrix.current_cell() is not None)
+        assert view.hasFocus()
+        QTest.keyClick(view, Qt.Key.Key_Down)
+        assert view.currentIndex().row() == 2
+        assert view.hasFocus()
+        QTest.keyClick(view, Qt.Key.Key_Return)
+        await seen(lambda: screen.matrix.hasFocus())
+
+    play_without_fleet(theme, tmp_path, story(), scenario)
+
+
+def test_runs_that_go_on_or_wait_stand_above_those_that_have_ended(theme: Theme, tmp_path: Path) -> None:
+    console = ManyRuns(115)
+    old = console.work.find("r-0101")
+    waiting = old.summary.model_copy(update={"state": RunState.WAITING})
+    console.work.add(old.model_copy(update={"summary": waiting}))
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk)
+        await seen(lambda: len(listed(screen)) == 50)
+        assert listed(screen)[:3] == ["r-0101", "r-0115", "r-0114"]
+        assert screen.list.head.detail.text() == "1 not ended"
+        console.emit(RunChanged(run=old.summary))
+        await seen(lambda: listed(screen)[:2] == ["r-0115", "r-0114"])
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_a_page_of_older_runs_takes_back_nothing_that_the_window_was_told_since(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = ManyRuns(115)
+
+    async def scenario(desk: Desk) -> None:
+        screen = await runs_of(desk)
+        await seen(lambda: len(listed(screen)) == 50)
+        changed = console.work.find("r-0080").summary.model_copy(update={"state": RunState.UNKNOWN})
+        console.emit(RunChanged(run=changed))
+        await seen(lambda: screen.list.model.find("r-0080") == changed)
+        screen.list.read_older()
+        await seen(lambda: len(listed(screen)) == 100)
+        assert screen.list.model.find("r-0080") == changed
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
 def test_older_runs_are_read_in_pages_while_the_list_is_scrolled(theme: Theme, tmp_path: Path) -> None:
     console = ManyRuns(115)
 
     async def scenario(desk: Desk) -> None:
         screen = await runs_of(desk)
-        await seen(lambda: len(listed(screen)) == 60)
+        await seen(lambda: len(listed(screen)) == 50)
         bar = screen.list.view.verticalScrollBar()
         bar.setValue(bar.maximum())
-        await seen(lambda: len(listed(screen)) == 110)
+        await seen(lambda: len(listed(screen)) == 100)
         bar.setValue(bar.maximum())
         await seen(lambda: len(listed(screen)) == 115)
         assert listed(screen) == [f"r-{number:04d}" for number in range(115, 0, -1)]
         assert not screen.list.older.isVisible()
-        assert console.asked.count("runs") == 3
+        assert console.asked.count("find_runs") == 3
 
     play_without_fleet(theme, tmp_path, console, scenario)
 

@@ -15,7 +15,8 @@ from app.main import Desk
 from app.screens.base import OpenQuery, OpenRun, OpenTool, Target
 from app.shell.palette import Palette, ResultsDelegate
 from app.shell.palette_search import Found, Hit, find, match_hit
-from core.service.console import ConsoleState
+from core.service.console import ConsoleState, EntryPage
+from tests.fakes.fleet_data import ago
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
 
@@ -181,6 +182,56 @@ def test_a_click_leads_there_and_is_no_tab_and_lines_that_go_meanwhile_do_no_har
         assert palette._group == ""
 
     play(theme, tmp_path, story(), scenario)
+
+
+def test_runs_are_found_by_the_service_by_what_no_line_shows_and_an_exact_id_comes_first(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+    pattern = console.work.find("r-0411")
+    for number in (16, 106, 160, 166, 161, 116):
+        changes = {"id": f"r-{number:04d}", "started_at": ago(90_000)}
+        if number == 16:
+            changes |= {"tools": ["defragment_everything"], "effect": "Reads /srv/oddity"}
+        console.work.add(pattern.model_copy(update={"summary": pattern.summary.model_copy(update=changes)}))
+    whole = console.state
+
+    async def state() -> ConsoleState:
+        return (await whole()).model_copy(update={"runs": []})
+
+    console.state = state  # type: ignore[method-assign]  # a window that knows none of the runs
+
+    async def scenario(desk: Desk) -> None:
+        for query in ("r-0016", "defragment", "oddity"):
+            desk.window.open_palette(query)
+            palette = palette_of(desk)
+            await seen(
+                lambda palette=palette: any(one.hit.target == OpenRun("r-0016") for one in found_in(palette))
+            )
+            runs = [one.hit.target for one in found_in(palette) if isinstance(one.hit.target, OpenRun)]
+            assert runs[0] == OpenRun("r-0016"), query
+            palette.hide()
+        assert "run" not in console.asked
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_count_that_stops_at_a_bound_says_so(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    whole = console.entries
+
+    async def entries(query: str = "", before: int | None = None, limit: int = 200) -> EntryPage:
+        page = await whole(query, before, limit)
+        return page.model_copy(update={"total": 10_000, "total_exact": False})
+
+    console.entries = entries  # type: ignore[method-assign]
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open_palette("shell")
+        palette = palette_of(desk)
+        await seen(lambda: any(one.hit.detail == "10,000 or more entries" for one in found_in(palette)))
+
+    play(theme, tmp_path, console, scenario)
 
 
 def test_an_older_run_is_found_by_its_id(theme: Theme, tmp_path: Path) -> None:

@@ -48,3 +48,17 @@ async def test_bars_say_how_many_of_their_entries_failed_or_are_unknown(home: Ho
                 sum(bar.failed for bar in bars),
                 sum(bar.unknown for bar in bars),
             ) == counts
+
+
+async def test_the_numbers_of_what_matches_come_alone_highest_first_in_bounded_pages(home: Home):
+    choose_channel(home, "in-process")
+    async with open_service(home) as service:
+        await service.journal.append_many([sent("x" if number % 3 else "y") for number in range(12_500)])
+        console = signing(service.console("operator:anna"), service.home)
+        whole = [entry.seq for entry in (await console.entries("tool:y", limit=5_000)).entries]
+        page = await console.entry_numbers("tool:y", limit=3_000)
+        rest = await console.entry_numbers("tool:y", page.next_before, 3_000)
+        assert page.numbers + rest.numbers == whole
+        assert (len(page.numbers), rest.next_before) == (3_000, None)
+        assert len((await console.entry_numbers("", limit=1_000_000)).numbers) == 10_000
+        assert (await console.entry_numbers("tool:nothing")).numbers == []

@@ -153,6 +153,22 @@ def test_an_action_without_a_picture_is_a_frame_and_a_reading_without_one_is_not
     ]
 
 
+def test_a_reading_that_failed_or_whose_answer_was_lost_leaves_a_frame() -> None:
+    story = Story()
+    for call, status, verdict in (
+        ("c1", "success", "confirmed"),
+        ("c2", "failure", "unverified"),
+        ("c3", "failure", "unknown"),
+    ):
+        story.prepared("data_collection", call_id=call, tool="read_file").sent(call_id=call, tool="read_file")
+        story.answered(status=status, verdict=verdict, call_id=call, tool="read_file")
+    frames = build_timeline(story.entries, "Run").frames
+    assert [(frame.call_id, frame.ended, frame.blob) for frame in frames] == [
+        ("c2", "failed", None),
+        ("c3", "unknown", None),
+    ]
+
+
 def test_a_frame_is_marked_where_the_action_aimed() -> None:
     story = Story().prepared(parameters={"x": 10, "y": 20}).answered("p1")
     story.prepared(call_id="c2").answered(

@@ -11,12 +11,13 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
-from PySide6.QtCore import QModelIndex, QObject, QSettings, Qt, Signal
+from PySide6.QtCore import QModelIndex, QObject, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView
 
+from app.components import paint
 from app.components.menu_place import ask_for_menu
-from app.components.rows import Index, Row, RowsModel
+from app.components.rows import Index, Row, RowsModel, cell_text
 from app.components.table_paint import PAD, cell_width
 from app.components.tables import DataTable
 from app.look.theme import theme_of
@@ -117,7 +118,7 @@ def _changed_columns(old: Row, new: Row) -> tuple[Span, ...]:
 
 
 class DeviceTable(DataTable):
-    """The table, with marks. No name is cut in it: other columns give way.
+    """The table, with marks. No two names look alike in it; where they would, other columns give way.
 
     Signals:
         mark_asked(key): Space: mark this device, or take its mark away.
@@ -143,22 +144,32 @@ class DeviceTable(DataTable):
             self._name_widths[row.key] = cell_width(DEVICE_COLUMNS[NAME], cell, theme_of(self))
 
     def fit_names(self) -> None:
-        """Widen the column of names to the longest that is shown: two devices must never look like one."""
+        """Fit the column of names to the longest that is shown: two devices must never look like one."""
+        rows = self.device_rows.rows
         widths = self._name_widths
-        widest = max((widths.get(row.key, 0.0) for row in self.device_rows.rows), default=0.0)
-        wanted = round(widest) + FRAME.first_column + PAD + 1
-        if wanted > self.columnWidth(NAME):
-            self.setColumnWidth(NAME, wanted)
+        widest = max((widths.get(row.key, 0.0) for row in rows), default=0.0)
+        beside = FRAME.first_column + PAD + 1
+        before = self.columnWidth(NAME)
+        wanted = round(widest) + beside
+        if wanted > self.widest_name() and self._would_look_alike(rows, self.widest_name() - beside):
+            if NAME not in self._sized:
+                self.setColumnWidth(NAME, wanted)
+        else:
+            self._fit_name(NAME, wanted)
+        if self.columnWidth(NAME) != before:
             self._drop_columns()
 
-    def restore_columns(self, settings: QSettings, key: str) -> bool:
-        """Take back what was kept, but for which columns had room: that is a matter of this window."""
-        if not super().restore_columns(settings, key):
-            return False
-        head = self.horizontalHeader()
-        self._dropped = {number for number in range(head.count()) if head.isSectionHidden(number)}
-        self._drop_columns()
-        return True
+    def _would_look_alike(self, rows: Iterable[Row], width: int) -> bool:
+        """Whether two names that are cut to a width are the same to the eye."""
+        column, theme = DEVICE_COLUMNS[NAME], theme_of(self)
+        metrics = paint.metrics_of(theme, "name")
+        cut: list[str] = []
+        for row in rows:
+            if self._name_widths.get(row.key, 0.0) > width:
+                text = cell_text(row.cells[NAME])
+                beside = cell_width(column, row.cells[NAME], theme) - paint.text_width(text, theme, "name")
+                cut.append(metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, round(width - beside)))
+        return len(set(cut)) < len(cut)
 
     def _drop_columns(self) -> None:
         """Show of the columns that may go what there is room for, beside names as wide as they are."""
@@ -170,9 +181,8 @@ class DeviceTable(DataTable):
                 gone.add(number)
             else:
                 taken += columns[number].width
-        for number in gone ^ self._dropped:
-            self.setColumnHidden(number, number in gone)
-        self._dropped = gone
+        if gone != self._no_room:
+            self.take_room(gone)
 
     # keys
 

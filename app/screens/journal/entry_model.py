@@ -19,13 +19,14 @@ from core.audit.entries import Entry
 Index = QModelIndex | QPersistentModelIndex
 _NO_PARENT = QModelIndex()
 PAGES_KEPT = 40
+PAGE = 200
 
 
 @dataclass(eq=False, slots=True)
 class _Page:
     """Entries that were read together: always their numbers, the entries and rows while they are near."""
 
-    seqs: array[int]
+    seqs: Sequence[int]
     entries: list[Entry] | None = None
     rows: list[Row] = field(default_factory=list)
 
@@ -33,12 +34,13 @@ class _Page:
 class EntryModel(RowsModel):
     """Entries, newest first, in pages.
 
-    Eight bytes a row are kept for good; of the entries themselves the last `PAGES_KEPT` pages that were
-    looked at. A row of a page that was let go shows its number until `page_wanted` is answered.
+    Eight bytes a row are kept for good, none where numbers follow each other; of the entries themselves the
+    last `PAGES_KEPT` pages that were looked at. A row of a page that was let go, or that was never read,
+    shows its number until `page_wanted` is answered.
 
     Signals:
         page_wanted: the view is at rows whose entries are not here: first and last number of the page.
-        more_wanted: the view came near the end; answer with `append`.
+        more_wanted: the view came near the end; answer with `extend`.
     """
 
     page_wanted = Signal(int, int)
@@ -136,15 +138,19 @@ class EntryModel(RowsModel):
         self.endResetModel()
         self.set_more(False)
 
-    def append(self, entries: Sequence[Entry]) -> None:
-        """Add older entries below the last."""
-        older = [one for one in entries if not self._pages or one.seq < self.oldest]
+    def extend(self, numbers: Sequence[int]) -> None:
+        """Add the numbers of older entries below the last, highest first; they are read when looked at."""
+        older = (
+            numbers[bisect_right(numbers, -self.oldest, key=lambda seq: -seq) :] if self._pages else numbers
+        )
         if not older:
             return
         self.beginInsertRows(_NO_PARENT, self._count, self._count + len(older) - 1)
-        self._pages.append(self._page(older))
-        self._starts.append(self._count)
-        self._count += len(older)
+        for start in range(0, len(older), PAGE):
+            seqs = older[start : start + PAGE]
+            self._pages.append(_Page(seqs if isinstance(seqs, range) else array("q", seqs)))
+            self._starts.append(self._count)
+            self._count += len(seqs)
         self.endInsertRows()
 
     def prepend(self, entries: Sequence[Entry]) -> int:
@@ -154,11 +160,11 @@ class EntryModel(RowsModel):
             return 0
         self.beginInsertRows(_NO_PARENT, 0, len(newer) - 1)
         first = self._pages[0] if self._pages else None
-        if first is not None and first.entries is not None and len(first.seqs) + len(newer) <= 200:
+        if first is not None and first.entries is not None and len(first.seqs) + len(newer) <= PAGE:
             # Single entries that come one by one share a page.
             first.entries[:0] = newer
             first.rows[:0] = self._rows_of(newer)
-            first.seqs = array("q", (one.seq for one in first.entries))
+            first.seqs = _numbers(first.entries)
         else:
             self._pages.insert(0, self._page(newer))
         self._count_starts()
@@ -216,7 +222,7 @@ class EntryModel(RowsModel):
     # pages
 
     def _page(self, entries: Sequence[Entry]) -> _Page:
-        page = _Page(array("q", (one.seq for one in entries)), list(entries), self._rows_of(entries))
+        page = _Page(_numbers(entries), list(entries), self._rows_of(entries))
         self._touch(page)
         return page
 
@@ -242,3 +248,7 @@ class EntryModel(RowsModel):
     def _locate(self, place: int) -> tuple[_Page, int]:
         number = self._page_number(place)
         return self._pages[number], place - self._starts[number]
+
+
+def _numbers(entries: Iterable[Entry]) -> Sequence[int]:
+    return array("q", (one.seq for one in entries))

@@ -16,7 +16,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
 
 from app.components import paint
-from app.components.rows import cell_text
 from app.components.tables import DataTable
 from app.look.theme import theme_of
 from app.look.tokens import FRAME
@@ -40,8 +39,11 @@ from core.audit.entries import Entry
 from core.text import shorten_middle
 
 MOST_COPIED = 5_000
-_JOINED_BELOW = 780
-_WITHOUT_TOOK_BELOW = 700
+# So many chosen rows stay chosen when another query brings other rows.
+MOST_KEPT = 500
+# What the other columns take, and room for the name of a tool; the same for both in one column.
+_JOINED_BELOW = 870
+_WITHOUT_TOOK_BELOW = 790
 
 
 class NewAbove(QAbstractButton):
@@ -90,6 +92,7 @@ class EntryTable(DataTable):
         top_left: the view left the top, or (False) came back to it.
         looked: the view shows the rows from first to last now.
         newest_wanted: the operator wants the newest entries.
+        oldest_wanted: the operator wants the oldest entry that matches.
         copy_wanted: copy the marked rows as tab-separated lines.
         json_wanted: copy the marked rows as JSON Lines.
         filter_wanted: add this term to the query.
@@ -98,6 +101,7 @@ class EntryTable(DataTable):
     top_left = Signal(bool)
     looked = Signal(int, int)
     newest_wanted = Signal()
+    oldest_wanted = Signal()
     copy_wanted = Signal()
     json_wanted = Signal()
     filter_wanted = Signal(str)
@@ -113,6 +117,7 @@ class EntryTable(DataTable):
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         self.entries.modelReset.connect(self._scrolled)
         self.entries.rowsInserted.connect(lambda *_: self._scrolled())
+        self.entries.dataChanged.connect(lambda *_: self._fit_soon.start())
         self.arrange()
 
     # what the screen asks
@@ -134,21 +139,27 @@ class EntryTable(DataTable):
             places.update(range(part.top(), min(part.bottom(), part.top() + MOST_COPIED) + 1))
         return sorted(places)[: MOST_COPIED + 1]
 
-    def fit_columns(self) -> None:
-        """Make room for long numbers, days and names; nothing becomes narrower."""
-        theme = theme_of(self)
+    def fit_names(self, anew: bool = False) -> None:
+        """Make room for long numbers, for days, and for names, in the rows in sight.
+
+        Only `anew`, for another query, does a column become narrower: none moves to and fro while scrolling.
+        """
         self.fit_numbers()
-        bottom = min(self.entries.rowCount(), 200)
-        rows = [row for place in range(bottom) if (row := self.entries.row_at(place))]
-        for column, role in ((TIME, "mono_small"), (DEVICE, "name")):
-            words = (cell_text(row.cells[column]) for row in rows)
-            widest = max((paint.text_width(word, theme, role) for word in words), default=0.0)
-            self.setColumnWidth(column, max(self.columnWidth(column), round(widest) + 18))
+        for column in (TIME, DEVICE):
+            if column not in self._sized:
+                least = COLUMNS[column].width if anew else self.columnWidth(column)
+                self.setColumnWidth(column, max(least, self.needed_width(column)))
+        self.arrange()
+
+    def fit_widths(self) -> None:
+        """Rows come all the time here: only names, days and numbers move their columns."""
+        self.fit_names()
 
     def fit_numbers(self) -> None:
         """Make room for the longest number: digits are never cut."""
         number = paint.text_width(f"{self.entries.newest:,}", theme_of(self)) + FRAME.first_column + 9
-        self.setColumnWidth(ENTRY, max(self.columnWidth(ENTRY), round(number)))
+        if ENTRY not in self._sized:
+            self.setColumnWidth(ENTRY, max(COLUMNS[ENTRY].width, round(number)))
 
     def choose_seq(self, seq: int) -> bool:
         """Move the cursor to this entry; False when it is not in the rows."""
@@ -156,14 +167,21 @@ class EntryTable(DataTable):
 
     # how it behaves
 
+    def _keep_choice(self) -> None:
+        # Everything may be chosen, a million rows: a row of each of them took 24 s to make.
+        places = self.marked_places()
+        kept = places if len(places) <= MOST_KEPT else []
+        self._kept = (self.current_key(), [str(self.entries.seq_at(place)) for place in kept])
+
     def arrange(self) -> None:
         """Hide what narrow panes have no room for: actor and tool share a column first, then Took goes."""
-        width = self.viewport().width()
+        # What days and long names take beyond the usual is missing for the others.
+        width = self.viewport().width() - sum(
+            max(0, self.columnWidth(column) - COLUMNS[column].width) for column in (TIME, DEVICE)
+        )
         joined = width < _JOINED_BELOW
-        self.setColumnHidden(ACTOR, joined)
-        self.setColumnHidden(TOOL, joined)
-        self.setColumnHidden(BY, not joined)
-        self.setColumnHidden(TOOK, width < _WITHOUT_TOOK_BELOW)
+        no_room = {ACTOR, TOOL} if joined else {BY}
+        self.take_room(no_room | ({TOOK} if width < _WITHOUT_TOOK_BELOW else set()))
         head = self.horizontalHeader()
         stretch, fixed = head.ResizeMode.Stretch, head.ResizeMode.Interactive
         head.setSectionResizeMode(BY, stretch if joined else fixed)
@@ -213,9 +231,9 @@ class EntryTable(DataTable):
             return
         if event.key() in (Qt.Key.Key_Home, Qt.Key.Key_End) and not event.modifiers():
             # Qt's own Home and End move between columns, which rows chosen whole do not have.
-            last = self.entries.rowCount() - 1
-            place = 0 if event.key() == Qt.Key.Key_Home else last
-            if (seq := self.entries.seq_at(place)) is not None:
+            if event.key() == Qt.Key.Key_End:
+                self.oldest_wanted.emit()
+            elif (seq := self.entries.seq_at(0)) is not None:
                 self.choose_seq(seq)
             return
         super().keyPressEvent(event)

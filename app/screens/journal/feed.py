@@ -6,17 +6,16 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QModelIndex, QObject, Signal
 
 from app.components.timers import once
 from app.link import ConsoleLink
-from app.screens.journal.entry_model import EntryModel
+from app.screens.journal.entry_model import PAGE, EntryModel
 from app.screens.journal.query_text import with_moments_fixed
 from core.audit.entries import Entry
 from core.errors import BadInput, QuarterdeckError
-from core.service.console import EntryPage
+from core.service.console import EntryPage, NumberPage
 
-PAGE = 200
 NEWS_PAUSE_MS = 300
 
 
@@ -29,6 +28,7 @@ class EntryFeed(QObject):
         failed(error): the journal could not be read; what was shown stays.
         news(count): so many matching entries are newer than the first row, and are not shown.
         counted: `total`, `total_exact` or `took_ms` changed.
+        at_end: `read_to_end` has come to the oldest entry that matches.
     """
 
     shown = Signal()
@@ -36,6 +36,7 @@ class EntryFeed(QObject):
     failed = Signal(object)
     news = Signal(int)
     counted = Signal()
+    at_end = Signal()
 
     def __init__(self, model: EntryModel, link: ConsoleLink, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -51,7 +52,7 @@ class EntryFeed(QObject):
         self._hold_news = False
         self._seen_seq = 0
         self._asks: set[asyncio.Future[Any]] = set()
-        self._news_asked = False
+        self._news_asked = self._numbers_asked = self._to_end = False
         self._pause = once(self, NEWS_PAUSE_MS, self._ask_news)
         model.more_wanted.connect(self._ask_more)
         model.page_wanted.connect(self._ask_again)
@@ -108,7 +109,11 @@ class EntryFeed(QObject):
             if sent == self._sent:
                 self._failed(error, first)
 
-        task = self._link.ask(lambda console: console.entries(query, before, PAGE), done, failed, what=what)
+        self._keep(
+            self._link.ask(lambda console: console.entries(query, before, PAGE), done, failed, what=what)
+        )
+
+    def _keep(self, task: asyncio.Future[Any]) -> None:
         self._asks.add(task)
         task.add_done_callback(self._asks.discard)
 
@@ -116,7 +121,7 @@ class EntryFeed(QObject):
         for task in self._asks:
             task.cancel()
         self._asks.clear()
-        self._news_asked = False
+        self._news_asked = self._numbers_asked = self._to_end = False
         self.loading = False
 
     def _failed(self, error: QuarterdeckError, first: bool) -> None:
@@ -134,6 +139,10 @@ class EntryFeed(QObject):
         self._set_above(0)
         self._model.show(page.entries)
         self._model.set_more(page.more)
+        if page.more and not self._sent.strip():
+            # Every number down to the first is an entry: nothing has to be asked for to go to any of them.
+            self._model.extend(range(self._model.oldest - 1, 0, -1))
+            self._model.set_more(False)
         if page.entries:
             self._seen_seq = max(self._seen_seq, page.entries[0].seq)
         self.shown.emit()
@@ -142,12 +151,49 @@ class EntryFeed(QObject):
         self.total, self.total_exact, self.took_ms = page.total, page.total_exact, page.took_ms
         self.counted.emit()
 
-    def _ask_more(self) -> None:
-        self._ask(self._sent, self._model.oldest, self._add_older, "read older entries")
+    def read_to_end(self) -> None:
+        """Learn the numbers of all entries that match; `at_end` tells when the last of them is known."""
+        self._to_end = True
+        if self._model.canFetchMore(QModelIndex()):
+            self._model.fetchMore(QModelIndex())
+        elif not self._numbers_asked:
+            self._ended()
 
-    def _add_older(self, page: EntryPage) -> None:
-        self._model.append(page.entries)
-        self._model.set_more(page.more)
+    def _ask_more(self) -> None:
+        self._ask_numbers(self._model.oldest)
+
+    def _ask_numbers(self, before: int) -> None:
+        sent, self._numbers_asked = self._sent, True
+
+        def came(page: NumberPage) -> None:
+            if sent == self._sent:
+                self._add_older(page)
+
+        def failed(error: QuarterdeckError) -> None:
+            if sent == self._sent:
+                self._numbers_asked = self._to_end = False
+                self._failed(error, first=False)
+
+        self._keep(
+            self._link.ask(
+                lambda console: console.entry_numbers(sent, before), came, failed, "read older entries"
+            )
+        )
+
+    def _add_older(self, page: NumberPage) -> None:
+        self._model.extend(page.numbers)
+        if page.next_before is not None and (self._to_end or not page.numbers):
+            # All is wanted, or the service searched for as long as it may and found nothing yet.
+            self._ask_numbers(page.next_before)
+            return
+        self._numbers_asked = False
+        self._model.set_more(page.next_before is not None)
+        self._ended()
+
+    def _ended(self) -> None:
+        if self._to_end:
+            self._to_end = False
+            self.at_end.emit()
 
     def _ask_again(self, first: int, last: int) -> None:
         query = f"{self._sent} seq:{last}..{first}".lstrip()

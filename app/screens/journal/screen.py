@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
@@ -20,6 +20,7 @@ from app.screens.journal.entry_pane import NARROW, WIDTH, EntryPane
 from app.screens.journal.entry_table import EntryTable
 from app.screens.journal.entry_words import Present
 from app.screens.journal.feed import EntryFeed
+from app.screens.journal.go_to import GoTo
 from app.screens.journal.histogram import Histogram
 from app.screens.journal.no_match import NoMatch
 from app.screens.journal.query_bar import QueryBar
@@ -65,6 +66,7 @@ class JournalScreen(Screen):
         """Build what needs the door."""
         self.feed = EntryFeed(self.table.entries, link, self)
         self.pane = EntryPane(link, nav)
+        self.go_to = GoTo(self)
         self.nav = nav
         self._build(nav)
         super().bind(state, link, nav)
@@ -121,6 +123,10 @@ class JournalScreen(Screen):
         self.table.top_left.connect(self.feed.hold_news)
         self.table.looked.connect(self._show_sight)
         self.table.newest_wanted.connect(self._to_newest)
+        self.table.oldest_wanted.connect(self.feed.read_to_end)
+        self.feed.at_end.connect(self._to_oldest)
+        self.go_to.number_wanted.connect(self._go_to_number)
+        self.go_to.moment_wanted.connect(self._go_to_moment)
         self.table.copy_wanted.connect(lambda: self._copy(as_json=False))
         self.table.json_wanted.connect(lambda: self._copy(as_json=True))
         self.table.filter_wanted.connect(lambda term: self.bar.set_query(with_term(self.bar.text(), term)))
@@ -161,6 +167,8 @@ class JournalScreen(Screen):
             Shortcut("R", "Replay from here", self._replay),
             Shortcut("V", "Verify the journal", self.verify),
             Shortcut("Home", "Newest entries"),
+            Shortcut("End", "Oldest entry"),
+            Shortcut("G", "Go to an entry's number or a time…", self._open_go_to),
             Shortcut("Ctrl+C", "Copy the chosen rows"),
         ]
 
@@ -178,6 +186,8 @@ class JournalScreen(Screen):
 
     def escape(self) -> bool:
         """The suggestions, the query, the explanation, the focus back to the rows, then the pane."""
+        if self.go_to.close_box():
+            return True
         if self.bar.close_list() or self.bar.clear_focused() or self.verify_banner.close_advice():
             return True
         focus = QApplication.focusWidget()
@@ -229,7 +239,7 @@ class JournalScreen(Screen):
         if empty:
             self.no_match.show_query(self.feed.query, self._entries())
         self.pages.setCurrentIndex(int(empty))
-        self.table.fit_columns()
+        self.table.fit_names(anew=True)
         self.table.arrange()
         self.feed.hold_news(not self.table.at_top())
         self._choose_after_reading()
@@ -293,6 +303,35 @@ class JournalScreen(Screen):
         self.table.scrollToTop()
         self.feed.show_news()
         self.table.setFocus()
+
+    def _to_oldest(self) -> None:
+        if entries := self.table.entries.rowCount():
+            self.table.choose_seq(self.table.entries.seq_at(entries - 1) or 0)
+
+    def _open_go_to(self) -> None:
+        self.go_to.open_at(self.table)
+
+    def _go_to_number(self, seq: int) -> None:
+        """Put the cursor on an entry; where the query does not have it, among all entries."""
+        seq = max(1, min(seq, self._entries()))
+        self.table.setFocus()
+        if self.table.choose_seq(seq):
+            return
+        self._wanted = (seq, self.pane.current_tab())
+        if self.bar.text():
+            self.bar.set_query("")
+        else:
+            self._apply("")
+
+    def _go_to_moment(self, moment: datetime) -> None:
+        """Put the cursor on the first entry that is not older than a moment; on the newest where all are."""
+        stamp = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        self.link.ask(
+            lambda console: console.entry_numbers(f'until:"{stamp}"', limit=1),
+            lambda page: self._go_to_number((page.numbers[0] if page.numbers else 0) + 1),
+            self._read_failed,
+            what="look for a time in the journal",
+        )
 
     def _show_present(self) -> None:
         present = Present(

@@ -10,22 +10,29 @@ from app.components import paint
 from app.components.inputs import SearchField
 from app.components.label import Label, surface
 from app.components.tables import Cell, Column, DataTable, Kind, Row
+from app.components.timers import once
 from app.link import ConsoleLink
 from app.look.theme import theme_of
 from app.look.tokens import SPACE
 from app.screens.base import OpenReplay
 from app.screens.replay.reel import shown
-from app.shell.words import clock, plural
+from app.screens.run_search import RunSearch
+from app.screens.runs.words import actor_words, devices_words, effect_words
+from app.shell.words import clock, one_line
 from app.state import AppState
 from core.batch.models import RunSummary
 from core.errors import QuarterdeckError
 
-MOST = 500
-WIDTH, HEIGHT = 660, 380
+PAGE = 100
+PAUSE_MS = 120
+# A tool-tip of a thousand names covers the screen.
+MOST_NAMED = 40
+WIDTH, HEIGHT = 820, 380
 _COLUMNS = (
     Column("name", "Run", Kind.TEXT, 200, stretch=True, tone="text"),
     Column("id", "Id", Kind.MONO, 80),
     Column("devices", "Devices", Kind.TEXT, 130),
+    Column("actor", "Asked by", Kind.TEXT, 110),
     Column("state", "State", Kind.VERDICT, 132),
     Column("started", "Started", Kind.TIME, 90),
 )
@@ -43,14 +50,20 @@ class RunChooser(QFrame):
     def __init__(self, state: AppState, link: ConsoleLink, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
         surface(self, "raised")
-        self._state, self._link = state, link
-        self._older: dict[str, RunSummary] = {}
+        self._state = state
+        self._enters = False
+        self.runs = RunSearch(link, PAGE, self)
+        self.runs.came.connect(self._show)
+        self.runs.failed.connect(self._failed)
+        self._search_soon = once(self, PAUSE_MS, self._look)
         self.setAccessibleName("Choose what to replay")
-        self.search = SearchField("Search runs", "Name, id, device, or an entry's number")
-        self.search.textChanged.connect(lambda *_: self._show())
+        self.search = SearchField("Search runs", "Name, id, device, tool, effect, or an entry's number")
+        self.search.textChanged.connect(lambda *_: self._search_soon.start())
         self.search.installEventFilter(self)
         self.table = DataTable(_COLUMNS, "Runs", sortable=False)
         self.table.opened.connect(self._choose)
+        bar = self.table.verticalScrollBar()
+        bar.valueChanged.connect(lambda place: self.runs.read_more() if place == bar.maximum() else None)
         self.table.clicked.connect(lambda *_: self._choose(self.table.current_key()))
         self.words = Label("", "meta", "text3", wrap=True)
         column = QVBoxLayout(self)
@@ -61,41 +74,47 @@ class RunChooser(QFrame):
         column.addWidget(self.table, 1)
 
     def open_below(self, anchor: QWidget) -> None:
-        """Show the list under a button, and read older runs than the window knows."""
+        """Show the list under a button; the service looks for runs as they are asked for."""
         self.resize(WIDTH, HEIGHT)
         self.search.clear()
-        self._show()
+        self._look()
         self.move(anchor.mapToGlobal(QPoint(0, anchor.height() + 2)))
         self.show()
         self.search.setFocus()
-        self._link.ask(
-            lambda console: console.runs(limit=MOST), self._came, self._failed, what="read the runs"
-        )
 
-    def _came(self, runs: list[RunSummary]) -> None:
-        self._older = {run.id: run for run in runs}
+    def _look(self) -> None:
+        self._search_soon.stop()
+        self._enters = False
+        self.runs.look(self.search.text().strip())
         self._show()
 
     def _failed(self, error: QuarterdeckError) -> None:
-        self.words.setText(f"Older runs could not be read: {error.message}")
+        self.words.setText(f"The runs could not be read: {error.message}")
         self.words.show()
 
-    def _runs(self) -> list[RunSummary]:
-        known = {**self._older, **self._state.runs}
-        return sorted(known.values(), key=lambda run: (run.started_at, run.id), reverse=True)
-
     def _show(self) -> None:
-        text = self.search.text().strip()
-        words = text.casefold().split()
-        rows = [_run_row(run) for run in self._runs() if _matches(run, words)]
-        number = text.replace(",", "")
+        number = self.runs.words.replace(",", "")
+        # A run that goes on is known as it stands now.
+        rows = [_run_row(self._state.runs.get(run.id, run)) for run in self.runs.runs]
         if number.isascii() and number.isdigit() and len(number) < 16 and int(number) > 0:
-            rows.insert(0, Row(f"entry {int(number)}", (f"Around entry {int(number):,}", "", "", "", "")))
+            rows.insert(0, Row(f"entry {int(number)}", (f"Around entry {int(number):,}", "", "", "", "", "")))
+        current = self.table.current_key()
         self.table.show_rows(rows)
-        if rows:
+        if rows and self.table.current_key() != current:
             self.table.choose(rows[0].key)
-        self.words.setText("" if rows else "No run matches. An entry's number shows what happened around it.")
+        nothing = "No run matches. An entry's number shows what happened around it."
+        self.words.setText("" if rows else "Looking through all runs…" if self.runs.busy else nothing)
         self.words.setVisible(not rows)
+        if self._enters and rows:
+            self._enters = False
+            self._choose(rows[0].key)
+
+    def _choose_first(self) -> None:
+        """Enter, perhaps before the service has answered: then the first run that it finds is chosen."""
+        if self._search_soon.isActive():
+            self._look()
+        self._enters = not self.table.current_key() and self.runs.busy
+        self._choose(self.table.current_key())
 
     def _choose(self, key: str) -> None:
         if not key:
@@ -118,7 +137,7 @@ class RunChooser(QFrame):
         """From the field: Enter takes the first row, Down goes into the list."""
         if watched is self.search and isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
             if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-                self._choose(self.table.current_key())
+                self._choose_first()
                 return True
             if event.key() == Qt.Key.Key_Down:
                 self.table.setFocus()
@@ -126,20 +145,17 @@ class RunChooser(QFrame):
         return super().eventFilter(watched, event)
 
 
-def _matches(run: RunSummary, words: list[str]) -> bool:
-    text = " ".join((run.name, run.id, run.actor, run.state.value, *run.devices, *run.tools)).casefold()
-    return all(word in text for word in words)
-
-
 def _run_row(run: RunSummary) -> Row:
-    count = len(run.devices)
-    devices = shown(run.devices[0]) if count == 1 else plural(count, "device")
     return Row(
         run.id,
         (
-            Cell(shown(run.name), tip=shown(run.actor)),
+            Cell(
+                effect_words(run) or one_line(run.name),
+                tip=f"{one_line(run.name)}\n{effect_words(run)}".strip(),
+            ),
             shown(run.id),
-            Cell(devices, tip="\n".join(map(shown, run.devices))),
+            Cell(devices_words(run), tip="\n".join(map(shown, run.devices[:MOST_NAMED]))),
+            actor_words(run.actor),
             run.state.value,
             clock(run.started_at, seconds=False),
         ),

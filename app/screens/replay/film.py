@@ -21,7 +21,9 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 from app.components import paint
 from app.components.badges import paint_production_band
 from app.components.label import plain_tip
+from app.look.glyphs import paint_glyph
 from app.look.icons import paint_icon
+from app.look.states import cell_look
 from app.look.theme import Theme, theme_of
 from app.look.tokens import RADIUS, SPACE
 from app.screens.replay.reel import Reel, shown
@@ -32,6 +34,7 @@ from core.replay.models import Frame
 GAP = 8
 AHEAD = 8
 PLATE = 16
+FOOT = 16
 # Of a tool's name at least this part is shown; else its icon stands for it.
 LEAST_PART = 0.6
 
@@ -96,7 +99,8 @@ class FilmStrip(QWidget):
         self._keep_in_sight()
         frames = self._reel.frames if self._reel else []
         words = f"frame {number + 1} of {len(frames)}" if number is not None else "no frame"
-        self.setAccessibleDescription(words)
+        device = shown(frames[number].device) if number is not None else ""
+        self.setAccessibleDescription(f"{words}, {device}" if device else words)
         self._ask()
         self.update()
 
@@ -200,6 +204,10 @@ class FilmStrip(QWidget):
             icon = "failed" if damaged else tool_icon(frame.tool) if not frame.blob else "picture"
             place = QRectF(rect.center().x() - 11, rect.center().y() - 11, 22, 22)
             paint_icon(painter, place, icon, theme.color("fail" if damaged else "text3"))
+        if frame.ended:
+            self._paint_ended(painter, rect, frame.ended, theme)
+        if self._reel is not None and self._reel.many_devices and frame.device:
+            self._paint_device(painter, rect, frame.device, theme)
         if frame.device in self._production:
             band = QRectF(rect.x() + 1, rect.y(), rect.width() - 2, 5)
             paint_production_band(painter, band, theme)
@@ -218,6 +226,21 @@ class FilmStrip(QWidget):
         else:
             place = QRectF(rest.x(), rest.y() + 2, 12, 12)
             paint_icon(painter, place, tool_icon(frame.tool), theme.color(tone))
+
+    def _paint_ended(self, painter: QPainter, rect: QRectF, ended: str, theme: Theme) -> None:
+        """Say of a command that did not succeed how it ended, in the corner of its frame."""
+        look = cell_look(ended)
+        place = QRectF(rect.x() + 3, rect.y() + 7, PLATE, PLATE)
+        paint.box(painter, place, 3, theme.color("base"))
+        paint_glyph(painter, place.adjusted(1, 1, -1, -1), look.glyph, theme.color(look.color))
+
+    def _paint_device(self, painter: QPainter, rect: QRectF, device: str, theme: Theme) -> None:
+        """Name the device at the foot of its frame, opaque: pictures of devices look alike."""
+        foot = QRectF(rect.x() + 1, rect.bottom() - FOOT, rect.width() - 2, FOOT - 1)
+        painter.fillRect(foot, theme.color("raised"))
+        words, room = shown(device), foot.adjusted(5, 0, -5, 0)
+        middle = Qt.TextElideMode.ElideMiddle
+        paint.text(painter, room, words, theme, "hint", "text", Qt.AlignmentFlag.AlignLeft, middle)
 
     def _paint_picture(self, painter: QPainter, rect: QRectF, image: QImage, number: int) -> None:
         ratio = self.devicePixelRatioF()
@@ -302,6 +325,8 @@ class FilmStrip(QWidget):
             parts.append(image.words)
         elif not frame.blob:
             parts.append("without a picture")
+        if frame.ended:
+            parts.append(cell_look(frame.ended).word)
         return "\n".join(parts)
 
 

@@ -59,7 +59,8 @@ class Finder(QObject):
     def _find(self) -> None:
         reel = self._reel
         self._found = reel.search(self._head.search.text()) if reel else []
-        self._lanes.show_found([reel.ats[place] for place in self._found] if reel else [])
+        lanes = reel.lanes_of(self._found) if reel and self._found else None
+        self._lanes.show_found([reel.ats[place] for place in self._found] if reel else [], lanes)
 
     def _search(self) -> None:
         self._find()

@@ -61,6 +61,8 @@ class Lanes(QWidget):
         self._range: tuple[float, float] | None = None
         self._row, self._axis = 35, 20
         self._names = LEAST_NAMES
+        self._all_lanes: dict[str, list[Span]] = {}
+        self._only: frozenset[str] | None = None
         self._by_lane: dict[str, list[Span]] = {}
         self._asked: dict[str, list[float]] = {}
         self._drawn = QPixmap()
@@ -85,18 +87,33 @@ class Lanes(QWidget):
     def show_reel(self, reel: Reel | None, clock: Clock, production: frozenset[str]) -> None:
         """Show another timeline, or a longer one; a stretch that was zoomed to stays."""
         self._reel, self._clock, self._production = reel, clock, production
-        self._by_lane = {lane: [] for lane in reel.timeline.lanes} if reel else {}
+        self._all_lanes = {lane: [] for lane in reel.timeline.lanes} if reel else {}
         for span in reel.timeline.spans if reel else ():
-            self._by_lane.setdefault(span.lane, []).append(span)
+            self._all_lanes.setdefault(span.lane, []).append(span)
         self._asked = {}
         for moment in reel.moments if reel else ():
             if moment.kind in ASKING:
                 self._asked.setdefault(moment.actor, []).append(moment.at)
         theme = theme_of(self)
-        widest = max((paint.text_width(shown(lane), theme, "name") for lane in self._by_lane), default=0.0)
+        widest = max((paint.text_width(shown(lane), theme, "name") for lane in self._all_lanes), default=0.0)
         self._names = max(LEAST_NAMES, min(MOST_NAMES, round(widest) + 28))
+        self._choose_lanes()
+
+    def _choose_lanes(self) -> None:
+        """Where there are more lanes than fit, a search leaves those that it found something on."""
+        narrow = self._only is not None and len(self._all_lanes) > MOST_LANES
+        self._by_lane = {
+            lane: spans
+            for lane, spans in self._all_lanes.items()
+            if not narrow or (self._only is not None and lane in self._only)
+        }
         self._drawn_for = None
         self._fit()
+
+    @property
+    def shown_lanes(self) -> list[str]:
+        """The names of the lanes that can be scrolled to, from top to bottom."""
+        return list(self._by_lane)
 
     def show_clock(self, clock: Clock) -> None:
         """Write times another way."""
@@ -114,9 +131,12 @@ class Lanes(QWidget):
         self.setAccessibleDescription(words)
         self.update()
 
-    def show_found(self, times: list[float]) -> None:
-        """Tick the moments that a search found."""
+    def show_found(self, times: list[float], lanes: frozenset[str] | None = None) -> None:
+        """Tick the moments that a search found, and of many lanes show these; None for all."""
         self._found = times
+        if lanes != self._only:
+            self._only = lanes
+            self._choose_lanes()
         self.update()
 
     def reset_range(self) -> bool:
@@ -188,7 +208,7 @@ class Lanes(QWidget):
 
     def sizeHint(self) -> QSize:
         """The axis and up to six lanes."""
-        lanes = max(1, min(MOST_LANES, len(self._by_lane)))
+        lanes = max(1, min(MOST_LANES, len(self._all_lanes)))
         return QSize(480, self._axis + lanes * self._row)
 
     def _fit(self) -> None:
@@ -263,6 +283,9 @@ class Lanes(QWidget):
             left = min(x + 4, self.width() - width - 4)
             if not left - 10 < head < left + width + 8:
                 paint.text(painter, QRectF(left, 0, width + 2, self._axis), words, theme, "hint", "text3")
+        if len(self._by_lane) < len(self._all_lanes):
+            words = f"{len(self._by_lane):,} of {len(self._all_lanes):,} lanes"
+            paint.text(painter, QRectF(16, 0, self._names - 16, self._axis), words, theme, "hint", "text3")
         for found in self._found:
             x = self.x_at(found)
             if self._left() <= x <= self._left() + self._width():

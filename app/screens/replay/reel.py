@@ -29,6 +29,8 @@ class Reel:
         self.previous: list[int | None] = self._link_pictures()
         self._marks = {frame.call_id: frame.mark for frame in self.frames if frame.call_id and frame.mark}
         self.changes = self._find_changes()
+        # With one device everything is about it; with several each frame says whose it is.
+        self.many_devices = len({frame.device for frame in self.frames}) > 1
         self._texts: list[str] | None = None
 
     def __len__(self) -> int:
@@ -116,13 +118,20 @@ class Reel:
     # Words
 
     def search(self, words: str) -> list[int]:
-        """The moments whose title, tool, actor, device or kind hold every word."""
+        """The moments whose title, tool, actor, device, kind or outcome hold every word."""
         wanted = words.casefold().split()
         if not wanted:
             return []
         if self._texts is None:
             self._texts = [_text_of(moment) for moment in self.moments]
         return [place for place, text in enumerate(self._texts) if all(word in text for word in wanted)]
+
+    def lanes_of(self, places: list[int]) -> frozenset[str]:
+        """The lanes that these moments are on: their devices, and people or agents that did something."""
+        lanes = set(self.timeline.lanes)
+        moments = [self.moments[place] for place in places]
+        named = {name for moment in moments for name in (moment.device, moment.actor) if name}
+        return frozenset(named & lanes)
 
     def delay(self, place: int, speed: float, skip_idle: bool) -> float:
         """Seconds of playing from a moment to the next one."""
@@ -134,7 +143,12 @@ class Reel:
 
 def _text_of(moment: Moment) -> str:
     kind = moment.kind.replace("_", " ")
-    parts = (moment.title, moment.tool, moment.actor, moment.device, kind, moment.kind, moment.verdict)
+    # What lanes and frames call failed is `failure` in the journal; either word finds it.
+    ended = "failed" if moment.status == "failure" else ""
+    parts = (
+        moment.title, moment.tool, moment.actor, moment.device, kind, moment.kind, moment.verdict,
+        moment.status, ended,
+    )  # fmt: skip
     return " ".join(part for part in parts if part).casefold()
 
 

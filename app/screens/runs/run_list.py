@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -23,11 +22,21 @@ from app.components.inputs import SearchField
 from app.components.label import Label, Link, rule, surface
 from app.components.pulse import pulse_of
 from app.components.section import ScreenHead
+from app.components.timers import once
 from app.link import ConsoleLink
 from app.look.theme import Theme, theme_of
+from app.screens.run_search import RunSearch
 from app.screens.runs.run_model import RUN_ROLE, RunsModel
-from app.screens.runs.words import actor_words, cells_words, devices_words, one_line, run_look
-from app.shell.words import clock
+from app.screens.runs.words import (
+    actor_words,
+    cells_words,
+    devices_words,
+    effect_words,
+    list_time,
+    one_line,
+    run_look,
+)
+from app.shell.words import count_words
 from core.batch.models import RunState, RunSummary
 from core.errors import QuarterdeckError
 
@@ -36,22 +45,22 @@ PAGE = 50
 LEFT, RIGHT = 13, 12
 GLYPH = 14
 FILTER_PAUSE_MS = 120
-# While a filter looks through all runs there are, as many at once as the service gives.
-PAGE_FILTERED = 200
-FILTER_NAME = "Filter runs by name, id, state, device, tool or who asked"
+# While a filter stands, runs that come or change are looked for this long after the first of them.
+CHANGED_PAUSE_MS = 1000
+FILTER_NAME = "Filter runs by name, id, state, device, tool, effect or who asked"
 
 
 class _RunPainter(QStyledItemDelegate):
-    """Draws name and state, and below them devices, time and how much is done."""
+    """Draws name and state, what the run does, and then devices, time, who asked and how much is done."""
 
     def __init__(self, view: RunListView) -> None:
         super().__init__(view)
         self._view = view
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        """Two lines."""
+        """Three lines."""
         return QSize(
-            self._view.viewport().width(), 49 if theme_of(self._view).density == "comfortable" else 44
+            self._view.viewport().width(), 66 if theme_of(self._view).density == "comfortable" else 60
         )
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
@@ -82,13 +91,17 @@ class _RunPainter(QStyledItemDelegate):
         paint_state(painter, place, look, theme, step=self._view.turn())
         name = line.adjusted(0, 0, -width - 8, 0)
         paint.text(painter, name, one_line(run.name), theme, "name")
-        below = line.translated(0, 18)
-        done = cells_words(run)
-        paint.text(painter, below, done, theme, "meta", "text2", Qt.AlignmentFlag.AlignRight)
-        room = below.adjusted(0, 0, -paint.text_width(done, theme, "meta") - 8, 0)
-        when = clock(run.started_at, seconds=False)
-        # The device and the time are what tells runs of one tool apart; the asker gives way first.
-        words = f"{devices_words(run)}   {when}   {actor_words(run.actor).removeprefix('agent:')}"
+        right = Qt.AlignmentFlag.AlignRight
+        effect, below = line.translated(0, 18), line.translated(0, 35)
+        # Of a single call its state says all.
+        done = cells_words(run) if len(run.devices) * len(run.steps) > 1 else ""
+        paint.text(painter, effect, done, theme, "meta", "text2", right)
+        room = effect.adjusted(0, 0, -paint.text_width(done, theme, "meta") - 8 if done else 0, 0)
+        paint.text(painter, room, effect_words(run), theme, "meta", "text2")
+        when = list_time(run.started_at)
+        paint.text(painter, below, when, theme, "meta", "text3", right)
+        room = below.adjusted(0, 0, -paint.text_width(when, theme, "meta") - 8, 0)
+        words = f"{devices_words(run)}   {actor_words(run.actor).removeprefix('agent:')}"
         paint.text(painter, room, words, theme, "meta", "text3")
 
 
@@ -170,18 +183,19 @@ class RunList(QWidget):
 
     Signals:
         chosen(run): the operator chose a run by its id.
-        opened(run): the operator pressed Enter on a run, or clicked it.
+        opened(run): the operator pressed Enter on a run, or double-clicked it.
+        clicked(run): the operator clicked a run.
     """
 
     chosen = Signal(str)
     opened = Signal(str)
+    clicked = Signal(str)
 
     def __init__(self, link: ConsoleLink, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         surface(self, "base")
         self.setAccessibleName("Runs")
-        self._link = link
-        self._more, self._reading, self._telling = True, False, True
+        self._telling = True
         self._current = ""
         self.model = RunsModel(self)
         self.view = RunListView(self.model)
@@ -193,15 +207,19 @@ class RunList(QWidget):
         self.message = Label("", "meta", "text3", wrap=True)
         self.message.setContentsMargins(LEFT, 6, RIGHT, 6)
         self.message.hide()
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(FILTER_PAUSE_MS)
-        self._pause.timeout.connect(self.apply_filter)
+        # What was read of all runs stays while a filter looks for others.
+        self.everything, self.search = RunSearch(link, PAGE, self), RunSearch(link, PAGE, self)
+        self.everything.came.connect(self._read)
+        self.search.came.connect(self._found)
+        self.everything.failed.connect(self._say_failed)
+        self.search.failed.connect(self._say_failed)
+        self._pause = once(self, FILTER_PAUSE_MS, self.apply_filter)
+        self._changed = once(self, CHANGED_PAUSE_MS, self._look_again)
         self.field.textChanged.connect(lambda _text: self._pause.start())
         self.field.down_pressed.connect(self.view.setFocus)
         self.view.selectionModel().currentChanged.connect(self._moved)
         self.view.activated.connect(self._opened)
-        self.view.clicked.connect(self._opened)
+        self.view.clicked.connect(self._clicked)
         self.view.verticalScrollBar().valueChanged.connect(self._scrolled)
         self.model.modelReset.connect(self._restore)
         self._build()
@@ -231,7 +249,8 @@ class RunList(QWidget):
 
     def show_runs(self, runs: list[RunSummary]) -> None:
         """Take over what the window knows; older runs that were read stay."""
-        self.model.take(runs)
+        if self.model.take(runs) and self._filters and not self._changed.isActive():
+            self._changed.start()
         self._say_counts()
 
     def choose(self, run: str) -> None:
@@ -247,10 +266,23 @@ class RunList(QWidget):
     def apply_filter(self) -> None:
         """Filter now by what is in the field."""
         self._pause.stop()
-        self.model.filter_by(self.field.text())
+        words = self.field.text().strip()
+        if not words:
+            self.search.stop()
+            self.search.words = ""
+            self.model.show_only(None)
+        elif words != self.search.words:
+            self.search.look(words)
         self._say_counts()
+
+    def _look_again(self) -> None:
+        if self._filters and not self.search.busy:
+            self.search.look_again()
+
+    def _found(self) -> None:
         if self._filters:
-            self.read_older()
+            self.model.show_only(self.search.runs)
+            self._say_counts()
 
     @property
     def _filters(self) -> bool:
@@ -274,6 +306,10 @@ class RunList(QWidget):
         if (run := self.model.run_at(index.row())) is not None:
             self.opened.emit(run.id)
 
+    def _clicked(self, index: QModelIndex) -> None:
+        if (run := self.model.run_at(index.row())) is not None:
+            self.clicked.emit(run.id)
+
     # Older runs
 
     def _scrolled(self, value: int) -> None:
@@ -282,43 +318,34 @@ class RunList(QWidget):
             self.read_older()
 
     def read_older(self) -> None:
-        """Read the page of runs before the oldest one that is known."""
-        oldest = self.model.oldest()
-        if self._reading or not self._more or oldest is None:
-            return
-        self._reading = True
-        self.older.setEnabled(False)
-        page = PAGE_FILTERED if self._filters else PAGE
-        self._link.ask(
-            lambda console: console.runs(oldest, page),
-            partial(self._older_came, page),
-            self._older_failed,
-            "read older runs",
-        )
-
-    def _older_came(self, page: int, runs: list[RunSummary]) -> None:
-        self._reading = False
-        self._more = len(runs) == page
-        self.model.take(runs)
+        """Read the next page of all runs, or of those that the filter finds, newest first."""
+        (self.search if self._filters else self.everything).read_more()
         self._say_counts()
-        if self._filters:
-            # What is asked for may be in any run there is, not only in those that were scrolled to.
-            self.read_older()
 
-    def _older_failed(self, error: QuarterdeckError) -> None:
-        self._reading = False
-        self.older.setEnabled(True)
+    def _read(self) -> None:
+        # What the window was told of a run meanwhile is newer than what an earlier page said.
+        self.model.take(run for run in self.everything.runs if self.model.find(run.id) is None)
+        self._say_counts()
+
+    def _say_failed(self, error: QuarterdeckError) -> None:
+        self._say_counts()
         self.message.setText(f"Older runs could not be read. {error.message} {error.info.next}")
         self.message.show()
 
     def _say_counts(self) -> None:
         shown = self.model.rowCount()
-        self.older.setVisible(self._more and self.model.known > 0)
-        self.older.setEnabled(not self._reading)
-        nothing = shown == 0 and self.model.known > 0
-        looks_on = self._filters and self._more
-        none = "No run matches this filter." if nothing else ""
-        words = "Looking through older runs…" if looks_on else none
+        reads = self.search if self._filters else self.everything
+        self.older.setVisible(reads.more and shown > 0)
+        self.older.setEnabled(not reads.busy)
+        words = ""
+        if self._filters and self.search.busy:
+            words = "Looking through all runs…"
+        elif self._filters and shown == 0 and self.search.words == self.field.text().strip():
+            words = "No run matches this filter."
         self.message.setText(words)
         self.message.setVisible(bool(words))
-        self.head.set_detail(f"{shown} of {self.model.known}" if self._filters else "")
+        if self._filters:
+            detail = f"{count_words(shown)}{'+' if reads.more else ''} found" if shown else ""
+        else:
+            detail = f"{count_words(self.model.open)} not ended" if self.model.open else ""
+        self.head.set_detail(detail)

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from app.screens.runs.words import actor_words, cells_words, devices_words, one_line, run_look
+from app.screens.runs.words import (
+    actor_words,
+    cells_words,
+    devices_words,
+    effect_words,
+    one_line,
+    run_look,
+)
 from app.shell.words import clock
 from core.batch.models import RunSummary
 
@@ -15,23 +22,24 @@ RUN_ROLE = int(Qt.ItemDataRole.UserRole) + 1
 
 
 class RunsModel(QAbstractListModel):
-    """Runs that match the filter, by start, newest first; rows stay while they only change."""
+    """Runs that go on, then those that have ended, newest first; rows stay while they only change."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._known: dict[str, RunSummary] = {}
+        self._only: frozenset[str] | None = None
         self._shown: list[RunSummary] = []
         self._places: dict[str, int] = {}
-        self._wanted = ""
 
     @property
     def known(self) -> int:
         """How many runs are known, shown or not."""
         return len(self._known)
 
-    def oldest(self) -> str | None:
-        """The id of the oldest run that is known."""
-        return min(self._known.values(), key=_age).id if self._known else None
+    @property
+    def open(self) -> int:
+        """How many of the runs that are shown have not ended; they stand first."""
+        return next((place for place, run in enumerate(self._shown) if run.state.ended), len(self._shown))
 
     def newest(self) -> str:
         """The id of the first run that is shown; empty when there is none."""
@@ -41,41 +49,43 @@ class RunsModel(QAbstractListModel):
         """A run by its id, shown or not."""
         return self._known.get(run)
 
-    def take(self, runs: Iterable[RunSummary]) -> None:
-        """Learn of new runs and of changes."""
+    def take(self, runs: Iterable[RunSummary]) -> bool:
+        """Learn of new runs and of changes; whether a run is new or its state is another one."""
         changed = [run for run in runs if (known := self._known.get(run.id)) is not run and known != run]
-        if not changed:
-            return
+        other = any(
+            (known := self._known.get(run.id)) is None or known.state is not run.state for run in changed
+        )
         self._known.update((run.id, run) for run in changed)
+        shown = [run for run in changed if self._only is None or run.id in self._only]
         in_place = all(
-            run.id in self._places
-            and self._matches(run)
-            and _age(self._shown[self._places[run.id]]) == _age(run)
-            for run in changed
+            run.id in self._places and _order(self._shown[self._places[run.id]]) == _order(run)
+            for run in shown
         )
         if not in_place:
             self._arrange()
-            return
-        for run in changed:
+            return other
+        for run in shown:
             place = self._places[run.id]
             self._shown[place] = run
             self.dataChanged.emit(self.index(place), self.index(place))
+        return other
 
-    def filter_by(self, text: str) -> None:
-        """Show only runs whose name, id, state, devices, tools or asker hold every word of `text`."""
-        if text.casefold().split() != self._wanted.split():
-            self._wanted = " ".join(text.casefold().split())
+    def show_only(self, runs: Iterable[RunSummary] | None) -> None:
+        """Show these runs and no others, or all that are known."""
+        only = None
+        if runs is not None:
+            found = {run.id: run for run in runs}
+            # What the window was told of a run that goes on is newer than an answer that was under way.
+            self._known.update((run.id, run) for run in found.values() if run.id not in self._known)
+            only = frozenset(found)
+        if only != self._only:
+            self._only = only
             self._arrange()
 
-    def _matches(self, run: RunSummary) -> bool:
-        if not self._wanted:
-            return True
-        own = (run.name, run.id, run.state.value, run_look(run.state).word, run.actor, actor_words(run.actor))
-        text = "\n".join((*own, *run.tools, *run.devices)).casefold()
-        return all(word in text for word in self._wanted.split())
-
     def _arrange(self) -> None:
-        shown = sorted((run for run in self._known.values() if self._matches(run)), key=_age, reverse=True)
+        known = self._known.values()
+        shown = [run for run in known if self._only is None or run.id in self._only]
+        shown.sort(key=_order, reverse=True)
         self.beginResetModel()
         self._shown = shown
         self._places = {run.id: place for place, run in enumerate(shown)}
@@ -104,6 +114,7 @@ class RunsModel(QAbstractListModel):
             return one_line(run.name)
         if role == Qt.ItemDataRole.AccessibleTextRole:
             words = [one_line(run.name), run.id, run_look(run.state).word, devices_words(run)]
+            words += [text for text in (effect_words(run),) if text]
             words.append(f"from {actor_words(run.actor)}")
             return ", ".join([*words, clock(run.started_at, seconds=False), f"{cells_words(run)} done"])
         return None
@@ -111,3 +122,8 @@ class RunsModel(QAbstractListModel):
 
 def _age(run: RunSummary) -> tuple[str, str]:
     return run.started_at, run.id
+
+
+def _order(run: RunSummary) -> tuple[bool, str, str]:
+    """Sorted downwards: what goes on or waits stands above what has ended, each newest first."""
+    return (not run.state.ended, *_age(run))

@@ -97,6 +97,7 @@ class RunsScreen(Screen):
         self.matrix.clicked_cell.connect(lambda _cell: self._open_drawer())
         self.list.chosen.connect(self._choose_run)
         self.list.opened.connect(self._enter_run)
+        self.list.clicked.connect(self._click_run)
         self.counts.chosen.connect(self._filter_cells)
         self.head.wished.connect(self._wish)
         self.ask.closed.connect(self._focus_matrix)
@@ -237,6 +238,11 @@ class RunsScreen(Screen):
         if self._narrow:
             self._toggle_list()
         self._focus_matrix()
+
+    def _click_run(self, run: str) -> None:
+        """The arrow keys go on through the list, unless it lies over what was chosen in it."""
+        if self._narrow:
+            self._enter_run(run)
 
     def _read_run(self) -> None:
         if not (run := self.list.current):

@@ -204,6 +204,24 @@ def step_of(run: Run, step: str) -> Step | None:
     return next((one for one in flatten(run.batch.steps) if one.id == step), None)
 
 
+def effect_words(summary: RunSummary) -> str:
+    """What the first step does, and how many steps there are beside it; empty until that is known."""
+    if not summary.effect:
+        return ""
+    more = len(summary.steps) - 1
+    return one_line(summary.effect) + (f" and {plural(more, 'more step')}" if more > 0 else "")
+
+
+def list_time(stamp: str) -> str:
+    """When a run began, for the list: the time today, else month and day; empty when that is not known."""
+    if not stamp:
+        return ""
+    moment = parse_time(stamp)
+    return (
+        f"{moment:%H:%M}" if moment.date() == datetime.now().astimezone().date() else f"{moment:%m-%d %H:%M}"
+    )
+
+
 def devices_words(summary: RunSummary) -> str:
     """`7 devices`; the one device by its name."""
     return (

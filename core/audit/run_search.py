@@ -1,0 +1,130 @@
+"""Runs by words, answered in SQL over the journal's indexes, newest first.
+
+A run is found by what its entries say: id, name and actor in `run_started`, the devices and tools there, the
+state in `run_finished`, and what its commands do in the decisions on them. Words are plain texts: `%`, `*`
+and quotes in them mean themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from core.audit.entries import Kind
+from core.audit.plan import last_seq
+from core.errors import BadInput
+
+MAX_WORDS = 32
+MAX_LENGTH = 2000
+BUDGET_SECONDS = 1.0
+FIELDS = ("id", "name", "device", "tool", "actor", "state", "effect")
+_SPAN = 8_192
+
+_ENTRY = "CAST(r.entry AS TEXT)"
+# A step is a step, or a group of steps that run at the same time.
+_TOOLS = (
+    "(SELECT group_concat(coalesce(json_extract(s.value, '$.tool'), (SELECT group_concat("
+    "json_extract(p.value, '$.tool'), char(10)) FROM json_each(s.value, '$.parallel') p)), char(10))"
+    f" FROM json_each({_ENTRY}, '$.body.batch.steps') s)"
+)
+_DEVICES = f"(SELECT group_concat(d.value, char(10)) FROM json_each({_ENTRY}, '$.body.devices') d)"
+# Only the entries of the wanted kind are read: the others are passed over in the index.
+_OF_RUN = (
+    "EXISTS (SELECT 1 FROM entries c INDEXED BY by_run WHERE c.run = r.run AND c.seq > r.seq AND EXISTS ("
+    "SELECT 1 FROM entries k INDEXED BY by_kind WHERE k.kind = '{kind}' AND k.seq = c.seq)"
+    " AND json_extract(CAST(c.entry AS TEXT), '{path}') LIKE :{word} ESCAPE '\\')"
+)
+_LIVE = "(SELECT l.value FROM json_each(:live) l WHERE l.key = r.run)"
+
+
+def _like(text: str) -> Callable[[str], str]:
+    return lambda word: f"{text} LIKE :{word} ESCAPE '\\'"
+
+
+def _state(word: str) -> str:
+    ended = _OF_RUN.format(kind=Kind.RUN_FINISHED, path="$.body.state", word=word)
+    return f"CASE WHEN {_LIVE} IS NULL THEN {ended} ELSE {_LIVE} LIKE :{word} ESCAPE '\\' END"
+
+
+_TESTS: dict[str, Callable[[str], str]] = {
+    "id": _like("r.run"),
+    "name": _like(f"json_extract({_ENTRY}, '$.body.batch.name')"),
+    "device": _like(_DEVICES),
+    "tool": _like(_TOOLS),
+    "actor": _like("r.actor"),
+    "state": _state,
+    "effect": lambda word: _OF_RUN.format(
+        kind=Kind.COMMAND_DECIDED, path="$.body.decision.summary", word=word
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRuns:
+    """Ids of runs, newest first; `next_before` is where a further search begins, None at the end."""
+
+    runs: list[str]
+    next_before: int | None
+
+
+def search_runs(
+    connection: sqlite3.Connection,
+    words: str,
+    live: Mapping[str, str],
+    before: int | None = None,
+    limit: int = 50,
+) -> FoundRuns:
+    """The newest runs that have all of these words, begun before the entry `before`.
+
+    A word stands in any of `FIELDS`, or as `device:lab` in the one that is named; letters of ASCII match in
+    either case. `live` maps the ids of runs that go on to their states. After `BUDGET_SECONDS` the search
+    ends with what it has.
+
+    Raises:
+        BadInput: there are more than `MAX_WORDS` words or `MAX_LENGTH` characters, or one that is no text.
+    """
+    deadline = time.monotonic() + BUDGET_SECONDS
+    conditions, parameters = _conditions(words)
+    parameters["live"] = json.dumps(live)
+    parameters["most"] = limit + 1
+    where = "".join(f" AND ({condition})" for condition in conditions)
+    statement = (
+        "SELECT r.seq, r.run FROM entries r INDEXED BY by_kind"
+        f" WHERE r.kind = '{Kind.RUN_STARTED}' AND r.seq BETWEEN :low AND :high{where}"
+        " ORDER BY r.seq DESC LIMIT :most"
+    )
+    high = last_seq(connection) if before is None else before - 1
+    found: list[tuple[int, str]] = []
+    while high > 0:
+        low = max(1, high - _SPAN + 1)
+        found += connection.execute(statement, {**parameters, "low": low, "high": high}).fetchall()
+        if len(found) > limit:
+            return FoundRuns([run for _, run in found[:limit]], found[limit - 1][0])
+        high = low - 1
+        if time.monotonic() > deadline and high > 0:
+            return FoundRuns([run for _, run in found], low)
+    return FoundRuns([run for _, run in found], None)
+
+
+def _conditions(words: str) -> tuple[list[str], dict[str, str | int]]:
+    """What each word asks of a run, as SQL, and the patterns that it names."""
+    texts = words.split()
+    if len(words) > MAX_LENGTH:
+        raise BadInput(f"A search for runs has at most {MAX_LENGTH} characters; this one has {len(words)}.")
+    if any("\ud800" <= letter <= "\udfff" for letter in words):
+        raise BadInput("A search for runs has a character in it that is half of a pair.")
+    if len(texts) > MAX_WORDS:
+        raise BadInput(f"A search for runs has at most {MAX_WORDS} words; this one has {len(texts)}.")
+    conditions: list[str] = []
+    parameters: dict[str, str | int] = {}
+    for number, text in enumerate(texts):
+        field, colon, value = text.partition(":")
+        tests = [_TESTS[field.lower()]] if colon and value and field.lower() in _TESTS else _TESTS.values()
+        wanted = value if len(tests) == 1 else text
+        escaped = wanted.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        parameters[f"word{number}"] = f"%{escaped}%"
+        conditions.append(" OR ".join(test(f"word{number}") for test in tests))
+    return conditions, parameters
