@@ -59,7 +59,7 @@ class SignedGrant(Plain):
 
 
 class Grant(Plain):
-    """A grant as it stands: its terms, how it was used; `over` when it is used up, ended or revoked."""
+    """A grant as it stands: its terms, how it was used; `over` when it is used up, ended (its run, too) or revoked."""
 
     terms: GrantTerms
     given_at: str
@@ -234,6 +234,7 @@ class GrantBook:
         self._by_tool: dict[str, list[str]] = {}
         self._changed = changed
         self._now = now
+        self._ended_runs: set[str] = set()
         self._latest = datetime.min.replace(tzinfo=UTC)
 
     def restore(
@@ -333,6 +334,23 @@ class GrantBook:
             self._change(grant, revoked_at=self._now().isoformat(), revoked_by=by)
         return self._grants[grant]
 
+    def end_run(self, run: str) -> None:
+        """A run has ended: grants that are bound to it are over."""
+        bound = [one for one in self._grants.values() if one.terms.run == run]
+        if bound:
+            self._ended_runs.add(run)
+        for one in bound:
+            self._changed(one)
+
+    @property
+    def runs(self) -> set[str]:
+        """The runs to which grants are bound that still hold."""
+        return {
+            one.terms.run
+            for one in self._grants.values()
+            if one.terms.run is not None and not self._is_over(one)
+        }
+
     def _reach(self, moment: datetime) -> datetime:
         """The latest moment known: a clock that is set back does not bring back what was over."""
         self._latest = max(self._latest, moment)
@@ -344,7 +362,8 @@ class GrantBook:
     def _is_over(self, grant: Grant) -> bool:
         uses = grant.terms.uses
         used_up = uses is not None and grant.used >= uses
-        return grant.revoked_at is not None or used_up or self._left(grant.terms) <= 0
+        run_ended = grant.terms.run in self._ended_runs
+        return grant.revoked_at is not None or used_up or run_ended or self._left(grant.terms) <= 0
 
     def _holding(self, tool_key: str) -> list[Grant]:
         grants = (self._grants[one] for one in self._by_tool.get(tool_key, ()))

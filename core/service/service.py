@@ -205,6 +205,10 @@ class Service:
             log.error(
                 "a grant in the journal is not as its operator signed it; it does not hold", grant=grant
             )
+        for run in self.policy.grants.runs:
+            # Runs that were going on when the last service ended were ended by `recover`.
+            if (await self.journal.query(f'kind:{Kind.RUN_FINISHED} run:"{run}"', limit=1)).entries:
+                self.policy.grants.end_run(run)
         self.runner.next_number = await self._next_run_number()
         self.fleet.add(NAME, list(self.settings.this_computer_tags))
         if self.settings.this_computer == "in-process":
@@ -410,6 +414,8 @@ class Service:
         self.hub.publish(ApprovalChanged(approval=approval))
 
     def _tell_run(self, run: RunSummary) -> None:
+        if run.state.ended:
+            self.policy.grants.end_run(run.id)
         self.hub.publish(RunChanged(run=run))
 
     def _tell_cell(self, cell: Cell) -> None:

@@ -145,6 +145,22 @@ async def test_an_approval_for_a_run_ends_with_its_run(home: Home):
             True,
         ]
         assert not await runs_unasked(console, **LINE)
+        assert [one.over for one in await console.grants()] == [True]
+        # One whose run is cancelled is over too, and both are after a restart.
+        lines = (LINE, {"command": "printf other"})
+        steps = [Step(id=f"s{n}", tool="shell_execute", parameters=line) for n, line in enumerate(lines)]
+        again = await console.start_run(Batch(name="stopped", targets="name:this-computer", steps=steps))
+        approval = await next_approval(console)
+        given = await grant(console, key, approval, run=approval.run)
+        await next_approval(console)
+        assert {one.terms.id for one in await console.grants() if not one.over} == {given.terms.id}
+        await console.cancel_run(again.summary.id)
+        await console.wait_run(again.summary.id, PATIENCE)
+        assert [one.over for one in await console.grants()] == [True, True]
+        await process.kill()
+    async with service_process(home) as process:
+        console = await process.console()
+        assert [one.over for one in await console.grants()] == [True, True]
 
 
 @pytest.fixture
@@ -173,8 +189,10 @@ def test_at_a_terminal_grants_are_given_listed_and_revoked(served: Home):
     assert "1 of 1" in run(served, "grants", "list", "--all").out
     request, _ = ask(served)
     assert run(served, "approvals", "approve", request, "--for-run").code == 0
-    [held] = run(served, "grants", "list", "--json").json["grants"]
-    assert held["terms"]["run"]
+    # It ends with the run, which is this one call.
+    listed = run(served, "grants", "list", "--all", "--json").json["grants"]
+    [held] = [one for one in listed if one["terms"]["run"]]
+    until(lambda: run(served, "grants", "list").out, lambda out: out.startswith("No grant holds"))
     assert run(served, "grants", "revoke", held["terms"]["id"]).code == 0
     assert run(served, "grants", "revoke", "g-nothing-here").code == 2
 

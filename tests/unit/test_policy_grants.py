@@ -91,6 +91,19 @@ def test_a_grant_for_a_run_ends_with_its_run():
     assert held.covering(asked(), None) is None
 
 
+def test_a_grant_for_a_run_that_has_ended_is_over_and_no_other():
+    held = book(terms(id="g-bound-1234", run="r-1"), terms(id="g-other-1234", run="r-2"), terms(id="g-free-12345"))
+    assert held.runs == {"r-1", "r-2"}
+    held.end_run("r-1")
+    assert {one.terms.id: one.over for one in held.all()} == {
+        "g-bound-1234": True,
+        "g-other-1234": False,
+        "g-free-12345": False,
+    }
+    assert held.runs == {"r-2"}
+    assert held.use("g-bound-1234") is False
+
+
 def test_uses_are_counted_and_end_it():
     held = book(terms(uses=2))
     assert [held.use("g-12345678") for _ in range(3)] == [True, True, False]
