@@ -59,7 +59,10 @@ class SignedGrant(Plain):
 
 
 class Grant(Plain):
-    """A grant as it stands: its terms, how it was used; `over` when it is used up, ended (its run, too) or revoked."""
+    """A grant as it stands: its terms, how it was used.
+
+    `over` when it is used up, ended, revoked, or its run has ended.
+    """
 
     terms: GrantTerms
     given_at: str

@@ -92,7 +92,9 @@ def test_a_grant_for_a_run_ends_with_its_run():
 
 
 def test_a_grant_for_a_run_that_has_ended_is_over_and_no_other():
-    held = book(terms(id="g-bound-1234", run="r-1"), terms(id="g-other-1234", run="r-2"), terms(id="g-free-12345"))
+    held = book(
+        terms(id="g-bound-1234", run="r-1"), terms(id="g-other-1234", run="r-2"), terms(id="g-free-12345")
+    )
     assert held.runs == {"r-1", "r-2"}
     held.end_run("r-1")
     assert {one.terms.id: one.over for one in held.all()} == {
