@@ -379,7 +379,7 @@ class DataTable(QTableView):
     def restore_columns(self, settings: QSettings, key: str) -> bool:
         """Take back what `save_columns` kept; False when there is nothing, or it is of other columns.
 
-        Widths and hidden columns that nobody chose are not taken back: they follow the window and its rows.
+        Only what the operator chose is taken back of widths and hidden columns: the rest follows the window.
         """
         kept = settings.value(f"{key}/columns")
         if kept is None or not self.horizontalHeader().restoreState(kept):

@@ -77,16 +77,16 @@ class Sources(QObject):
                 f"batch/{name}", "Batches and runs", name, "saved batch", "batch", "batch", OpenBatch(name)
             )
         # What the service found of all runs, and those that the window knows anyway.
-        found = {run.id: run for run in self._runs.runs} if self._runs.words == query.strip() else {}
+        matches = {run.id: run for run in self._runs.runs} if self._runs.words == query.strip() else {}
         for run in [
-            *(self._state.runs.get(run.id, run) for run in found.values()),
-            *(run for run in self._state.runs_newest_first() if run.id not in found),
+            *(self._state.runs.get(run.id, run) for run in matches.values()),
+            *(run for run in self._state.runs_newest_first() if run.id not in matches),
         ]:
             words = [run.id, devices_words(run), effect_words(run), f"from {actor_words(run.actor)}"]
             yield Hit(
                 f"run/{run.id}", "Batches and runs", one_line(run.name), ", ".join(filter(None, words)),
                 "runs", "runs", OpenRun(run.id), state=run.state.value, state_of="run",
-                fits=query if run.id in found else "",
+                fits=query if run.id in matches else "",
             )  # fmt: skip
         if query.strip():
             yield self._journal_hit(query)

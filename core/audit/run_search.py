@@ -97,16 +97,16 @@ def search_runs(
         " ORDER BY r.seq DESC LIMIT :most"
     )
     high = last_seq(connection) if before is None else before - 1
-    found: list[tuple[int, str]] = []
+    rows: list[tuple[int, str]] = []
     while high > 0:
         low = max(1, high - _SPAN + 1)
-        found += connection.execute(statement, {**parameters, "low": low, "high": high}).fetchall()
-        if len(found) > limit:
-            return FoundRuns([run for _, run in found[:limit]], found[limit - 1][0])
+        rows += connection.execute(statement, {**parameters, "low": low, "high": high}).fetchall()
+        if len(rows) > limit:
+            return FoundRuns([run for _, run in rows[:limit]], rows[limit - 1][0])
         high = low - 1
         if time.monotonic() > deadline and high > 0:
-            return FoundRuns([run for _, run in found], low)
-    return FoundRuns([run for _, run in found], None)
+            return FoundRuns([run for _, run in rows], low)
+    return FoundRuns([run for _, run in rows], None)
 
 
 def _conditions(words: str) -> tuple[list[str], dict[str, str | int]]:

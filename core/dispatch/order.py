@@ -44,7 +44,7 @@ class Order:
     `operators` are those who asked for it and who edited it, as their keys have proved; an empty name is a
     person of whom that is not known.
 
-    `on_decided` is given what the policy says of it, before anybody is asked; again after an edit.
+    `on_decided` is given what the policy says of it, before an operator is asked; again after an edit.
 
     `cancelled` is asked until the command has left: once it says yes, nothing of this order is sent.
     """

@@ -168,9 +168,9 @@ class LocalConsole(DecidingDoor):
         service = self._service
         await service.journal.settle()
         live = {run.id: run.summary().state.value for run in service.runner.active}
-        found = await service.journal.search_runs(words, live, before, min(max(limit, 1), MOST_RUNS))
-        runs = [await self._summary(run) for run in found.runs]
-        return RunPage(runs=runs, next_before=found.next_before)
+        matches = await service.journal.search_runs(words, live, before, min(max(limit, 1), MOST_RUNS))
+        runs = [await self._summary(run) for run in matches.runs]
+        return RunPage(runs=runs, next_before=matches.next_before)
 
     async def _start_of(self, run: str) -> int:
         page = await self._service.journal.query(f"kind:{Kind.RUN_STARTED} run:{_quoted(run)}", limit=1)

@@ -138,7 +138,7 @@ def test_columns_come_back_as_they_were_left(theme: Theme, qtbot: QtBot, tmp_pat
     qtbot.addWidget(second)
     first.size_column(0, 217)
     first.show_column(2, False)
-    # Nobody chose this width: it came of a long name, say.
+    # The operator did not choose this width: it came of a long name, say.
     first.setColumnWidth(1, 399)
     first.save_columns(settings, "fleet")
     assert second.restore_columns(settings, "fleet")
@@ -235,7 +235,7 @@ def test_the_menu_of_the_head_hides_shows_fits_and_resets(theme: Theme, qtbot: Q
     assert table.columnWidth(2) < 120
     act("Reset columns")
     assert table.columnWidth(2) == 300
-    assert table.isColumnHidden(1), "there is no room, and nobody wants it any more"
+    assert table.isColumnHidden(1), "there is no room, and the operator does not want it any more"
     table.resize(1000, 200)
     assert not table.isColumnHidden(1)
 

@@ -135,8 +135,8 @@ def test_the_list_is_filtered_by_name_id_and_state(theme: Theme, tmp_path: Path)
             QTest.keyClicks(screen.list.field, text)
             await seen(lambda wanted=wanted: listed(screen) == wanted)
         QTest.keyClicks(screen.list.field, " nothing like it")
-        await seen(screen.list.message.isVisible)
-        assert screen.list.message.text() == "No run matches this filter."
+        await seen(lambda: screen.list.message.text() == "No run matches this filter.")
+        assert screen.list.message.isVisible()
         QTest.keyClick(screen.list.field, Qt.Key.Key_Escape)
         await seen(lambda: len(listed(screen)) == len(desk.state.runs))
 

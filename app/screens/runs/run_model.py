@@ -74,10 +74,10 @@ class RunsModel(QAbstractListModel):
         """Show these runs and no others, or all that are known."""
         only = None
         if runs is not None:
-            found = {run.id: run for run in runs}
+            by_id = {run.id: run for run in runs}
             # What the window was told of a run that goes on is newer than an answer that was under way.
-            self._known.update((run.id, run) for run in found.values() if run.id not in self._known)
-            only = frozenset(found)
+            self._known.update((run.id, run) for run in by_id.values() if run.id not in self._known)
+            only = frozenset(by_id)
         if only != self._only:
             self._only = only
             self._arrange()
