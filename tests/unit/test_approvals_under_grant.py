@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.audit.entries import Entry, Kind, NewEntry
+from core.batch.models import RunState
 from core.dispatch.models import CommandResult
 from core.dispatch.order import Order
 from core.errors import ErrorCode, Refused
@@ -15,8 +18,11 @@ from core.home import Home
 from core.policy.constraints import Constraint
 from core.policy.models import Approval, ApprovalState
 from core.service.recovery import recover
+from core.service.service import Service
+from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.operator_answers import TWO, asked, no, signed_grant, terms_for, yes
 from tests.fakes.rig import DEVICE, Rig, open_rig, tool_info
+from tests.fakes.signing import anna, signing
 
 ANY_COMMAND = {"arguments": {"command": "any"}}
 LINES = ("rm -rf a", "rm -rf b", "rm -rf c", "rm -rf d", "rm -rf e")
@@ -398,3 +404,42 @@ class TestRaces:
             await asyncio.gather(*tasks, return_exceptions=True)
             assert rig.approvals.list() == []
             assert ran(rig) == ["rm -rf a"]
+
+
+class TestThroughTheService:
+    """A grant given at the door of the real service, with the real device client in the same process."""
+
+    @pytest.fixture
+    async def service(self, home: Home) -> AsyncIterator[Service]:
+        choose_channel(home, "in-process")
+        async with open_service(home) as service:
+            yield service
+
+    async def waits_for(self, service: Service, run: str) -> Approval:
+        events = service.hub.subscribe()
+        async with asyncio.timeout(60):
+            while not (found := [one for one in service.approvals.list() if one.run == run]):
+                await anext(events)
+        events.close()
+        return found[0]
+
+    async def test_runs_of_an_agent_that_wait_go_on_and_a_cancelled_one_does_not(
+        self, service: Service, home: Home, tmp_path: Path
+    ):
+        console, agent = signing(service.console("operator:anna"), home), service.console("agent:clerk")
+        key = anna(home)
+        await console.register_operator(key.operator)
+        places = [tmp_path / str(number) for number in range(4)]
+        runs, approvals = [], []
+        for place in places:
+            run = await agent.call("this-computer", "shell_execute", {"command": f"touch {place}"})
+            runs.append(run.summary.id)
+            approvals.append(await self.waits_for(service, run.summary.id))
+        await console.cancel_run(runs[3])
+        terms = terms_for(approvals[0], key.name, devices=["this-computer"], **ANY_COMMAND)
+        await console.decide(yes(key, approvals[0]), signed_grant(key, terms))
+        states = [(await console.wait_run(run, 60)).summary.state for run in runs]
+        assert [place.exists() for place in places] == [True, True, True, False]
+        assert states == [RunState.DONE] * 3 + [RunState.CANCELLED]
+        assert [one.used for one in await console.grants()] == [2]
+        assert (await console.verify()).ok
