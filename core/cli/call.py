@@ -25,8 +25,8 @@ from core.cli.session import Session, must_be_here
 from core.cli.signing import Unlocking, decide, identify, unlock
 from core.cli.terminal import TerminalClosed, ask_line, is_terminal
 from core.cli.values import Mistyped, parse_arguments
-from core.dispatch.models import Basis
-from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, Refused, ServiceError
+from core.dispatch.models import Basis, CommandStage
+from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError, Refused, ServiceError
 from core.policy.models import Approval, ApprovalState
 from core.service import exit_codes
 from core.service.console import ApprovalChanged, CellChanged, Event, Missed, RunChanged
@@ -63,7 +63,9 @@ async def call(
     except QuarterdeckError as error:
         if not json_wanted:
             raise
-        say(as_json(refused_json(device, tool, error.info)))
+        # How far it came through a service that is lost is not known.
+        stage = CommandStage.PREPARE if isinstance(error, BadInput | DeviceError) else None
+        say(as_json(refused_json(device, tool, error.info, stage)))
         return exit_codes.exit_code_of(error.code)
     try:
         return await _follow(session, run, events, wait, json_wanted, unlocking)
@@ -192,14 +194,16 @@ async def _nobody_here(session: Session, run: Run, cell: Cell, json_wanted: bool
             "home and this is no terminal. Nothing was sent.",
             next="Run quarterdeck service start, then call again; or call from a terminal.",
         )
-        print_error(error, json_wanted, approval=None, run=run.summary.id)
+        print_error(error, json_wanted, approval=None, run=run.summary.id, stage=CommandStage.APPROVE.value)
         return exit_codes.NOT_APPROVED
     error = ErrorInfo(
         code=ErrorCode.APPROVAL_PENDING,
         message=f"Not approved yet: request {cell.approval} of run {run.summary.id} stays in the queue.",
         next=f"quarterdeck approvals show {cell.approval}, then approve or deny it.",
     )
-    print_error(error, json_wanted, approval=cell.approval, run=run.summary.id)
+    print_error(
+        error, json_wanted, approval=cell.approval, run=run.summary.id, stage=CommandStage.APPROVE.value
+    )
     return exit_codes.APPROVAL_PENDING
 
 

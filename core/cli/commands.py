@@ -155,6 +155,11 @@ def call(
     """Call one tool of one device.
 
     Arguments are key=value (typed as the tool's schema says), key:=JSON, or key=@FILE for a file's text.
+
+    With --json, an error has a code, a message, the next step, and `retryable`: whether the very same call
+    may succeed later. `stage` is where it ended: prepare, validate, harden, decide, approve, record_intent
+    and send are before it reached the device, observe is after; null is not known. `note` is said beside a
+    result that needs a word, as where a device's client loses values.
     """
 
     async def work(session: Session) -> int:

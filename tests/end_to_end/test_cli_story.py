@@ -24,6 +24,9 @@ RESULT_FIELDS = {
     "tool_name",
     "status",
     "verdict",
+    "basis",
+    "stage",
+    "note",
     "error",
     "result",
     "namespace",
@@ -192,6 +195,8 @@ class TestAttached:
         assert set(done.json) == RESULT_FIELDS
         assert (done.json["status"], done.json["verdict"]) == ("failure", "refused")
         assert done.json["error"]["code"] == code
+        assert done.json["error"]["retryable"] is False
+        assert done.json["stage"] in ("prepare", "validate")
         assert (done.json["call_id"] is not None) is journalled
         if journalled:
             found = run(served, "audit", "find", f"call:{done.json['call_id']}", "--json").json["entries"]
