@@ -226,7 +226,11 @@ def audit_find(
 def audit_show(
     context: typer.Context, seq: Annotated[int, typer.Argument(metavar="NUMBER", min=0, max=LAST)]
 ) -> None:
-    """Show one entry in full."""
+    """Show one entry in full, and check the proof that the journal's signed head covers it.
+
+    The proof (RFC 6962) leads from the entry's hash to the root that this home's key has signed. Exit code 8
+    when it does not hold.
+    """
     in_session(context, lambda session: show.entry(session, seq, context.obj.json))
 
 

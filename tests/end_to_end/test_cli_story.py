@@ -223,7 +223,9 @@ class TestAttached:
     def test_the_journal_is_found_shown_and_verified_while_it_is_open(self, served):
         found = run(served, "audit", "find", "kind:service_started", "--limit", "1", "--json")
         seq = found.json["entries"][0]["seq"]
-        assert run(served, "audit", "show", str(seq), "--json").json["kind"] == "service_started"
+        shown = run(served, "audit", "show", str(seq), "--json")
+        assert (shown.code, shown.json["kind"]) == (0, "service_started")
+        assert shown.json["proof"]["holds"] is True
         verified = run(served, "audit", "verify")
         assert verified.code == 0
         assert "entries checked" in verified.out
