@@ -136,6 +136,7 @@ def tools(
         "call lab-1 shell_execute command='df -h' timeout=20 --wait 60",
         'call lab-1 screenshot region:=\'{"x": 0, "y": 0, "width": 640, "height": 480}\'',
         "call lab-1 write_file file_path=/tmp/a.txt content=@notes.txt",
+        "call lab-1 screenshot region:=@region.json",
     )
 )
 def call(
@@ -154,7 +155,8 @@ def call(
 ) -> None:
     """Call one tool of one device.
 
-    Arguments are key=value (typed as the tool's schema says), key:=JSON, or key=@FILE for a file's text.
+    Arguments are key=value (typed as the tool's schema says), key:=JSON, key=@FILE for a file's
+    text, or key:=@FILE for the JSON in a file.
 
     With --json, an error has a code, a message, the next step, and `retryable`: whether the very same call
     may succeed later. `stage` is where it ended: prepare, validate, harden, decide, approve, record_intent
