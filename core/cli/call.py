@@ -21,6 +21,7 @@ from core.cli.output import (
     shown_json,
     styled,
 )
+from core.cli.saving import Saving
 from core.cli.session import Session, must_be_here
 from core.cli.signing import Unlocking, decide, identify, unlock
 from core.cli.terminal import TerminalClosed, ask_line, is_terminal
@@ -46,6 +47,7 @@ async def call(
     wait: float,
     json_wanted: bool,
     unlocking: Unlocking,
+    saving: Saving | None = None,
 ) -> int:
     """Call one tool, print its result, and say by the exit code how it went.
 
@@ -68,7 +70,7 @@ async def call(
         say(as_json(refused_json(device, tool, error.info, stage)))
         return exit_codes.exit_code_of(error.code)
     try:
-        return await _follow(session, run, events, wait, json_wanted, unlocking)
+        return await _follow(session, run, events, wait, json_wanted, unlocking, saving)
     except asyncio.CancelledError:
         await session.console.cancel_run(run.summary.id)
         note(f"Interrupted: run {run.summary.id} was cancelled; what a device has begun may still happen.")
@@ -145,6 +147,7 @@ async def _follow(
     wait: float,
     json_wanted: bool,
     unlocking: Unlocking,
+    saving: Saving | None,
 ) -> int:
     clock = asyncio.get_running_loop().time
     give_up: float | None = None
@@ -163,7 +166,7 @@ async def _follow(
             give_up = None
         await _next_change(events, run.summary.id, give_up - clock() if give_up else LOOK_AGAIN)
         run = await session.console.run(run.summary.id)
-    return _print_end(run, json_wanted)
+    return await _print_end(session, run, json_wanted, saving)
 
 
 async def _next_change(events: AsyncIterator[Event], run: str, timeout: float) -> None:
@@ -207,7 +210,7 @@ async def _nobody_here(session: Session, run: Run, cell: Cell, json_wanted: bool
     return exit_codes.APPROVAL_PENDING
 
 
-def _print_end(run: Run, json_wanted: bool) -> int:
+async def _print_end(session: Session, run: Run, json_wanted: bool, saving: Saving | None) -> int:
     cell = run.cells[0]
     result = result_of(cell)
     if result is None:
@@ -215,8 +218,11 @@ def _print_end(run: Run, json_wanted: bool) -> int:
         print_error(ErrorInfo.of(ErrorCode.CANCELLED, said), json_wanted, run=run.summary.id)
         return exit_codes.TOOL_FAILED
     code = exit_codes.of_result(result)
+    if saving is not None:
+        await saving.save(session, [result])
+        code = saving.code(code)
     if json_wanted:
-        say(as_json(result_json(result)))
+        say(as_json(result_json(result, saving.files if saving else None)))
     elif code != exit_codes.BAD_INPUT or result.basis is not Basis.NOTHING_SENT:
         # Of what was not understood there is nothing to show but why.
         say(result_text(result))

@@ -156,8 +156,11 @@ def facts(pairs: Iterable[tuple[str, object]]) -> str:
     return "\n".join(f"{styled(name.ljust(widest), 'dim')}{GAP}{value}" for name, value in kept)
 
 
-def result_json(result: CommandResult) -> dict[str, Any]:
-    """A result as `--json` prints it: these fields and no others. What was not begun has no call id."""
+def result_json(result: CommandResult, files: dict[str, str] | None = None) -> dict[str, Any]:
+    """A result as `--json` prints it: these fields and no others. What was not begun has no call id.
+
+    `files` says where its evidence was saved, by digest; what was not saved has null as its `file`.
+    """
     return {
         "call_id": result.call_id or None,
         "device": result.device,
@@ -171,7 +174,10 @@ def result_json(result: CommandResult) -> dict[str, Any]:
         "namespace": result.namespace,
         "duration_ms": result.duration_ms,
         "note": result.note,
-        "evidence": [one.model_dump(mode="json") for one in result.evidence],
+        "evidence": [
+            one.model_dump(mode="json") | ({} if files is None else {"file": files.get(one.blob)})
+            for one in result.evidence
+        ],
     }
 
 

@@ -31,6 +31,7 @@ from core.cli.output import (
     time_cell,
     tool_cell,
 )
+from core.cli.saving import Saving
 from core.cli.session import Session, must_be_here
 from core.errors import DeviceError, ErrorCode, ErrorInfo
 from core.fleet.models import Tool
@@ -146,17 +147,21 @@ async def runs(session: Session, limit: int, json_wanted: bool) -> None:
     say(table(("RUN", "STATE", "NAME", "DEVICES", "ACTOR", "STARTED (UTC)", "NOTE"), rows))
 
 
-async def run(session: Session, wanted: str, json_wanted: bool) -> None:
-    """One run with the result of each step on each device."""
+async def run(session: Session, wanted: str, json_wanted: bool, saving: Saving | None = None) -> int:
+    """One run with the result of each step on each device; with `saving`, their pictures and outputs too."""
     found = await session.console.run(wanted)
     results = [result for cell in found.cells if (result := result_of(cell)) is not None]
     quoted = wanted.replace('"', "")
     page = await session.console.entries(f'run:"{quoted}" kind:{Kind.LATE_ANSWER_RECEIVED}', None, LATE_SHOWN)
+    if saving is not None:
+        await saving.save(session, results)
+    code = saving.code(exit_codes.DONE) if saving is not None else exit_codes.DONE
     if json_wanted:
-        told = [result_json(result) for result in results]
+        files = saving.files if saving is not None else None
+        told = [result_json(result, files) for result in results]
         late = [_dump(one) for one in page.entries]
         say(as_json({"run": _dump(found.summary), "results": told, "late_answers": late}))
-        return
+        return code
     say(_run_text(found))
     for result in results:
         # The table above says why a step was not begun; there is no more to say of it.
@@ -176,6 +181,7 @@ async def run(session: Session, wanted: str, json_wanted: bool) -> None:
             for one in page.entries
         ]
         say(table(("SEQ", "TIME (UTC)", "DEVICE", "STEP", "TOOL", "SAYS"), rows))
+    return code
 
 
 def _run_text(found: Run) -> str:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -214,6 +215,32 @@ class TestAttached:
         done = run(served, "call", "this-computer", "read_file", "file_path=no-such-file-here", "--json")
         assert done.code in (2, 6)
         assert set(done.json) == RESULT_FIELDS
+
+    def test_a_large_output_is_saved_as_a_new_file_and_again_from_its_run(self, served, tmp_path):
+        large = tmp_path / "large.txt"
+        large.write_text("ten bytes\n" * 10_000)
+        folder = tmp_path / "saved"
+        words = ("call", "this-computer", "read_file", f"file_path={large}", "--save", str(folder))
+        done = run(served, *words, "--json")
+        assert done.code == 0, done
+        [evidence] = done.json["evidence"]
+        assert Path(evidence["file"]).parent == folder
+        assert sha256(Path(evidence["file"]).read_bytes()).hexdigest() == evidence["blob"]
+        latest = run(served, "runs", "list", "--limit", "1", "--json").json["runs"][0]["id"]
+        again = run(served, "runs", "show", latest, "--save", str(folder), "--json")
+        [copy] = again.json["results"][0]["evidence"]
+        assert copy["blob"] == evidence["blob"]
+        assert copy["file"] != evidence["file"]
+        assert len(list(folder.iterdir())) == 2
+
+    def test_a_folder_that_cannot_be_used_is_said_before_anything_is_sent(self, served, tmp_path):
+        (tmp_path / "file").write_text("")
+        calls = run(served, "audit", "find", "kind:command_sent", "--json").json["total"]
+        words = ("call", "this-computer", "get_system_info", "info_type=memory")
+        done = run(served, *words, "--save", str(tmp_path / "file"))
+        assert done.code == 2
+        assert "--save" in done.err
+        assert run(served, "audit", "find", "kind:command_sent", "--json").json["total"] == calls
 
     def test_starting_twice_is_one_service(self, served):
         again = run(served, "service", "start", "--json")
