@@ -273,6 +273,21 @@ class TestAttached:
         assert run(served, "approvals", "list").out == "Nothing waits for approval.\n"
 
 
+class TestStopping:
+    def test_what_the_service_waits_for_is_named_with_how_to_end_it(self, home):
+        assert run(home, "service", "start").code == 0
+        try:
+            request, waiting = ask(home)
+            done = run(home, "service", "stop", "--wait", "1", "--json")
+            assert done.code == 6
+            assert done.json["error"]["code"] == "timeout"
+            assert waiting in done.json["error"]["message"]
+            assert request in done.json["error"]["message"]
+            assert "--cancel-work" in done.json["error"]["next"]
+        finally:
+            assert run(home, "service", "stop", "--cancel-work").code == 0
+
+
 class TestAuditFiles:
     def test_any_flipped_byte_of_an_entry_is_found_without_opening_the_home(self, home):
         assert run(home, "call", "this-computer", "get_system_info", "info_type=memory").code == 0
