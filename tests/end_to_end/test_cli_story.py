@@ -273,6 +273,27 @@ class TestAttached:
         assert run(served, "approvals", "list").out == "Nothing waits for approval.\n"
 
 
+class TestSecretGrants:
+    @pytest.mark.parametrize("wish", [["--for-run"], ["--grant", "uses=3"]])
+    def test_a_grant_for_a_secret_is_refused_before_a_key_is_unlocked_and_the_request_stays(self, home, wish):
+        with (home.path / "settings.toml").open("a") as settings:
+            settings.write('secret_names = ["command"]\n')
+        create_operator_key(home, "anna", "correct horse battery")
+        assert run(home, "service", "start").code == 0
+        try:
+            request, _ = ask(home)
+            done = run(home, "approvals", "approve", request, "--operator", "anna", *wish, "--json")
+            # The passphrase is nowhere: had the key been asked for, that would be the error.
+            assert done.code == 2
+            assert "command is secret" in done.json["error"]["message"]
+            assert "by itself" in done.json["error"]["message"]
+            assert "Arguments" not in done.err
+            assert run(home, "approvals", "show", request, "--json").json["state"] == "waiting"
+            assert run(home, "grants", "list", "--json").json["grants"] == []
+        finally:
+            assert run(home, "service", "stop", "--cancel-work").code == 0
+
+
 class TestStopping:
     def test_what_the_service_waits_for_is_named_with_how_to_end_it(self, home):
         assert run(home, "service", "start").code == 0
