@@ -133,6 +133,11 @@ class ErrorInfo(BaseModel):
     message: str
     next: str = ""
 
+    @property
+    def retryable(self) -> bool:
+        """Whether the very same request may succeed later, without anything being corrected in it."""
+        return ADVICE[self.code].retryable
+
     @classmethod
     def of(cls, code: ErrorCode, message: str) -> ErrorInfo:
         """Describe an error with the next step that its code stands for."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-from core.cli.output import as_json, facts, say
+from core.cli.output import as_json, error_json, facts, say
 from core.cli.session import actor
 from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt, ServiceError
 from core.home import Home, HomeLock
@@ -41,7 +41,7 @@ async def verify(home: Home, json_wanted: bool, checkpoint: Path | None = None) 
     if json_wanted:
         if not good:
             message = f"The journal does not verify: {report['problem']}"
-            report["error"] = ErrorInfo.of(ErrorCode.JOURNAL_CORRUPT, message).model_dump(mode="json")
+            report["error"] = error_json(ErrorInfo.of(ErrorCode.JOURNAL_CORRUPT, message))
         say(as_json(report))
     else:
         say(_words(report, good))

@@ -21,12 +21,13 @@ from core.cli.output import (
     shown_json,
     styled,
 )
+from core.cli.saving import Saving
 from core.cli.session import Session, must_be_here
 from core.cli.signing import Unlocking, decide, identify, unlock
 from core.cli.terminal import TerminalClosed, ask_line, is_terminal
 from core.cli.values import Mistyped, parse_arguments
-from core.dispatch.models import Basis
-from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, Refused, ServiceError
+from core.dispatch.models import Basis, CommandStage
+from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError, Refused, ServiceError
 from core.policy.models import Approval, ApprovalState
 from core.service import exit_codes
 from core.service.console import ApprovalChanged, CellChanged, Event, Missed, RunChanged
@@ -46,6 +47,7 @@ async def call(
     wait: float,
     json_wanted: bool,
     unlocking: Unlocking,
+    saving: Saving | None = None,
 ) -> int:
     """Call one tool, print its result, and say by the exit code how it went.
 
@@ -63,10 +65,12 @@ async def call(
     except QuarterdeckError as error:
         if not json_wanted:
             raise
-        say(as_json(refused_json(device, tool, error.info)))
+        # How far it came through a service that is lost is not known.
+        stage = CommandStage.PREPARE if isinstance(error, BadInput | DeviceError) else None
+        say(as_json(refused_json(device, tool, error.info, stage)))
         return exit_codes.exit_code_of(error.code)
     try:
-        return await _follow(session, run, events, wait, json_wanted, unlocking)
+        return await _follow(session, run, events, wait, json_wanted, unlocking, saving)
     except asyncio.CancelledError:
         await session.console.cancel_run(run.summary.id)
         note(f"Interrupted: run {run.summary.id} was cancelled; what a device has begun may still happen.")
@@ -143,6 +147,7 @@ async def _follow(
     wait: float,
     json_wanted: bool,
     unlocking: Unlocking,
+    saving: Saving | None,
 ) -> int:
     clock = asyncio.get_running_loop().time
     give_up: float | None = None
@@ -161,7 +166,7 @@ async def _follow(
             give_up = None
         await _next_change(events, run.summary.id, give_up - clock() if give_up else LOOK_AGAIN)
         run = await session.console.run(run.summary.id)
-    return _print_end(run, json_wanted)
+    return await _print_end(session, run, json_wanted, saving)
 
 
 async def _next_change(events: AsyncIterator[Event], run: str, timeout: float) -> None:
@@ -192,18 +197,20 @@ async def _nobody_here(session: Session, run: Run, cell: Cell, json_wanted: bool
             "home and this is no terminal. Nothing was sent.",
             next="Run quarterdeck service start, then call again; or call from a terminal.",
         )
-        print_error(error, json_wanted, approval=None, run=run.summary.id)
+        print_error(error, json_wanted, approval=None, run=run.summary.id, stage=CommandStage.APPROVE.value)
         return exit_codes.NOT_APPROVED
     error = ErrorInfo(
         code=ErrorCode.APPROVAL_PENDING,
         message=f"Not approved yet: request {cell.approval} of run {run.summary.id} stays in the queue.",
         next=f"quarterdeck approvals show {cell.approval}, then approve or deny it.",
     )
-    print_error(error, json_wanted, approval=cell.approval, run=run.summary.id)
+    print_error(
+        error, json_wanted, approval=cell.approval, run=run.summary.id, stage=CommandStage.APPROVE.value
+    )
     return exit_codes.APPROVAL_PENDING
 
 
-def _print_end(run: Run, json_wanted: bool) -> int:
+async def _print_end(session: Session, run: Run, json_wanted: bool, saving: Saving | None) -> int:
     cell = run.cells[0]
     result = result_of(cell)
     if result is None:
@@ -211,8 +218,11 @@ def _print_end(run: Run, json_wanted: bool) -> int:
         print_error(ErrorInfo.of(ErrorCode.CANCELLED, said), json_wanted, run=run.summary.id)
         return exit_codes.TOOL_FAILED
     code = exit_codes.of_result(result)
+    if saving is not None:
+        await saving.save(session, [result])
+        code = saving.code(code)
     if json_wanted:
-        say(as_json(result_json(result)))
+        say(as_json(result_json(result, saving.files if saving else None)))
     elif code != exit_codes.BAD_INPUT or result.basis is not Basis.NOTHING_SENT:
         # Of what was not understood there is nothing to show but why.
         say(result_text(result))

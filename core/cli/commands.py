@@ -20,6 +20,7 @@ from core.cli import policy as policy_commands
 from core.cli.base import EVERYWHERE, Given, HomeOption, JsonOption, examples, in_session
 from core.cli.deciding_commands import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.output import AnswerLost, as_json, leave, note, print_error, say, styled
+from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import Unlocking
 from core.cli.terminal import open_missing_streams
@@ -72,6 +73,14 @@ ToolArgument = Annotated[str, typer.Argument(metavar="TOOL")]
 # What a journal can number.
 LAST = (1 << 63) - 1
 
+SaveOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--save",
+        metavar="DIR",
+        help="Save the pictures and large outputs of results as new files in this folder.",
+    ),
+]
 WaitOption = Annotated[
     float,
     typer.Option(
@@ -136,6 +145,7 @@ def tools(
         "call lab-1 shell_execute command='df -h' timeout=20 --wait 60",
         'call lab-1 screenshot region:=\'{"x": 0, "y": 0, "width": 640, "height": 480}\'',
         "call lab-1 write_file file_path=/tmp/a.txt content=@notes.txt",
+        "call lab-1 screenshot region:=@region.json --save pictures",
     )
 )
 def call(
@@ -148,14 +158,24 @@ def call(
         float | None,
         typer.Option(min=0.001, max=86_400, metavar="SECONDS", help="How long the tool may take."),
     ] = None,
+    save: SaveOption = None,
     operator: OperatorOption = None,
     passphrase_file: PassphraseFile = None,
     passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Call one tool of one device.
 
-    Arguments are key=value (typed as the tool's schema says), key:=JSON, or key=@FILE for a file's text.
+    Arguments are key=value (typed as the tool's schema says), key:=JSON, key=@FILE for a file's
+    text, or key:=@FILE for the JSON in a file.
+
+    With --json, an error has a code, a message, the next step, and `retryable`: whether the very same call
+    may succeed later. `stage` is where it ended: prepare, validate, harden, decide, approve, record_intent
+    and send are before it reached the device, observe is after; null is not known. `note` is said beside a
+    result that needs a word, as where a device's client loses values.
     """
+
+    # A folder that cannot be used is said before anything is sent.
+    saving = Saving.into(save)
 
     async def work(session: Session) -> int:
         return await call_command.call(
@@ -167,6 +187,7 @@ def call(
             wait=wait,
             json_wanted=context.obj.json,
             unlocking=Unlocking(operator, passphrase_file, passphrase_fd),
+            saving=saving,
         )
 
     in_session(context, work, wait_for_devices=True, device=device)
@@ -221,7 +242,11 @@ def audit_find(
 def audit_show(
     context: typer.Context, seq: Annotated[int, typer.Argument(metavar="NUMBER", min=0, max=LAST)]
 ) -> None:
-    """Show one entry in full."""
+    """Show one entry in full, and check the proof that the journal's signed head covers it.
+
+    The proof (RFC 6962) leads from the entry's hash to the root that this home's key has signed. Exit code 8
+    when it does not hold.
+    """
     in_session(context, lambda session: show.entry(session, seq, context.obj.json))
 
 
@@ -235,9 +260,14 @@ def runs_list(
 
 
 @runs_app.command("show", epilog=EVERYWHERE)
-def runs_show(context: typer.Context, run: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
+def runs_show(
+    context: typer.Context,
+    run: Annotated[str, typer.Argument(metavar="RUN")],
+    save: SaveOption = None,
+) -> None:
     """Show one run with its results."""
-    in_session(context, lambda session: show.run(session, run, context.obj.json))
+    saving = Saving.into(save)
+    in_session(context, lambda session: show.run(session, run, context.obj.json, saving))
 
 
 @app.command(epilog=EVERYWHERE)

@@ -82,7 +82,10 @@ def approvals_approve(
     passphrase_file: PassphraseFile = None,
     passphrase_fd: PassphraseFd = None,
 ) -> None:
-    """Approve one request with an operator's signature. Once, unless more is granted."""
+    """Approve one request with an operator's signature. Once, unless more is granted.
+
+    A request with a secret argument can only be approved once: a grant holds no secret.
+    """
     unlocking = Unlocking(operator, passphrase_file, passphrase_fd)
     in_session(
         context,

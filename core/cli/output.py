@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from core.aip.messages import ResultStatus
-from core.dispatch.models import CommandResult, Verdict
+from core.dispatch.models import Basis, CommandResult, CommandStage, Verdict
 from core.errors import ErrorInfo
 from core.text import escape_hidden, shorten_middle
 
@@ -83,13 +83,18 @@ def shown_json(value: Any) -> str:
     return text.translate({**escapes, 0x7F: "\\u007f"})
 
 
+def error_json(error: ErrorInfo) -> dict[str, Any]:
+    """An error as `--json` prints it: with whether the very same request may succeed later."""
+    return {**error.model_dump(mode="json"), "retryable": error.retryable}
+
+
 def print_error(error: ErrorInfo, json_wanted: bool, **more: Any) -> None:
     """Say what happened, then what to do.
 
     With `--json` it goes to standard output, where a program reads the answer too.
     """
     if json_wanted:
-        say(as_json({"error": error.model_dump(mode="json"), **more}))
+        say(as_json({"error": error_json(error), **more}))
         return
     note(f"{styled('Error', 'red', sys.stderr)}: {lines(error.message)}")
     if error.next:
@@ -151,23 +156,34 @@ def facts(pairs: Iterable[tuple[str, object]]) -> str:
     return "\n".join(f"{styled(name.ljust(widest), 'dim')}{GAP}{value}" for name, value in kept)
 
 
-def result_json(result: CommandResult) -> dict[str, Any]:
-    """A result as `--json` prints it: these fields and no others. What was not begun has no call id."""
+def result_json(result: CommandResult, files: dict[str, str] | None = None) -> dict[str, Any]:
+    """A result as `--json` prints it: these fields and no others. What was not begun has no call id.
+
+    `files` says where its evidence was saved, by digest; what was not saved has null as its `file`.
+    """
     return {
         "call_id": result.call_id or None,
         "device": result.device,
         "tool_name": result.tool_name,
         "status": result.status.value,
         "verdict": result.verdict.value,
-        "error": result.error.model_dump(mode="json") if result.error else None,
+        "basis": result.basis.value,
+        "stage": result.stage.value if result.stage else None,
+        "error": error_json(result.error) if result.error else None,
         "result": result.result,
         "namespace": result.namespace,
         "duration_ms": result.duration_ms,
-        "evidence": [one.model_dump(mode="json") for one in result.evidence],
+        "note": result.note,
+        "evidence": [
+            one.model_dump(mode="json") | ({} if files is None else {"file": files.get(one.blob)})
+            for one in result.evidence
+        ],
     }
 
 
-def refused_json(device: str, tool: str, error: ErrorInfo) -> dict[str, Any]:
+def refused_json(
+    device: str, tool: str, error: ErrorInfo, stage: CommandStage | None = None
+) -> dict[str, Any]:
     """What could not even become a command, in the shape of a result."""
     return {
         "call_id": None,
@@ -175,10 +191,13 @@ def refused_json(device: str, tool: str, error: ErrorInfo) -> dict[str, Any]:
         "tool_name": tool,
         "status": ResultStatus.FAILURE.value,
         "verdict": Verdict.REFUSED.value,
-        "error": error.model_dump(mode="json"),
+        "basis": Basis.NOTHING_SENT.value,
+        "stage": stage.value if stage else None,
+        "error": error_json(error),
         "result": None,
         "namespace": None,
         "duration_ms": 0.0,
+        "note": "",
         "evidence": [],
     }
 

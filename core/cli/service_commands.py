@@ -55,6 +55,10 @@ def service_stop(
     try:
         words = asyncio.run(stop_service(given.home, cancel_work, timeout=wait))
     except ServiceError as error:
+        if error.code is ErrorCode.TIMEOUT and not cancel_work:
+            then = "It ends by itself when that work has ended; service stop --cancel-work cancels the work."
+            print_error(ErrorInfo(code=error.code, message=error.message, next=then), given.json)
+            raise typer.Exit(exit_codes.exit_code_of(error.code)) from error
         owner = lock_owner(given.home) if error.code is ErrorCode.HOME_BUSY else None
         if owner is None:
             raise

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from pydantic import BaseModel
 
 from core.aip.messages import ResultStatus
+from core.audit.checkpoint import load_public_key
 from core.audit.entries import Entry, Kind
 from core.batch.models import Run
 from core.batch.outcomes import result_of
@@ -14,10 +16,13 @@ from core.cli.call import card
 from core.cli.output import (
     as_json,
     claim_cell,
+    error_json,
     facts,
+    lines,
     moment,
     note,
     one_line,
+    print_error,
     result_json,
     result_text,
     say,
@@ -26,9 +31,13 @@ from core.cli.output import (
     time_cell,
     tool_cell,
 )
+from core.cli.saving import Saving
 from core.cli.session import Session, must_be_here
-from core.errors import DeviceError
+from core.errors import DeviceError, ErrorCode, ErrorInfo
 from core.fleet.models import Tool
+from core.service import exit_codes
+from core.service.console import Proof
+from core.service.proof_check import VERIFY_ALL, Finding, check_proof, steps_of
 
 LATE_SHOWN = 200
 # In the last column of a table, which pads no other.
@@ -138,17 +147,21 @@ async def runs(session: Session, limit: int, json_wanted: bool) -> None:
     say(table(("RUN", "STATE", "NAME", "DEVICES", "ACTOR", "STARTED (UTC)", "NOTE"), rows))
 
 
-async def run(session: Session, wanted: str, json_wanted: bool) -> None:
-    """One run with the result of each step on each device."""
+async def run(session: Session, wanted: str, json_wanted: bool, saving: Saving | None = None) -> int:
+    """One run with the result of each step on each device; with `saving`, their pictures and outputs too."""
     found = await session.console.run(wanted)
     results = [result for cell in found.cells if (result := result_of(cell)) is not None]
     quoted = wanted.replace('"', "")
     page = await session.console.entries(f'run:"{quoted}" kind:{Kind.LATE_ANSWER_RECEIVED}', None, LATE_SHOWN)
+    if saving is not None:
+        await saving.save(session, results)
+    code = saving.code(exit_codes.DONE) if saving is not None else exit_codes.DONE
     if json_wanted:
-        told = [result_json(result) for result in results]
+        files = saving.files if saving is not None else None
+        told = [result_json(result, files) for result in results]
         late = [_dump(one) for one in page.entries]
         say(as_json({"run": _dump(found.summary), "results": told, "late_answers": late}))
-        return
+        return code
     say(_run_text(found))
     for result in results:
         # The table above says why a step was not begun; there is no more to say of it.
@@ -168,6 +181,7 @@ async def run(session: Session, wanted: str, json_wanted: bool) -> None:
             for one in page.entries
         ]
         say(table(("SEQ", "TIME (UTC)", "DEVICE", "STEP", "TOOL", "SAYS"), rows))
+    return code
 
 
 def _run_text(found: Run) -> str:
@@ -218,7 +232,46 @@ def _how(entry: Entry) -> str:
     return " ".join(filter(None, (entry.status, entry.verdict)))
 
 
-async def entry(session: Session, seq: int, json_wanted: bool) -> None:
-    """One journal entry in full."""
-    found = _dump(await session.console.entry(seq))
-    say(as_json(found) if json_wanted else shown_json(found))
+async def entry(session: Session, seq: int, json_wanted: bool) -> int:
+    """One journal entry in full, with the proof that the journal's signed head covers it, checked here.
+
+    The proof is checked with the key in this home's own folder, not with the key that came with it.
+    """
+    found = await session.console.entry(seq)
+    proof = await session.console.proof(seq)
+    finding = check_proof(found, proof, seq)
+    kept = await asyncio.to_thread(_journal_key, session)
+    if finding.ok and kept != proof.public_key:
+        finding = Finding(False, "The proof is signed with another key than this home's.", VERIFY_ALL)
+    code = exit_codes.DONE if finding.ok else exit_codes.JOURNAL_BAD
+    error = ErrorInfo(
+        code=ErrorCode.JOURNAL_CORRUPT,
+        message=f"The proof of entry {seq} does not hold: {finding.words}",
+        next=finding.what_now,
+    )
+    if json_wanted:
+        told = {**_dump(found), "proof": {**_dump(proof), "holds": finding.ok}}
+        say(as_json(told if finding.ok else {**told, "error": error_json(error)}))
+        return code
+    say(shown_json(_dump(found)))
+    say(f"\n{_proof_text(proof, finding)}")
+    if not finding.ok:
+        print_error(error, False)
+    return code
+
+
+def _journal_key(session: Session) -> str:
+    return load_public_key(session.home.keys / "journal.pub").public_bytes_raw().hex()
+
+
+def _proof_text(proof: Proof, finding: Finding) -> str:
+    """The way from the entry's hash to the signed root, and what became of the check."""
+    head = facts(
+        [
+            ("Proof", f"{'holds' if finding.ok else 'does not hold'}: {finding.words}"),
+            ("Entry's hash", proof.leaf),
+            *[(f"with {one.first} to {one.last}", f"{one.digest} ({one.side})") for one in steps_of(proof)],
+            ("Root", f"{proof.root} over {proof.size:,} entries"),
+        ]
+    )
+    return f"{head}\n\nThe head, signed by this home's journal:\n\n{lines(proof.checkpoint).rstrip()}"

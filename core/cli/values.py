@@ -1,7 +1,7 @@
 """`key=value` words as arguments of a tool, typed by its JSON Schema.
 
 `key=value` is read as the type that the schema says, `key:=JSON` is JSON as it stands, `key=@FILE` is the
-text of a file (a text that begins with @ is written `key:='"@…"'`).
+text of a file (a text that begins with @ is written `key:='"@…"'`), `key:=@FILE` is the JSON in a file.
 """
 
 from __future__ import annotations
@@ -49,11 +49,14 @@ def parse_arguments(words: list[str], schema: dict[str, Any], lenient: bool = Fa
         raw = key.endswith(":")
         key = key.removesuffix(":")
         if not sign or not key:
-            raise BadInput(f"{word!r} is not an argument: write key=value, key:=JSON or key=@FILE.")
+            raise BadInput(
+                f"{word!r} is not an argument: write key=value, key:=JSON, key=@FILE or key:=@FILE."
+            )
         if key in found:
             raise BadInput(f"{key} is given twice.")
         if raw:
-            found[key] = _json(key, value)
+            # No JSON begins with @.
+            found[key] = _json_file(key, value[1:]) if value.startswith("@") else _json(key, value)
         elif value.startswith("@"):
             found[key] = _file(key, value[1:])
         else:
@@ -71,6 +74,15 @@ def _json(key: str, text: str) -> Any:
         return _read(text)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{key}: this is not JSON: {error}") from error
+
+
+def _json_file(key: str, name: str) -> Any:
+    # A byte order mark is no part of JSON; editors write one.
+    text = _file(key, name).removeprefix("\ufeff")
+    try:
+        return _read(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{key}: {name} is not JSON: {error}") from error
 
 
 def _read(text: str) -> Any:

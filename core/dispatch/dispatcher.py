@@ -34,7 +34,7 @@ from core.dispatch.evidence import EvidenceTaker, Held
 from core.dispatch.harden import Roots, check_form, check_roots, may_have_paths
 from core.dispatch.late import LateRecorder
 from core.dispatch.live_secrets import LiveSecrets, Redaction, secrets_in, texts_in
-from core.dispatch.models import Basis, CommandResult
+from core.dispatch.models import Basis, CommandResult, CommandStage
 from core.dispatch.observe import UnusableAnswer, take_evidence
 from core.dispatch.order import Bound, Devices, OnStage, Order, Prepared, Recorder, Stage
 from core.dispatch.outcome import conclude, not_answered, not_sent, unusable
@@ -50,7 +50,7 @@ from core.fleet.models import Effect
 from core.policy.approvals import ApprovalQueue
 from core.policy.judging import Asked
 from core.policy.links import NOT_FOLLOWED, Leads, Links, paths_in
-from core.policy.models import Approval, Decision
+from core.policy.models import Answer, Approval, Decision
 from core.policy.policy import Explanation, Policy
 from core.quick import changed
 from core.tasks import TaskGroupOwner
@@ -221,31 +221,39 @@ class Dispatcher:
                 if self._turn is not None:
                     self._turn.looked = False
         error = Refused(f"It was edited {MOST_EDITS} times; ask again.", ErrorCode.CANCELLED)
-        return self._refuse(order, None, [], None, error, started)
+        return self._refuse(order, None, [], None, error, started, CommandStage.APPROVE)
 
     async def _once(self, order: Order, on_stage: OnStage, started: float) -> CommandResult:
         bound: Bound | None = None
         prepared: Prepared | None = None
         decision: Decision | None = None
+        stage = CommandStage.PREPARE
         try:
             self._check_wanted(order)
             turn = self._present_turn()
             bound, arguments = self._bind(order, turn)
-            prepared = await self._prepare(bound, arguments)
+            stage = CommandStage.VALIDATE
+            checked = await self._validate(bound, arguments)
+            stage = CommandStage.HARDEN
+            prepared = await self._followed(prepare(bound, checked))
             self._harden(prepared)
             prepared.held.append(prepared_entry(prepared))
+            stage = CommandStage.DECIDE
             decision = self._decide(prepared, turn)
             order.on_decided(decision)
             card = self._evidence.on_card(prepared)
+            # A denial is raised where an approval would be waited for.
+            stage = CommandStage.DECIDE if decision.answer is Answer.DENY else CommandStage.APPROVE
             prepared, decision, approval = await self._approving.approve(
                 prepared, decision, on_stage, lambda: self._judge_again(order)
             )
+            stage = CommandStage.RECORD_INTENT
             await self._evidence.before(prepared, decision, approval, card)
             await self._check_still_allowed(prepared, decision, approval)
             permit = await self._record_intent(prepared, decision, turn)
         except QuarterdeckError as error:
             held = prepared.held if prepared else []
-            return self._refuse(order, bound, held, decision, error, started)
+            return self._refuse(order, bound, held, decision, error, started, stage)
         on_stage(Stage.RUNNING, "")
         result = self._evidence.with_before(prepared, await self._send(prepared, decision, permit, approval))
         result = self._record_outcome(prepared, decision, result)
@@ -264,7 +272,8 @@ class Dispatcher:
         """
         self._check_wanted(order)
         turn = self._present_turn()
-        prepared = await self._prepare(*self._bind(order, turn))
+        bound, arguments = self._bind(order, turn)
+        prepared = await self._followed(prepare(bound, await self._validate(bound, arguments)))
         self._harden(prepared)
         self._check_wanted(order)
         if turn.over:
@@ -291,11 +300,13 @@ class Dispatcher:
             order = replace(order, said=said)
         return bind(order, target, tool, arguments), arguments
 
-    # Stages 1 and 2
-    async def _prepare(self, bound: Bound, arguments: RedactedArguments | CheckedArguments) -> Prepared:
+    # Stage 2
+    async def _validate(
+        self, bound: Bound, arguments: RedactedArguments | CheckedArguments
+    ) -> CheckedArguments:
         if isinstance(arguments, RedactedArguments):
-            arguments = await self.validating.check(bound.tool, arguments)
-        return await self._followed(prepare(bound, arguments))
+            return await self.validating.check(bound.tool, arguments)
+        return arguments
 
     # Stage 3, as far as it depends on more than the arguments
     def _harden(self, prepared: Prepared) -> None:
@@ -481,16 +492,17 @@ class Dispatcher:
         decision: Decision | None,
         error: QuarterdeckError,
         started: float,
+        stage: CommandStage,
     ) -> CommandResult:
         request = bound.request if bound else unbound(order)
-        result = not_sent(request, decision, error, _ms(started))
+        result = not_sent(request, decision, error, _ms(started), stage)
         if isinstance(error, Held):
             result = result.model_copy(update={"evidence": error.evidence})
         entry = refused_entry(order, bound, result)
         try:
             self._journal.note_all([*held, entry])
         except JournalUnavailable as unavailable:
-            return not_sent(request, decision, unavailable, _ms(started))
+            return not_sent(request, decision, unavailable, _ms(started), stage)
         return result
 
     def _check_wanted(self, order: Order) -> None:

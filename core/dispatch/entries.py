@@ -6,7 +6,7 @@ from typing import Any
 
 from core.audit.entries import Kind, NewEntry, PlainEntry
 from core.canonical import float_prints_alike, is_plain
-from core.dispatch.models import Basis, CommandResult
+from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult
 from core.dispatch.order import Bound, Order, Prepared
 from core.errors import BadInput
 from core.policy.models import Approval, Decision
@@ -98,7 +98,7 @@ def refused_entry(order: Order, bound: Bound | None, result: CommandResult) -> N
         order,
         Kind.COMMAND_REFUSED,
         {
-            "result": result.model_dump(mode="json", exclude={"decision"}),
+            "result": result.model_dump(mode="json", exclude=set(NOT_WRITTEN)),
             "parameters": bound.request.parameters if bound else sketch(order.parameters),
         },
         order.actor if bound is None else "policy",
@@ -143,7 +143,7 @@ def outcome_entry(prepared: Prepared, result: CommandResult) -> NewEntry:
 
 
 def result_written(result: CommandResult) -> tuple[dict[str, Any], bool]:
-    """A result as JSON, without its decision, and whether that is plain for certain."""
+    """A result as JSON, without `NOT_WRITTEN`, and whether that is plain for certain."""
     if result.error is None and not result.evidence and _is_plain_result(result):
         # Nearly all of them; what is in it is JSON already, and is looked through once instead of twice.
         written = {
@@ -152,9 +152,10 @@ def result_written(result: CommandResult) -> tuple[dict[str, Any], bool]:
             "verdict": result.verdict.value,
             "basis": result.basis.value,
         }
-        del written["decision"]
+        for name in NOT_WRITTEN:
+            del written[name]
         return written, True
-    return result.model_dump(mode="json", exclude={"decision"}), False
+    return result.model_dump(mode="json", exclude=set(NOT_WRITTEN)), False
 
 
 def _is_plain_result(result: CommandResult) -> bool:

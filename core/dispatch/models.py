@@ -58,6 +58,31 @@ LISTED_PAIRS: frozenset[tuple[Verdict, Basis]] = frozenset(
 )
 
 
+class CommandStage(StrEnum):
+    """The stages of a command's way, in order: where a command ended that did not go well.
+
+    `prepare` binds it to a device and a contract, `validate` checks its arguments (schema, sizes,
+    characters), `harden` where its paths lead and that it does not aim at this window, `decide` asks the
+    policy, `approve` an operator, `record_intent` checks once more what may have changed meanwhile and
+    writes the intent, `send` hands it to the device's link, `observe` waits for and judges the answer. Up
+    to `send` nothing has reached the device.
+    """
+
+    PREPARE = "prepare"
+    VALIDATE = "validate"
+    HARDEN = "harden"
+    DECIDE = "decide"
+    APPROVE = "approve"
+    RECORD_INTENT = "record_intent"
+    SEND = "send"
+    OBSERVE = "observe"
+
+
+# Fields of a result that its journal entry leaves out: the decision has an entry of its own, and the stage
+# follows from which entries there are.
+NOT_WRITTEN = frozenset({"decision", "stage"})
+
+
 class Evidence(Plain):
     """A picture or a large output, stored as a blob by its SHA-256 digest. `size` is in bytes."""
 
@@ -73,6 +98,8 @@ class CommandResult(Plain):
     """The outcome of one command: what `--json` prints and every screen shows.
 
     `note` is said beside the result where it needs a word: a successful read that brought no value.
+    `stage` is where a command ended that has an error; None where that is not known, as of one that is read
+    from the journal, and where there is no error.
     """
 
     call_id: str
@@ -88,3 +115,4 @@ class CommandResult(Plain):
     evidence: list[Evidence] = Field(default_factory=list)
     decision: Decision | None = None
     note: str = ""
+    stage: CommandStage | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 from core.aip.error_text import read_error_text
 from core.aip.messages import Result, ResultStatus
-from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, Evidence, Verdict
+from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, CommandStage, Evidence, Verdict
 from core.dispatch.partly_seen import partly_seen
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError
 from core.fleet.models import Effect
@@ -57,6 +57,7 @@ def make_result(
     evidence: list[Evidence] | None = None,
     namespace: str | None = None,
     note: str = "",
+    stage: CommandStage | None = None,
 ) -> CommandResult:
     """A result whose verdict and basis are one of the listed pairs; anything else is our own fault."""
     if (verdict, basis) not in LISTED_PAIRS:
@@ -75,6 +76,7 @@ def make_result(
         "evidence": evidence or [],
         "decision": decision,
         "note": note,
+        "stage": stage,
     }
     return made(CommandResult, fields)
 
@@ -127,13 +129,18 @@ def conclude(
         evidence=evidence,
         namespace=answer.namespace,
         note=partial or (_note(stock) if (reads or stock) and clean is None and error is None else ""),
+        stage=CommandStage.OBSERVE if error is not None else None,
     )
 
 
 def not_sent(
-    request: Request, decision: Decision | None, error: QuarterdeckError, duration_ms: float = 0.0
+    request: Request,
+    decision: Decision | None,
+    error: QuarterdeckError,
+    duration_ms: float = 0.0,
+    stage: CommandStage = CommandStage.SEND,
 ) -> CommandResult:
-    """The result of a command that certainly never left."""
+    """The result of a command that certainly never left, and the stage that it ended in."""
     cancelled = error.code is ErrorCode.CANCELLED
     return make_result(
         request,
@@ -143,6 +150,7 @@ def not_sent(
         basis=Basis.NOTHING_SENT,
         duration_ms=duration_ms,
         error=error.info,
+        stage=stage,
     )
 
 
@@ -164,6 +172,7 @@ def not_answered(
         basis=Basis.NO_ANSWER,
         duration_ms=duration_ms,
         error=info,
+        stage=CommandStage.OBSERVE,
     )
 
 
@@ -185,6 +194,7 @@ def unusable(
         duration_ms=duration_ms,
         error=ErrorInfo.of(ErrorCode.BAD_RESULT, error.message),
         evidence=evidence,
+        stage=CommandStage.OBSERVE,
     )
 
 

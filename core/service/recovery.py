@@ -12,7 +12,7 @@ from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.batch.models import RunState
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
 from core.fleet.models import Effect
 
@@ -172,7 +172,7 @@ def _result(entry: Entry, *, sent: bool, reads: bool) -> NewEntry:
         tool=entry.tool,
         status=status.value,
         verdict=verdict.value,
-        body={"result": result.model_dump(mode="json", exclude={"decision"}), "recovered": True},
+        body={"result": result.model_dump(mode="json", exclude=set(NOT_WRITTEN)), "recovered": True},
     )
 
 

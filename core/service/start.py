@@ -17,10 +17,15 @@ from core.policy.operator_keys import login_name
 from core.service import exit_codes
 from core.service.remote import RemoteConsole
 from core.service.wire import Client
+from core.text import escape_hidden, shorten_middle
 
 POLL = 0.02
 POLL_AT_MOST = 0.2
 STOP_WITHIN = 30.0
+# How long a service that is to end is asked, in seconds, and how many runs are named.
+ANSWER_WITHIN = 3.0
+_MOST_RUNS_TOLD = 5
+_LONGEST_NAME = 60
 # A home that was owned by another program is tried again once it is free, but not for ever.
 MOST_STARTS = 5
 
@@ -180,14 +185,33 @@ async def stop_service(
             # The socket goes first, the lock last, when the journal is closed.
             await _until_gone(home, console.welcome.pid)
     except TimeoutError as error:
+        waits = await _what_it_waits_for(console)
         raise ServiceError(
-            f"The service has not ended within {timeout:g} s; it may wait for work that runs.",
-            ErrorCode.TIMEOUT,
+            f"The service has not ended within {timeout:g} s{waits}.", ErrorCode.TIMEOUT
         ) from error
     finally:
         await console.close()
         _collect()
     return "The service has ended."
+
+
+async def _what_it_waits_for(console: RemoteConsole) -> str:
+    """The runs that a service which is to end waits for, in words; empty where it does not say."""
+    try:
+        async with asyncio.timeout(ANSWER_WITHIN):
+            runs = [one for one in (await console.state()).runs if not one.state.ended]
+            requests = await console.approvals()
+    except (QuarterdeckError, TimeoutError):
+        return ""
+    told = []
+    for run in runs[:_MOST_RUNS_TOLD]:
+        asked = [one.id for one in requests if one.run == run.id]
+        needs = f", which waits for the answer to request {asked[0]}" if asked else ""
+        name = shorten_middle(escape_hidden(run.name, keep_lines=False), _LONGEST_NAME)
+        told.append(f"run {run.id} ({name}){needs}")
+    if len(runs) > _MOST_RUNS_TOLD:
+        told.append(f"{len(runs) - _MOST_RUNS_TOLD:,} more")
+    return f": it waits for {'; '.join(told)}" if told else ""
 
 
 async def _until_gone(home: Home, pid: int) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,9 @@ RESULT_FIELDS = {
     "tool_name",
     "status",
     "verdict",
+    "basis",
+    "stage",
+    "note",
     "error",
     "result",
     "namespace",
@@ -192,6 +196,8 @@ class TestAttached:
         assert set(done.json) == RESULT_FIELDS
         assert (done.json["status"], done.json["verdict"]) == ("failure", "refused")
         assert done.json["error"]["code"] == code
+        assert done.json["error"]["retryable"] is False
+        assert done.json["stage"] in ("prepare", "validate")
         assert (done.json["call_id"] is not None) is journalled
         if journalled:
             found = run(served, "audit", "find", f"call:{done.json['call_id']}", "--json").json["entries"]
@@ -210,6 +216,32 @@ class TestAttached:
         assert done.code in (2, 6)
         assert set(done.json) == RESULT_FIELDS
 
+    def test_a_large_output_is_saved_as_a_new_file_and_again_from_its_run(self, served, tmp_path):
+        large = tmp_path / "large.txt"
+        large.write_text("ten bytes\n" * 10_000)
+        folder = tmp_path / "saved"
+        words = ("call", "this-computer", "read_file", f"file_path={large}", "--save", str(folder))
+        done = run(served, *words, "--json")
+        assert done.code == 0, done
+        [evidence] = done.json["evidence"]
+        assert Path(evidence["file"]).parent == folder
+        assert sha256(Path(evidence["file"]).read_bytes()).hexdigest() == evidence["blob"]
+        latest = run(served, "runs", "list", "--limit", "1", "--json").json["runs"][0]["id"]
+        again = run(served, "runs", "show", latest, "--save", str(folder), "--json")
+        [copy] = again.json["results"][0]["evidence"]
+        assert copy["blob"] == evidence["blob"]
+        assert copy["file"] != evidence["file"]
+        assert len(list(folder.iterdir())) == 2
+
+    def test_a_folder_that_cannot_be_used_is_said_before_anything_is_sent(self, served, tmp_path):
+        (tmp_path / "file").write_text("")
+        calls = run(served, "audit", "find", "kind:command_sent", "--json").json["total"]
+        words = ("call", "this-computer", "get_system_info", "info_type=memory")
+        done = run(served, *words, "--save", str(tmp_path / "file"))
+        assert done.code == 2
+        assert "--save" in done.err
+        assert run(served, "audit", "find", "kind:command_sent", "--json").json["total"] == calls
+
     def test_starting_twice_is_one_service(self, served):
         again = run(served, "service", "start", "--json")
         assert again.json["started"] is False
@@ -218,7 +250,9 @@ class TestAttached:
     def test_the_journal_is_found_shown_and_verified_while_it_is_open(self, served):
         found = run(served, "audit", "find", "kind:service_started", "--limit", "1", "--json")
         seq = found.json["entries"][0]["seq"]
-        assert run(served, "audit", "show", str(seq), "--json").json["kind"] == "service_started"
+        shown = run(served, "audit", "show", str(seq), "--json")
+        assert (shown.code, shown.json["kind"]) == (0, "service_started")
+        assert shown.json["proof"]["holds"] is True
         verified = run(served, "audit", "verify")
         assert verified.code == 0
         assert "entries checked" in verified.out
@@ -237,6 +271,42 @@ class TestAttached:
         assert waiting.returncode == 130
         assert "was cancelled" in err
         assert run(served, "approvals", "list").out == "Nothing waits for approval.\n"
+
+
+class TestSecretGrants:
+    @pytest.mark.parametrize("wish", [["--for-run"], ["--grant", "uses=3"]])
+    def test_a_grant_for_a_secret_is_refused_before_a_key_is_unlocked_and_the_request_stays(self, home, wish):
+        with (home.path / "settings.toml").open("a") as settings:
+            settings.write('secret_names = ["command"]\n')
+        create_operator_key(home, "anna", "correct horse battery")
+        assert run(home, "service", "start").code == 0
+        try:
+            request, _ = ask(home)
+            done = run(home, "approvals", "approve", request, "--operator", "anna", *wish, "--json")
+            # The passphrase is nowhere: had the key been asked for, that would be the error.
+            assert done.code == 2
+            assert "command is secret" in done.json["error"]["message"]
+            assert "by itself" in done.json["error"]["message"]
+            assert "Arguments" not in done.err
+            assert run(home, "approvals", "show", request, "--json").json["state"] == "waiting"
+            assert run(home, "grants", "list", "--json").json["grants"] == []
+        finally:
+            assert run(home, "service", "stop", "--cancel-work").code == 0
+
+
+class TestStopping:
+    def test_what_the_service_waits_for_is_named_with_how_to_end_it(self, home):
+        assert run(home, "service", "start").code == 0
+        try:
+            request, waiting = ask(home)
+            done = run(home, "service", "stop", "--wait", "1", "--json")
+            assert done.code == 6
+            assert done.json["error"]["code"] == "timeout"
+            assert waiting in done.json["error"]["message"]
+            assert request in done.json["error"]["message"]
+            assert "--cancel-work" in done.json["error"]["next"]
+        finally:
+            assert run(home, "service", "stop", "--cancel-work").code == 0
 
 
 class TestAuditFiles:

@@ -18,13 +18,13 @@ from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenEntry, OpenQuery, OpenReplay, OpenRun
 from app.screens.journal.blobs_tab import MOST_TEXT, read_blob
-from app.screens.journal.proof_check import check_proof, steps_of
 from app.screens.journal.screen import JournalScreen
 from core.audit.checkpoint import Signer, origin_of
 from core.audit.entries import Entry, Kind
 from core.audit.merkle import inclusion_path, leaf_hash, root_of
 from core.errors import JournalCorrupt, ServiceError
 from core.service.console import Proof
+from core.service.proof_check import check_proof, steps_of
 from tests.fakes.console import FakeConsole
 from tests.fakes.journal_proof import entry_bytes, prove_entry
 from tests.fakes.pictures import desktop_png

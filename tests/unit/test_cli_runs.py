@@ -44,7 +44,10 @@ async def test_a_step_that_was_not_begun_is_skipped_with_why(
         "code": "skipped",
         "message": "Not begun: an earlier step did not succeed.",
         "next": results[1]["error"]["next"],
+        "retryable": True,
     }
+    assert [result["stage"] for result in results] == ["harden", None, None]
+    assert [result["basis"] for result in results] == ["nothing_sent"] * 3
     assert (results[1]["call_id"], results[1]["tool_name"]) == (None, "get_system_info")
     assert results[2]["error"]["message"] == "Not begun: switched off."
 

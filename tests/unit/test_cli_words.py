@@ -102,6 +102,8 @@ def test_a_word_is_read_as_its_schema_says(word, value):
         (["many:=" + "[" * 100_000], "not JSON"),
         (["text=@/no/such/file"], "cannot be read"),
         (["text=@bad\0name"], "cannot be read"),
+        (["many:=@/no/such/file"], "cannot be read"),
+        (["many:=@"], "cannot be read"),
         (["text=a", "text=b"], "given twice"),
         (["text=a", "text:=1"], "given twice"),
     ],
@@ -119,6 +121,37 @@ def test_a_file_gives_its_text_as_it_is(tmp_path):
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(BadInput, match="UTF-8"):
         parse_arguments([f"text=@{path}"], SCHEMA)
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_file_gives_its_json_with_the_types_that_stand_in_it(tmp_path, mark):
+    path = tmp_path / "many.json"
+    path.write_text(mark + '["7", 7, {"a": null}]\n', encoding="utf-8")
+    assert parse_arguments([f"text:=@{path}"], SCHEMA) == {"text": ["7", 7, {"a": None}]}
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"[1,", "many.json is not JSON"),
+        (b"", "many.json is not JSON"),
+        (b"[NaN]", "NaN is not a JSON number"),
+        (b"1e999", "larger than a number can be"),
+        (b'{"a": 1, "a": 2}', "a key is given twice"),
+        (b"[" * 100_000, "many.json is not JSON"),
+        (b'"\xff"', "not UTF-8"),
+        (b"[1]" + b" " * 1000, "more than 1,000 bytes"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_file_that_holds_no_json_or_too_much_is_named(tmp_path, monkeypatch, data, said):
+    if said.startswith("more"):
+        monkeypatch.setattr(values, "LARGEST_FILE", 1000)
+    path = tmp_path / "many.json"
+    path.write_bytes(data)
+    for lenient in (False, True):
+        with pytest.raises(BadInput, match=said):
+            parse_arguments([f"many:=@{path}"], SCHEMA, lenient)
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="only Unix has it")

@@ -11,7 +11,7 @@ from core.audit.encode import encode_parts
 from core.audit.entries import Kind, NewEntry, PlainEntry
 from core.canonical import canonical_bytes, is_plain
 from core.dispatch.entries import result_written
-from core.dispatch.models import Basis, CommandResult, Verdict
+from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult, Verdict
 from core.dispatch.order import Order
 from core.errors import ErrorCode, ErrorInfo
 from core.home import Home
@@ -86,7 +86,7 @@ def test_a_result_is_written_as_pydantic_writes_it_and_called_plain_only_where_i
         duration_ms=took,
         note="ä",
     )
-    usual = result.model_dump(mode="json", exclude={"decision"})
+    usual = result.model_dump(mode="json", exclude=set(NOT_WRITTEN))
     written, plain = result_written(result)
     assert repr(sorted(written.items())) == repr(sorted(usual.items()))
     assert not plain or is_plain(written)

@@ -12,9 +12,9 @@ import pytest
 from core.aip.messages import ResultStatus
 from core.audit.entries import Kind
 from core.dispatch.harden import harden
-from core.dispatch.models import Basis, Verdict
+from core.dispatch.models import Basis, CommandResult, Verdict
 from core.dispatch.order import Order
-from core.errors import BadInput, ErrorCode
+from core.errors import BadInput, DeviceError, ErrorCode
 from core.fleet.models import Health, Tool
 from core.home import Home
 from core.policy.models import Profile
@@ -305,3 +305,44 @@ def _asks_for_an_address() -> Tool:
     [tool, *_] = make_tools(make_devices()[0])
     schema = {"type": "object", "properties": {"data": {"type": "string", "format": "uri"}}}
     return tool.model_copy(update={"input_schema": schema})
+
+
+DENIES = '[[rule]]\nid = "no"\ntool = ["get_system_info"]\ndecision = "deny"\n'
+
+
+async def ended(rig: Rig, tool: str, **parameters: object) -> CommandResult:
+    return await rig.dispatcher.dispatch(Order(DEVICE, tool, dict(parameters), "operator:anna"))
+
+
+async def test_a_result_tells_the_stage_that_the_command_ended_in(home: Home):
+    async with open_rig(home) as rig:
+        assert (await ended(rig, "no_such_tool")).stage == "prepare"
+        assert (await ended(rig, "get_system_info", info_type=5)).stage == "validate"
+        assert (await ended(rig, "read_file", file_path="/tmp/a\nb")).stage == "validate"
+        assert (await ended(rig, "get_system_info", info_type="memory")).stage is None
+
+        def fails(command: object) -> dict[str, object]:
+            return {"error": "it did not work"}
+
+        rig.tools.answers["get_system_info"] = fails
+        assert (await ended(rig, "get_system_info", info_type="memory")).stage == "observe"
+
+        def gone(command: object) -> None:
+            raise DeviceError("It is away.", ErrorCode.DEVICE_OFFLINE)
+
+        rig.tools.answers["get_system_info"] = gone
+        assert (await ended(rig, "get_system_info", info_type="memory")).stage == "send"
+
+
+async def test_a_denial_by_the_policy_ends_where_it_is_decided(home: Home):
+    async with open_rig(home) as rig:
+        rig.use_policy(DENIES)
+        assert (await ended(rig, "get_system_info", info_type="memory")).stage == "decide"
+
+
+async def test_the_journal_holds_a_result_without_its_stage(home: Home):
+    async with open_rig(home) as rig:
+        result = await ended(rig, "no_such_tool")
+        entry = [one for one in await rig.entries() if one.call_id == result.call_id][-1]
+        assert "stage" not in entry.body["result"]
+        assert CommandResult.model_validate(entry.body["result"]).stage is None

@@ -17,11 +17,11 @@ from app.components.section import SectionHead
 from app.link import ConsoleLink
 from app.look.theme import theme_of
 from app.look.tokens import SPACE
-from app.screens.journal.proof_check import Finding, ProofStep, check_proof, steps_of
 from app.shell.words import count_words, plural
 from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.service.console import Console, Proof
+from core.service.proof_check import Finding, ProofStep, check_proof, steps_of
 
 SHOWN_STEPS = 2
 

@@ -19,7 +19,6 @@ from app.components.label import Label, Link, surface
 from app.components.section import Card
 from app.link import ConsoleLink
 from app.look.tokens import SPACE
-from app.screens.journal.proof_check import Finding, check_proof
 from app.screens.replay.known import ANSWERS, Known, command_facts, moment_facts
 from app.screens.replay.reel import shown
 from app.screens.replay.words import Clock
@@ -27,6 +26,7 @@ from core.audit.entries import Entry
 from core.errors import QuarterdeckError
 from core.replay.models import Moment
 from core.service.console import Console, Proof
+from core.service.proof_check import Finding, check_proof
 
 
 def _scrolled(inner: QWidget) -> QScrollArea:

@@ -1,4 +1,4 @@
-"""Checking an inclusion proof in the window, without trusting the service that gave it."""
+"""Checking an inclusion proof (RFC 6962) without trusting the service that gave it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from core.audit.merkle import leaf_hash, root_from_path
 from core.audit.models import InclusionProof
 from core.audit.prove import verify_inclusion
 from core.errors import JournalCorrupt
-from core.service.console import Proof
+from core.service.door_models import Proof
+
+VERIFY_ALL = (
+    "Verify the whole journal (quarterdeck audit verify, or V in the window's journal), and keep a copy of "
+    "the home before anything else."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +59,12 @@ def steps_of(proof: Proof) -> list[ProofStep]:
 
 
 def check_proof(shown: Entry, proof: Proof, asked: int | None = None) -> Finding:
-    """Whether the entry on the screen is the one that the signed checkpoint covers.
+    """Whether the entry that is shown is the one that the signed checkpoint covers.
 
     `asked` is the number of the entry that was asked for, where `shown` came with the proof.
 
     Every step is computed here: the entry's text to its leaf, the path to the root, the root and the size in
-    the checkpoint, its signature by the journal's key, and the text to what the window shows.
+    the checkpoint, its signature by the journal's key, and the text to what is shown.
     """
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(proof.public_key))
@@ -81,7 +86,7 @@ def check_proof(shown: Entry, proof: Proof, asked: int | None = None) -> Finding
     except ValidationError:
         return _bad("The text that is proved is not an entry.")
     if proven != shown or proof.seq != shown.seq or asked not in (None, shown.seq):
-        return _bad("The proof holds, but for other words than this window was shown.")
+        return _bad("The proof holds, but for other words than are shown.")
     return Finding(
         True, "In the journal, unchanged.", "Checked here, from the entry's text to the signature."
     )
@@ -109,6 +114,4 @@ def _why(proof: Proof, key: Ed25519PublicKey) -> str:
 
 
 def _bad(words: str) -> Finding:
-    return Finding(
-        False, words, "Verify the whole journal (V), and keep a copy of the home before anything else."
-    )
+    return Finding(False, words, VERIFY_ALL)

@@ -1,0 +1,116 @@
+"""Pictures and large outputs of results as files: named by this program, never over another file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core.canonical import sha256_hex
+from core.cli.output import note, one_line
+from core.cli.session import Session
+from core.dispatch.models import CommandResult
+from core.errors import BadInput, JournalCorrupt, QuarterdeckError
+from core.service import exit_codes
+
+# What a device says of its bytes chooses from these and nothing else.
+_ENDINGS = {
+    "image/png": ".png",
+    "image/jpeg": ".jpg",
+    "image/webp": ".webp",
+    "image/gif": ".gif",
+    "application/json": ".json",
+    "text/plain": ".txt",
+}
+_LONGEST_PART = 40
+_DIGEST_SHOWN = 16
+_MOST_OF_A_NAME = 1_000
+_BINARY = getattr(os, "O_BINARY", 0)
+
+
+@dataclass(slots=True)
+class Saving:
+    """Saves what results refer to into one folder; `files` maps a blob's digest to where it lies now."""
+
+    folder: Path
+    files: dict[str, str] = field(default_factory=dict)
+    failed: bool = False
+
+    @classmethod
+    def into(cls, folder: Path | None) -> Saving | None:
+        """Saving into a folder that is there, or is made here, for its owner alone; None for no folder.
+
+        Raises:
+            BadInput: it is no folder and cannot be made one, or nothing can be written there.
+        """
+        if folder is None:
+            return None
+        try:
+            folder = folder.expanduser()
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except (OSError, RuntimeError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise BadInput(f"--save: {folder} cannot be used as a folder: {why}.") from error
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise BadInput(f"--save: nothing can be written in {folder}.")
+        return cls(folder)
+
+    async def save(self, session: Session, results: list[CommandResult]) -> None:
+        """Save each picture and output of these results; what cannot be saved is said, and the rest saved."""
+        for result in results:
+            for evidence in result.evidence:
+                if evidence.blob in self.files:
+                    continue
+                try:
+                    data = await session.console.blob(evidence.blob)
+                    if sha256_hex(data) != evidence.blob:
+                        raise JournalCorrupt(f"The bytes of {evidence.blob} are not what they were.")
+                    name = file_name(result, evidence.blob, evidence.media_type)
+                    path = await asyncio.to_thread(_write_new, self.folder, *name, data)
+                except QuarterdeckError as error:
+                    self.failed = True
+                    note(f"Not saved: {one_line(error.message)}")
+                else:
+                    self.files[evidence.blob] = str(path)
+                    note(f"Saved: {one_line(path)}")
+
+    def code(self, code: int) -> int:
+        """The exit code of a command that ended with `code`, with what could not be saved."""
+        return exit_codes.FAULT if self.failed and code == exit_codes.DONE else code
+
+
+def file_name(result: CommandResult, digest: str, media_type: str) -> tuple[str, str]:
+    """A name and its ending for a file; of what a device chooses, only plain letters and digits are left."""
+    parts = [_plain(result.device), _plain(result.tool_name), digest[:_DIGEST_SHOWN]]
+    return "-".join(filter(None, parts)), _ENDINGS.get(media_type, ".bin")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]+", "-", text)[:_LONGEST_PART].strip("-")
+
+
+def _write_new(folder: Path, name: str, ending: str, data: bytes) -> Path:
+    """Write a file that was not there before, readable by its owner alone.
+
+    Raises:
+        BadInput: it cannot be written; nothing of it is left then.
+    """
+    for number in range(1, _MOST_OF_A_NAME):
+        path = folder / (f"{name}-{number}{ending}" if number > 1 else f"{name}{ending}")
+        try:
+            # A link that stands there already is not followed either.
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
+        try:
+            with open(handle, "wb") as file:
+                file.write(data)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
+        return path
+    raise BadInput(f"There are {_MOST_OF_A_NAME - 1} files {name}{ending} in {folder} already.")
