@@ -33,6 +33,12 @@ def groups_of(*approvals: Approval, held: tuple[str, ...] = ()) -> list[list[str
     return [[one.id for one in group.members] for group in Likeness().groups(approvals, held)]
 
 
+def test_critical_requests_on_one_device_are_answered_one_by_one() -> None:
+    same = [alike(number, device="lab-lnx-01", risk="critical") for number in (1, 2)]
+    assert groups_of(*same) == [["a-0001"], ["a-0002"]]
+    assert ["a-0001", "a-0002"] not in groups_of(*same, alike(3, risk="critical"))
+
+
 def test_alike_is_same_tool_contract_arguments_risk_and_asker_on_different_devices() -> None:
     one = alike(1)
     other = alike(2)

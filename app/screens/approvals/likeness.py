@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from core.fleet.models import Risk
 from core.policy.models import Approval
 
 _ENDS_IN_NUMBER = re.compile(r"(.*?)(\d+)\Z", re.DOTALL)
@@ -44,7 +45,12 @@ class _Open:
     devices: set[str] = field(default_factory=set)
 
     def takes(self, one: Approval) -> bool:
-        """Whether a request that is alike may join: all are of one run then, or on one device."""
+        """Whether a request that is alike may join: all are of one run then, or on one device.
+
+        A critical one has a card of its own on each device: a name typed once stands for one act there.
+        """
+        if one.decision.risk is Risk.CRITICAL and one.request.device in self.devices:
+            return False
         return self.runs == {one.run} or self.devices == {one.request.device}
 
     def add(self, one: Approval) -> None:
