@@ -41,7 +41,9 @@ def whats(line: str, output: bytes = b"", sight: Sight = SIGHT) -> dict[str, str
         ("ip addr", "network", "get_system_info info_type=network"),
         ("systemctl status", "services", "shell_execute"),
         ("journalctl -n 5", "services", "shell_execute"),
-        ("apt list --installed", "packages", "shell_execute"),
+        ("apt list", "packages", "shell_execute"),
+        ("apt list --installed --upgradable", "packages", "shell_execute"),
+        ("apt-cache policy bash", "packages", "shell_execute"),
         ("df -h", "mounts", "get_system_info info_type=disk"),
         ("env", "environment", "shell_execute"),
         ("python3 -c 'import psutil'", "anything", "shell_execute"),
@@ -78,6 +80,7 @@ def test_what_a_line_asks_for_and_is_not_shown_is_named_with_the_tool_that_can_t
         "for name in a b; do echo $name; done",
         "du -sh . 2>/dev/null",
         "dpkg -l | wc -l",
+        "apt list --installed | grep ^zlib",
         "ls /tmpfiles",
     ],
 )
