@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from core.aip.messages import Result
+from core.aip.messages import Command, Result
 from core.device import DeviceConfig, Router, build_router
 from core.tasks import TaskGroupOwner
 from tests.fakes.plain_user import seen_folder
@@ -135,7 +135,7 @@ async def unreadable(router: Router, path: Path) -> None:
     assert SECRET in out(await run(router, ways[0], inside=False)), "it is no secret without the sandbox"
 
 
-@pytest.mark.parametrize("prefix", ["ssh-", "systemd-private-", "gpg-", "krb5cc-"])
+@pytest.mark.parametrize("prefix", ["ssh-", "systemd-private-", "gpg-"])
 async def test_what_programs_keep_private_below_tmp_stays_hidden(state: Path, prefix: str):
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=TMP))
     try:
@@ -160,6 +160,12 @@ async def test_credentials_in_files_below_tmp_stay_hidden(state: Path, prefix: s
         async with shell(state, TMP) as router:
             await unreadable(router, Path(file.name))
             await unreadable(router, way)
+            # Tools of another kind are no way either, as long as no operator approved the call.
+            for path in (file.name, str(way)):
+                given = {"file_path": path}
+                kind = {"tool_name": "read_file", "tool_type": "data_collection", "parameters": given}
+                read = await router.run(Command.model_validate(kind), 30)
+                assert "is private: it is shown only to a call that an operator approved" in str(read.error)
 
 
 @pytest.mark.parametrize("directly", [False, True], ids=["in a folder of its own", "directly"])

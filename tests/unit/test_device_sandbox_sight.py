@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,8 @@ def test_owners_that_look_like_nobody_are_told_where_they_are_shown():
     [
         ("ps aux", Verdict.UNVERIFIED, ["processes"]),
         ("ls /run", Verdict.UNVERIFIED, ["folders"]),
+        # Without a device.toml it is a root.
+        (f"ls {tempfile.gettempdir()}", Verdict.CONFIRMED, []),
         ("printf hello", Verdict.CONFIRMED, []),
     ],
 )

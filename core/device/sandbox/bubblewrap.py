@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import platformdirs
 
-from core.device.private_places import is_below, outermost
+from core.device.private_places import SCRATCH_FOLDERS, is_below, outermost
 from core.device.sandbox import inner, process_limit, scratch, seccomp
 from core.device.sandbox.mounts import all_names, read_mounts, resolved
 from core.device.sandbox.sight import Sight
@@ -178,14 +178,14 @@ class Bubblewrap:
 
     def _all_closed(self) -> list[str]:
         """What is closed, and what other programs keep in the scratch folders that are roots."""
-        folders = [root for root in self.roots if root in scratch.FOLDERS]
+        folders = [root for root in self.roots if root in SCRATCH_FOLDERS]
         return [*self.closed, *(path for root in folders for path in scratch.private_in(root, self.roots))]
 
     def _layers(self, closed: Sequence[str], folder: str) -> list[Layer]:
         hidden = hidden_folders()
         wanted = [path for path in (*self.roots, folder) if not _is_in(path, closed)]
         # A scratch folder is hidden for what other programs keep in it, which is closed where it is a root.
-        roots = [path for path in self.roots if path in scratch.FOLDERS and path in wanted]
+        roots = [path for path in self.roots if path in SCRATCH_FOLDERS and path in wanted]
         return _layers([path for path in hidden if path not in roots], _shown(wanted))
 
 

@@ -1,8 +1,8 @@
 """What stays hidden of a folder for scratch files where device.toml allows it as a root.
 
-Programs of the same user keep the sockets of their agents, and credentials, in such a folder, under names
-that they choose themselves. Other users' private files are kept by the kernel: nothing in the sandbox has a
-capability, root's command neither.
+Programs of the same user keep the sockets of their agents in such a folder, under names that they choose
+themselves. Credentials there are private places (`core.device.private_places`). Other users' private files
+are kept by the kernel: nothing in the sandbox has a capability, root's command neither.
 """
 
 from __future__ import annotations
@@ -14,26 +14,20 @@ from fnmatch import fnmatchcase
 
 from core.device.private_places import is_below
 
-FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
 # There or not, so that every entry of the folder gets a rule of its own (`inner.forbid_changes`), and what
 # comes while a command runs is not readable.
 _ALWAYS = (".X11-unix", ".ICE-unix")
-# Agents' and desktops' sockets, and private folders of services, which root owns as well.
-_SOCKETS = (
+# Agents' and desktops' sockets, private folders of services, which root owns as well, and browsers' memory.
+_PRIVATE = (
     *(".XIM-unix", ".font-unix", ".Test-unix", "ssh-*", "gpg-*", "tmux-*", "tmate-*", "screens", "uscreens"),
     *("keyring-*", "dbus-*", "pulse-*", "ksocket-*", "kde-*", "orbit-*", "gdm*", "sddm*", "emacs[0-9]*"),
     *("systemd-private-*", "snap-private-tmp", "snap.*", "vscode-ipc-*", "vscode-ssh-auth-*"),
-)
-# Kerberos tickets and keytabs, X authorities, grid proxies, and shared memory of browsers.
-_CREDENTIALS = (
-    *("krb5*", "*.keytab", "xauth*", ".xauth*", ".Xauth*", "serverauth.*", "x509up_*"),
     *(".org.chromium.*", ".com.google.Chrome.*"),
 )
-_PRIVATE = (*_SOCKETS, *_CREDENTIALS)
 
 
 def private_in(folder: str, roots: Iterable[str]) -> Iterator[str]:
-    """The paths directly in a scratch folder that no command sees, there or not. Blocks on the disk.
+    """The paths directly in a scratch folder that no command sees, approved or not. Blocks on the disk.
 
     A path that a root lies in, or is, is none of them.
     """
