@@ -10,6 +10,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 
 from core import private_paths
 from core.device.config import DeviceConfig
@@ -27,6 +28,11 @@ _NAMED_BY = (
     *("XAUTHORITY", "ICEAUTHORITY"),
 )
 _MOVED = {"XDG_CONFIG_HOME": ".config/", "XDG_DATA_HOME": ".local/share/"}
+SCRATCH_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
+"""Where every user and program may keep files for a while (hier(7))."""
+
+# Kerberos tickets and keytabs, X authorities and grid proxies, which programs put into scratch folders.
+_IN_SCRATCH = ("krb5*", "*.keytab", "xauth*", ".xauth*", ".Xauth*", "serverauth.*", "x509up_*")
 # The first user id of a person on Linux (login.defs, UID_MIN), and that of `nobody`.
 _FIRST_PERSON, _NOBODY = 1000, 65534
 
@@ -38,6 +44,7 @@ def private_places(config: DeviceConfig) -> list[str]:
     for home in homes:
         places += _in_home(home)
     places += _named_elsewhere([*homes, *roots])
+    places += _in_scratch_folders(roots)
     if sys.platform != "win32":
         is_root = os.geteuid() == 0
         # Of a place that this user cannot read there is nothing to hide.
@@ -90,6 +97,18 @@ def _in_home(home: str) -> Iterator[str]:
                 for place in _IN_HOME
                 if place.startswith(usual)
             )
+
+
+def _in_scratch_folders(roots: list[str]) -> Iterator[str]:
+    """Credentials in the scratch folders that are roots, or lie in one."""
+    for folder in SCRATCH_FOLDERS:
+        if any(is_below(folder, root) for root in roots):
+            with contextlib.suppress(OSError):
+                for name in os.listdir(folder):
+                    path = os.path.join(folder, name)
+                    is_private = any(fnmatchcase(name, pattern) for pattern in _IN_SCRATCH)
+                    if is_private and not any(is_below(root, path) for root in roots):
+                        yield path
 
 
 def _named_elsewhere(kept: list[str]) -> Iterator[str]:

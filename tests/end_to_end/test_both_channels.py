@@ -11,7 +11,7 @@ import io
 import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from core.policy.operator_keys import OperatorKey
 from core.service.console import CellChanged, Console, DeviceChanged
 from tests.fakes.desk import PATIENCE, approve, choose_channel, next_approval, open_service
 from tests.fakes.mcp_server import proper, rogue
+from tests.fakes.mcp_web import Reply, Web, web_server
 from tests.fakes.signing import signing
 
 CHANNELS = ["process", "in-process"]
@@ -176,6 +177,55 @@ async def test_a_server_that_cannot_be_started_is_slow_or_dies_is_seen_with_its_
         assert "it is started again" in told(device, "dying")
         mark.unlink()
         await here.until(says("dying", ""))
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+async def test_a_server_behind_an_address_that_refuses_is_slow_or_dies_is_seen_with_its_reason_as_it_changes(
+    channel: str, home: Home, operator: OperatorKey
+):
+    let_in = asyncio.Event()
+
+    def refuses(message: dict[str, Any], headers: dict[str, str]) -> Reply | None:
+        return None if let_in.is_set() else (401, {}, b"who are you?")
+
+    def says(server: str, words: str) -> Callable[[Device], Awaitable[bool]]:
+        async def there(device: Device) -> bool:
+            return words in told(device, server) if words else not told(device, server)
+
+        return there
+
+    shut, slow, dying = Web(answers=refuses), Web(), Web()
+    slow.greets.clear()
+    async with AsyncExitStack() as stack:
+        for web in (shut, slow):
+            await stack.enter_async_context(web_server(web))
+        alive = await stack.enter_async_context(AsyncExitStack())
+        await alive.enter_async_context(web_server(dying))
+        webs = {"shut": shut, "slow": slow, "dying": dying}
+        servers = {name: web.entry["web"] for name, web in webs.items()}
+        here = await stack.enter_async_context(desk(home, operator, channel, servers))
+        device = await here.until(says("shut", "It answers 401 Unauthorized: who are you?"))
+        assert "Authorization" in next(row.how_to_fix for row in device.unavailable if row.tool == "shut")
+        assert "It is starting" in told(device, "slow")
+        await here.until(says("dying", ""))
+        slow.greets.set()
+        await here.until(says("slow", ""))
+        let_in.set()
+        await here.until(says("shut", ""))
+        await here.offers("shut_say", "slow_say", "dying_say")
+
+        await alive.aclose()
+        # A call finds out; as nothing of it ran, it is for the server that comes back.
+        run = await here.console.call(HERE, "dying_act", {})
+        await approve(here.console, await next_approval(here.console), here.key)
+        device = await here.until(says("dying", "It cannot be reached"))
+        assert "it is asked again" in told(device, "dying")
+        await alive.enter_async_context(web_server(dying))
+        await here.until(says("dying", ""))
+        [cell] = (await here.console.wait_run(run.summary.id, PATIENCE)).cells
+        assert cell.result is not None
+        assert cell.result.error is None, cell.result.error
+        assert dying.done == [{}]
 
 
 @pytest.mark.parametrize("channel", CHANNELS)

@@ -12,33 +12,29 @@ import pytest
 
 from core.audit.entries import Kind
 from core.device.config import PinnedOperator
-from core.dispatch.channel import LocalCommandDispatcher
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.dispatch.order import Order
 from core.errors import ErrorCode
-from core.fleet.fleet import Arrival
 from core.home import Home
 from core.policy.models import Approval
 from core.policy.operator_keys import create_operator_key, statement_for
-from tests.fakes.mcp_hosted import QUICK, Hosted, hosted
+from tests.fakes.hosting_console import CHANNELS, NAME, hosting_console
+from tests.fakes.mcp_hosted import QUICK, Hosted
 from tests.fakes.mcp_server import rogue
-from tests.fakes.rig import Rig, open_rig
+from tests.fakes.rig import Rig
 
-NAME = "hosting"
+pytestmark = pytest.mark.parametrize("channel", CHANNELS)
 SELDOM = replace(QUICK, relist_s=300)
 
 
 @asynccontextmanager
-async def hosting(home: Home, tmp_path: Path) -> AsyncIterator[tuple[Rig, Hosted]]:
+async def hosting(home: Home, tmp_path: Path, channel: str) -> AsyncIterator[tuple[Rig, Hosted]]:
     """A device that wants signatures and hosts a server; the console hears of no change by itself."""
     key = create_operator_key(home, "anna", None)
     pinned = (PinnedOperator(name="anna", public_key=key.public_key),)
     servers = rogue(tools=["versioned", "redefine"])
-    async with hosted(tmp_path, servers, SELDOM, signed_by=pinned) as built, open_rig(home) as rig:
-        rig.fleet.add(NAME, ["lab"])
-        channel = LocalCommandDispatcher(NAME, built.router, rig.dispatcher.gate)
-        arrival = Arrival(channel, "in-process", "linux", "test", "test", [], None, approvers=1)
-        await rig.fleet.arrived(NAME, arrival)
+    more = {"timing": SELDOM, "signed_by": pinned}
+    async with hosting_console(home, tmp_path, servers, channel, **more) as (rig, built):
         yield rig, built
 
 
@@ -57,10 +53,10 @@ async def approve(rig: Rig, asked: tuple[asyncio.Task[CommandResult], Approval])
 
 @pytest.mark.parametrize("listed", [True, False])
 async def test_a_tool_that_changes_between_approval_and_arrival_does_not_run(
-    home: Home, tmp_path: Path, listed: bool
+    home: Home, tmp_path: Path, channel: str, listed: bool
 ):
     ran = tmp_path / "ran"
-    async with hosting(home, tmp_path) as (rig, built):
+    async with hosting(home, tmp_path, channel) as (rig, built):
         if not listed:
             # It is listed anew at once, and for the next five minutes no more.
             assert (await approve(rig, await ask(rig, "redefine"))).error is None
@@ -81,9 +77,9 @@ async def test_a_tool_that_changes_between_approval_and_arrival_does_not_run(
         assert not ran.exists()
 
 
-async def test_a_tool_that_is_what_was_approved_runs(home: Home, tmp_path: Path):
+async def test_a_tool_that_is_what_was_approved_runs(home: Home, tmp_path: Path, channel: str):
     ran = tmp_path / "ran"
-    async with hosting(home, tmp_path) as (rig, _):
+    async with hosting(home, tmp_path, channel) as (rig, _):
         result = await approve(rig, await ask(rig, "versioned", ran=str(ran)))
         assert result.error is None
         assert ran.read_text() == "version 0"

@@ -11,19 +11,16 @@ import pytest
 from core.aip.messages import ResultStatus
 from core.batch.models import CellState
 from core.batch.outcomes import cell_state_of
-from core.dispatch.channel import LocalCommandDispatcher
 from core.dispatch.models import Basis
 from core.dispatch.order import Order
 from core.errors import ErrorCode
-from core.fleet.fleet import Arrival
 from core.home import Home
 from core.policy.operator_keys import statement_for
 from core.service import exit_codes
-from tests.fakes.mcp_hosted import hosted
+from tests.fakes.hosting_console import CHANNELS, NAME, hosting_console
 from tests.fakes.mcp_server import rogue
-from tests.fakes.rig import Rig, open_rig
+from tests.fakes.rig import Rig
 
-NAME = "lab"
 # Each as a public server was seen to answer, or as MCP's SDK wraps what a Python function returns.
 NO_FILE = {"success": False, "exit_code": 2, "stdout": "", "stderr": "ls: cannot access '/nowhere'"}
 ANSWERS: list[tuple[dict[str, Any], str]] = [
@@ -48,14 +45,12 @@ ANSWERS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.parametrize("channel", CHANNELS)
 @pytest.mark.parametrize(("answer", "words"), ANSWERS)
 async def test_a_failing_tool_of_a_hosted_server_failed(
-    home: Home, tmp_path: Path, answer: dict[str, Any], words: str
+    home: Home, tmp_path: Path, channel: str, answer: dict[str, Any], words: str
 ):
-    async with hosted(tmp_path, rogue(tools=["say"])) as built, open_rig(home) as rig:
-        rig.fleet.add(NAME, ["lab"])
-        channel = LocalCommandDispatcher(NAME, built.router, rig.dispatcher.gate)
-        await rig.fleet.arrived(NAME, Arrival(channel, "in-process", "linux", "test", "test", [], None))
+    async with hosting_console(home, tmp_path, rogue(tools=["say"]), channel) as (rig, _):
         result = await _approved(rig, Order(NAME, "rogue_say", {"answer": answer}, "operator:anna"))
         assert result.status is ResultStatus.FAILURE
         assert result.error is not None

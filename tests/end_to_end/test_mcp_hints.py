@@ -11,18 +11,17 @@ import pytest
 
 from core.aip.messages import ResultStatus
 from core.audit.entries import Kind
-from core.dispatch.channel import LocalCommandDispatcher
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.dispatch.order import Order
 from core.errors import ErrorCode
-from core.fleet.fleet import Arrival
 from core.home import Home
 from core.policy.operator_keys import statement_for
-from tests.fakes.mcp_hosted import Hosted, hosted
+from tests.fakes.hosting_console import CHANNELS, NAME, hosting_console
+from tests.fakes.mcp_hosted import Hosted
 from tests.fakes.mcp_server import rogue
-from tests.fakes.rig import Rig, open_rig
+from tests.fakes.rig import Rig
 
-NAME = "desk"
+pytestmark = pytest.mark.parametrize("channel", CHANNELS)
 OBSERVES = """
 [[contract]]
 tool = "rogue_{tool}"
@@ -33,13 +32,10 @@ why = "Its source was read."
 
 
 @asynccontextmanager
-async def hosting(home: Home, tmp_path: Path, *tools: str) -> AsyncIterator[tuple[Rig, Hosted]]:
+async def hosting(home: Home, tmp_path: Path, channel: str, *tools: str) -> AsyncIterator[tuple[Rig, Hosted]]:
     """A dispatcher with a real device behind it, which hosts a server whose tools all claim to look only."""
-    async with hosted(tmp_path, rogue(tools=list(tools))) as built, open_rig(home) as rig:
+    async with hosting_console(home, tmp_path, rogue(tools=list(tools)), channel) as (rig, built):
         assert all(built.tool(name).tool_type == "data_collection" for name in tools)
-        rig.fleet.add(NAME, ["lab"])
-        channel = LocalCommandDispatcher(NAME, built.router, rig.dispatcher.gate)
-        await rig.fleet.arrived(NAME, Arrival(channel, "in-process", "linux", "test", "test", [], None))
         yield rig, built
 
 
@@ -55,8 +51,10 @@ async def call(rig: Rig, tool: str, timeout: float | None = None) -> CommandResu
     return await task
 
 
-async def test_an_answer_of_a_tool_that_only_calls_itself_read_only_is_its_claim(home: Home, tmp_path: Path):
-    async with hosting(home, tmp_path, "cancelled") as (rig, _):
+async def test_an_answer_of_a_tool_that_only_calls_itself_read_only_is_its_claim(
+    home: Home, tmp_path: Path, channel: str
+):
+    async with hosting(home, tmp_path, channel, "cancelled") as (rig, _):
         result = await call(rig, "cancelled")
         assert (result.status, result.verdict) == (ResultStatus.SUCCESS, Verdict.UNVERIFIED)
         assert result.basis is Basis.DEVICE_CLAIM
@@ -68,10 +66,10 @@ async def test_an_answer_of_a_tool_that_only_calls_itself_read_only_is_its_claim
 
 @pytest.mark.parametrize("tool", ["die_reading", "hang_reading"])
 async def test_a_lost_answer_is_unknown_until_an_operator_says_that_it_only_looks(
-    home: Home, tmp_path: Path, tool: str
+    home: Home, tmp_path: Path, channel: str, tool: str
 ):
     deadline = 0.3 if tool == "hang_reading" else None
-    async with hosting(home, tmp_path, tool) as (rig, _):
+    async with hosting(home, tmp_path, channel, tool) as (rig, _):
         result = await call(rig, tool, deadline)
         assert (result.status, result.verdict) == (ResultStatus.NONE, Verdict.UNKNOWN)
         assert result.error is not None
@@ -84,9 +82,9 @@ async def test_a_lost_answer_is_unknown_until_an_operator_says_that_it_only_look
 
 
 async def test_what_only_calls_itself_a_look_is_on_disk_before_it_leaves(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, tmp_path: Path, channel: str, monkeypatch: pytest.MonkeyPatch
 ):
-    async with hosting(home, tmp_path, "cancelled") as (rig, built):
+    async with hosting(home, tmp_path, channel, "cancelled") as (rig, built):
         on_disk: list[Kind] = []
         run = built.router.run
 

@@ -6,16 +6,14 @@ import asyncio
 import os
 from pathlib import Path
 
-from core.dispatch.channel import LocalCommandDispatcher
+import pytest
+
 from core.dispatch.order import Order
 from core.errors import ErrorCode
-from core.fleet.fleet import Arrival
 from core.home import Home
-from tests.fakes.mcp_hosted import hosted
+from tests.fakes.hosting_console import CHANNELS, NAME, hosting_console
 from tests.fakes.mcp_server import rogue
-from tests.fakes.rig import open_rig
 
-NAME = "lab"
 POLICY = """
 [[rule]]
 id = "broad"
@@ -29,19 +27,18 @@ tool = "say"
 """
 
 
+@pytest.mark.parametrize("channel", CHANNELS)
 async def test_a_deny_rule_holds_before_and_after_another_server_with_the_same_tool_is_ready(
-    home: Home, tmp_path: Path
+    home: Home, tmp_path: Path, channel: str
 ):
     os.mkfifo(tmp_path / "gate")
     servers = rogue("alpha", tools=["say", "cancelled"]) | rogue(
         "beta", tools=["say"], fifo=str(tmp_path / "gate")
     )
-    async with hosted(tmp_path, servers, wait=False) as built, open_rig(home) as rig:
+    async with hosting_console(home, tmp_path, servers, channel, wait=False) as (rig, built):
         await built.until(lambda: bool(built.names("alpha")))
+        await rig.fleet.relist(NAME)
         rig.use_policy(POLICY)
-        rig.fleet.add(NAME, ["lab"])
-        channel = LocalCommandDispatcher(NAME, built.router, rig.dispatcher.gate)
-        await rig.fleet.arrived(NAME, Arrival(channel, "in-process", "linux", "test", "test", [], None))
 
         async def denied(tool: str) -> bool:
             order = Order(NAME, tool, {"answer": {"content": []}}, "operator:anna")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,25 @@ async def test_a_server_that_does_not_let_us_in_is_told_with_its_status_and_what
         assert reason in row.reason
         assert to_do in row.how_to_fix
         assert "pydantic" not in row.reason
+
+
+async def test_a_server_that_was_away_for_long_is_there_soon_after_it_comes_back(tmp_path: Path):
+    # For a server that is started here, giving up would be for five minutes.
+    timing = replace(QUICK, give_up_after=2, after_giving_up_s=300)
+    async with AsyncExitStack() as stack:
+        alive = await stack.enter_async_context(AsyncExitStack())
+        web = await alive.enter_async_context(web_server())
+        built = await stack.enter_async_context(hosted(tmp_path, web.entry, timing))
+        for _time in range(2):
+            # Nothing is called: that it has gone is seen all the same.
+            await alive.aclose()
+            await built.until(lambda: built.state("web") is State.FAILED)
+            [row] = [row for row in built.router.unavailable if row.tool == "web"]
+            assert "It cannot be reached" in row.reason
+            await alive.enter_async_context(web_server(web))
+            await built.until(lambda: built.state("web") is State.READY)
+            assert "web" not in [row.tool for row in built.router.unavailable]
+            assert built.names("web") == {"say", "act"}
 
 
 async def test_a_server_that_does_one_thing_at_a_time_is_not_taken_for_dead_while_it_does(tmp_path: Path):

@@ -200,18 +200,6 @@ async def test_a_closed_file_stays_hidden_when_another_takes_its_place(tree: Pat
     assert result.result["stderr"].count("Permission denied") == 2
 
 
-async def test_a_hidden_folder_that_is_itself_a_root_stays_hidden(tree: Path, tmp_path: Path) -> None:
-    config = DeviceConfig(roots=(tree, Path("/tmp"))).closing(tree / "folder", Path("/tmp/no-such-thing"))
-    router = build_router(config, tmp_path / "state", "both")
-    try:
-        result = await run(router, "cat file; ls -A folder /tmp")
-    finally:
-        await router.close()
-    assert result.result["exit_code"] == 0, result.result
-    assert result.result["stdout"].startswith("precious\n")
-    assert "inner" not in result.result["stdout"]
-
-
 async def test_it_has_no_descriptor_but_its_three(router: Router, tree: Path) -> None:
     held = os.open(tree / "file", os.O_RDWR)
     os.set_inheritable(held, True)

@@ -38,6 +38,7 @@ class Hosted:
 
     router: Router
     host: McpHost
+    config: DeviceConfig
     announced: asyncio.Event = field(default_factory=asyncio.Event)
     announcements: int = 0
     progress: list[tuple[str, float | None, float | None]] = field(default_factory=list)
@@ -95,7 +96,7 @@ async def hosted(
     )
     router = build_router(config, tmp_path / "state", "hosting")
     router.hosted = McpHost(parse_servers(servers, "test"), router, config, timing)
-    built = Hosted(router, router.hosted)
+    built = Hosted(router, router.hosted, config)
 
     def announced() -> None:
         built.announcements += 1

@@ -29,7 +29,7 @@ class Web:
     """`answers` gives the reply to a message in the place of the proper one, or None; status 0 hangs up.
 
     `say` reads and `act` acts. `done` has the arguments of each call that was run; `gate` holds calls back,
-    and pings. With `tells`, it has a stream of news, which `cut` breaks off.
+    and pings, `greets` the handshake. With `tells`, it has a stream of news, which `cut` breaks off.
     """
 
     answers: Callable[[dict[str, Any], dict[str, str]], Reply | None] = lambda message, headers: None
@@ -44,9 +44,11 @@ class Web:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     lines: set[asyncio.StreamWriter] = field(default_factory=set)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
+    greets: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.gate.set()
+        self.greets.set()
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -69,6 +71,7 @@ class Web:
         more = {}
         result: dict[str, Any] = {}
         if method == "initialize":
+            await self.greets.wait()
             more["mcp-session-id"] = self.session
             result = {
                 "protocolVersion": message["params"]["protocolVersion"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,9 @@ def whats(line: str, output: bytes = b"", sight: Sight = SIGHT) -> dict[str, str
         ("ip addr", "network", "get_system_info info_type=network"),
         ("systemctl status", "services", "shell_execute"),
         ("journalctl -n 5", "services", "shell_execute"),
-        ("apt list --installed", "packages", "shell_execute"),
+        ("apt list", "packages", "shell_execute"),
+        ("apt list --installed --upgradable", "packages", "shell_execute"),
+        ("apt-cache policy bash", "packages", "shell_execute"),
         ("df -h", "mounts", "get_system_info info_type=disk"),
         ("env", "environment", "shell_execute"),
         ("python3 -c 'import psutil'", "anything", "shell_execute"),
@@ -78,6 +81,7 @@ def test_what_a_line_asks_for_and_is_not_shown_is_named_with_the_tool_that_can_t
         "for name in a b; do echo $name; done",
         "du -sh . 2>/dev/null",
         "dpkg -l | wc -l",
+        "apt list --installed | grep ^zlib",
         "ls /tmpfiles",
     ],
 )
@@ -101,6 +105,8 @@ def test_owners_that_look_like_nobody_are_told_where_they_are_shown():
     [
         ("ps aux", Verdict.UNVERIFIED, ["processes"]),
         ("ls /run", Verdict.UNVERIFIED, ["folders"]),
+        # Without a device.toml it is a root.
+        (f"ls {tempfile.gettempdir()}", Verdict.CONFIRMED, []),
         ("printf hello", Verdict.CONFIRMED, []),
     ],
 )

@@ -110,6 +110,10 @@ def test_every_module_and_every_resource_is_in_it(names):
     assert not shown_on_the_web & names
 
 
+def test_what_the_read_only_shell_tells_apt_is_in_it(names):
+    assert "core/device/sandbox/apt.conf" in names
+
+
 def test_nothing_else_is_in_it(names):
     tops = {name.split("/")[0] for name in names}
     assert {one for one in tops if not one.endswith((".dist-info", ".data"))} == {"app", "core", "resources"}

@@ -245,7 +245,8 @@ def _row_of(state: ServerState, how_to_fix: str = "") -> Unavailable:
         case State.STARTING:
             said, fix = "It is starting", "Wait: its tools are offered as soon as it is ready"
         case State.RESTARTING:
-            said, fix = f"{state.reason}; it is started again (start {state.restarts + 2})", how_to_fix
+            again = "asked again (try" if state.kind == "http" else "started again (start"
+            said, fix = f"{state.reason}; it is {again} {state.restarts + 2})", how_to_fix
         case _:
             said, fix = state.reason, how_to_fix
     return Unavailable(state.name, f"MCP server: {said}", fix)

@@ -128,11 +128,13 @@ class HostedServer:
             failed_starts = 0 if self._was_ready else failed_starts + 1
             if hopeless or failed_starts >= self._timing.give_up_after:
                 self._become(State.FAILED, problem, how_to_fix)
-                wait = self._timing.after_giving_up_s
             else:
                 self._become(State.RESTARTING, problem, how_to_fix)
-                low, high = self._timing.back_off
-                wait = min(high, low * 2 ** min(fails - 1, 16))
+            low, high = self._timing.back_off
+            wait = min(high, low * 2 ** min(fails - 1, 16))
+            # Nothing is started for an address: the server behind it may come back at any time.
+            if self.state is State.FAILED and self.config.kind == "stdio":
+                wait = self._timing.after_giving_up_s
             seconds = wait * random.uniform(0.5, 1.0)
             log.warning(
                 "MCP server ended", server=self.config.name, reason=problem, again_in_s=round(seconds, 2)

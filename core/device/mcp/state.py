@@ -17,7 +17,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds. `back_off` is the range of the wait between two starts."""
+    """Seconds. `back_off` is the range of the wait between two starts.
+
+    `after_giving_up_s` is for servers that are started here; an address is asked again within `back_off`.
+    """
 
     start_s: float = 60.0
     back_off: tuple[float, float] = (0.5, 30.0)

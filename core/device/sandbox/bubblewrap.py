@@ -17,12 +17,13 @@ from typing import NamedTuple
 
 import platformdirs
 
-from core.device.private_places import is_below, outermost
-from core.device.sandbox import inner, process_limit, seccomp
+from core.device.private_places import SCRATCH_FOLDERS, is_below, outermost
+from core.device.sandbox import inner, process_limit, scratch, seccomp
 from core.device.sandbox.mounts import all_names, read_mounts, resolved
 from core.device.sandbox.sight import Sight
 
 _INNER = Path(inner.__file__)
+_APT = _INNER.with_name("apt.conf")
 # Imported, so that it is not compiled anew for each command.
 _START = f"import sys; sys.path.insert(0, {str(_INNER.parent)!r}); import inner; inner.run()"
 _SELF_TEST_S = 10.0
@@ -33,6 +34,8 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _KERNELS_OWN = ("/sys/kernel/debug", "/sys/kernel/tracing")
 # NixOS keeps every program of its PATH below /run.
 _NEEDED_BELOW_HIDDEN = ("/run/current-system", "/run/wrappers")
+# What bubblewrap makes anew, so that nothing of the machine's is in it.
+_OWN_MOUNTS = ("/dev", "/proc")
 _OPEN_FILES = 1024
 # Of the user's pools, a command may take this part of what all commands at once may: half.
 _SHARE_OF_POOLS = 2
@@ -146,32 +149,52 @@ class Bubblewrap:
     roots: tuple[str, ...] = ()
 
     def sight(self, folder: str) -> Sight:
-        """What a line that starts in this folder is shown of the disk."""
-        hidden = hidden_folders()
-        wanted = [path for path in (*self.roots, folder) if not _is_in(path, self.closed)]
-        shown = _shown(hidden, wanted)
+        """What a line that starts in this folder is shown of the disk. Blocks on the disk."""
+        closed = self._all_closed()
+        layers = self._layers(closed, folder)
         home = os.environ.get("HOME") or os.path.expanduser("~")
-        return Sight(folder, home, tuple(outermost([*hidden, *self.closed])), tuple(shown))
+        hidden = [layer.path for layer in layers if not layer.is_shown and layer.path not in _OWN_MOUNTS]
+        hidden += [path for path in outermost(closed) if _is_seen(path, layers)]
+        shown = [layer.path for layer in layers if layer.is_shown]
+        return Sight(folder, home, tuple(hidden), tuple(shown))
 
     def command(self, inside: Sequence[str], start: Place, bounds: Bounds) -> Start:
         """How to run `inside` in a folder that is still the one that was checked. Blocks on the disk."""
-        hidden = hidden_folders()
-        closed = outermost([*all_names(self.closed, read_mounts())])
-        wanted = [path for path in (*self.roots, str(start.path)) if not _is_in(path, closed)]
-        shown = _shown(hidden, wanted)
+        closed = outermost([*all_names(self._all_closed(), read_mounts())])
+        layers = self._layers(closed, str(start.path))
         # What lies in a hidden folder is not there at all.
-        closed = [path for path in closed if not _is_in(path, hidden) or _is_in(path, shown)]
+        closed = [path for path in closed if _is_seen(path, layers)]
         walls = (
             self.program,
             *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
             *("--unshare-cgroup-try", "--die-with-parent", "--new-session", "--as-pid-1"),
             *("--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-            *_mounts(hidden, shown, closed),
+            *_mounts(layers, closed),
             *("--remount-ro", "/dev", "--chdir", str(start.path)),
         )
         limits, rules = inner.write_limits(bounds.limits()), seccomp.counting_program()
         plan = inner.write_plan(limits, bounds.shares(), rules, start.identity, closed)
         return Start(walls, tuple(inside), plan)
+
+    def _all_closed(self) -> list[str]:
+        """What is closed, and what other programs keep in the scratch folders that are roots."""
+        folders = [root for root in self.roots if root in SCRATCH_FOLDERS]
+        return [*self.closed, *(path for root in folders for path in scratch.private_in(root, self.roots))]
+
+    def _layers(self, closed: Sequence[str], folder: str) -> list[Layer]:
+        hidden = hidden_folders()
+        wanted = [path for path in (*self.roots, folder) if not _is_in(path, closed)]
+        # A scratch folder is hidden for what other programs keep in it, which is closed where it is a root.
+        roots = [path for path in self.roots if path in SCRATCH_FOLDERS and path in wanted]
+        return _layers([path for path in hidden if path not in roots], _shown(wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A folder from which on, inwards, the disk is shown or hidden, unlike what lies around it."""
+
+    path: str
+    is_shown: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,28 +239,53 @@ class Files(NamedTuple):
         return os.pread(self.report, 16, 0)
 
 
-def _shown(hidden: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """What must be seen below the hidden folders."""
+def _shown(wanted: Sequence[str]) -> list[str]:
+    """What must be seen, also below a hidden folder."""
     needed = [resolved(path) for path in (*_NEEDED_BELOW_HIDDEN, sys.base_prefix, sys.prefix)]
     # What is wanted was resolved when it was checked: a link there now leads to something else.
     needed += [resolved(str(_INNER.parent)), *(path for path in wanted if not os.path.islink(path))]
-    return outermost(
-        [path for path in needed if _is_in(path, hidden) and path not in hidden and os.path.exists(path)]
-    )
+    # Devices and the kernel's own files are the sandbox's, whatever is a root.
+    return [path for path in needed if os.path.exists(path) and not _is_devices(path)]
+
+
+def _is_devices(path: str) -> bool:
+    return _is_in(path, _OWN_MOUNTS) and not is_below(path, "/dev/shm")
+
+
+def _layers(hidden: Sequence[str], shown: Sequence[str]) -> list[Layer]:
+    """Layers from the outside in. A path that is to be hidden and to be shown is hidden."""
+    kinds = dict.fromkeys(shown, True) | dict.fromkeys((*hidden, *_OWN_MOUNTS), False)
+    layers: list[Layer] = []
+    # By their parts, so that what lies in a folder comes after it.
+    for path in sorted(kinds, key=lambda path: path.split(os.sep)):
+        if _is_seen(path, layers) is not kinds[path]:
+            layers.append(Layer(path, kinds[path]))
+    return layers
+
+
+def _is_seen(path: str, layers: Sequence[Layer]) -> bool:
+    """Whether a path is shown: the innermost layer that it lies in decides."""
+    return next((layer.is_shown for layer in reversed(layers) if is_below(path, layer.path)), True)
 
 
 def _is_in(path: str, folders: Sequence[str]) -> bool:
     return any(is_below(path, folder) for folder in folders)
 
 
-def _mounts(hidden: Sequence[str], shown: Sequence[str], closed: Sequence[str]) -> list[str]:
-    """Empty folders over what is hidden, then back what must be seen below it, then over closed folders.
+def _mounts(layers: Sequence[Layer], closed: Sequence[str]) -> list[str]:
+    """Empty folders over what is hidden, back what must be seen below them, then over closed folders.
 
     A closed file has no mount over it: that it cannot be read is Landlock's doing, and a program is told so
     instead of being shown an empty file.
     """
-    words = [word for path in hidden for word in ("--tmpfs", path)]
-    words += [word for path in shown for word in ("--ro-bind", path, path)]
+    words: list[str] = []
+    hidden = [layer.path for layer in layers if not layer.is_shown and layer.path not in _OWN_MOUNTS]
+    for layer in layers:
+        if layer.is_shown:
+            words += ["--ro-bind", layer.path, layer.path]
+        elif layer.path in hidden:
+            words += ["--tmpfs", layer.path]
+    # Only now, for what is shown below a hidden folder needs a place to be mounted at.
     words += [word for path in hidden for word in ("--remount-ro", path)]
     for path in closed:
         if os.path.isdir(path) and not os.path.islink(path):
@@ -251,18 +299,18 @@ def _python() -> str:
 
 
 def hidden_folders() -> list[str]:
-    """Folders with daemons' sockets, programs' scratch files or the kernel's traces, outermost ones only."""
+    """Folders with daemons' sockets, programs' scratch files, the kernel's traces, or the console's data."""
     wanted = ["/run", "/tmp", "/var/tmp", *_KERNELS_OWN, os.environ.get("XDG_RUNTIME_DIR", "")]
     wanted += [os.environ.get("QUARTERDECK_HOME", "")]
     wanted += [platformdirs.user_data_dir("quarterdeck", appauthor=False)]
-    return outermost([resolved(path) for path in wanted if path and os.path.isdir(path)])
+    return sorted({resolved(path) for path in wanted if path and os.path.isdir(path)})
 
 
 def clean_environment() -> dict[str, str]:
     """What the command sees of the device client's environment."""
     kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     kept |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
-    return {"PATH": _PATH, **kept, "TERM": "dumb", "TMPDIR": "/tmp"}
+    return {"PATH": _PATH, **kept, "TERM": "dumb", "TMPDIR": "/tmp", "APT_CONFIG": str(_APT)}
 
 
 @lru_cache(maxsize=4)

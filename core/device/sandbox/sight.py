@@ -66,7 +66,10 @@ _WHY = {
         "get_system_info info_type=network",
     ),
     SERVICES: ("It reaches no daemon, and their files below /run are not shown.", "shell_execute"),
-    PACKAGES: ("This program needs files that it may write; it lists nothing here.", "shell_execute"),
+    PACKAGES: (
+        "It reads what is installed, and neither the repositories' lists nor what a daemon knows.",
+        "shell_execute",
+    ),
     OWNERS: (
         "It has a user namespace of its own: other users and groups look like nobody.",
         "list_directory",
@@ -152,6 +155,8 @@ def unseen(line: str, sight: Sight, output: bytes = b"") -> list[Unseen]:
 
     recursive = False
     for program, words in _commands(line):
+        if _lists_installed(program, words):
+            continue
         if (what := _PROGRAMS.get(program)) is not None:
             note(what, program)
         elif program not in _SEES_ALL:
@@ -172,6 +177,13 @@ def unseen(line: str, sight: Sight, output: bytes = b"") -> list[Unseen]:
         shown = ", ".join(places[:_MOST_FOLDERS]) + (" and others" if len(places) > _MOST_FOLDERS else "")
         found[FOLDERS] = Unseen(FOLDERS, f"Not shown, and empty where listed: {shown}.", "list_directory")
     return list(found.values())
+
+
+def _lists_installed(program: str, words: Sequence[str]) -> bool:
+    """Whether it asks for installed packages only, which dpkg's database has (apt(8))."""
+    return (
+        program == "apt" and words[:1] == ["list"] and "--installed" in words and "--upgradable" not in words
+    )
 
 
 def _shows_owners(program: str, words: Sequence[str]) -> bool:

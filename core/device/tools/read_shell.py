@@ -49,6 +49,9 @@ _MOST_BLOCKED = 20
 _MOST_LINE = 500
 # Helpers of the sandbox, beside what the command itself may start.
 _OWN_PROCESSES = 3
+# A folder that is to be hidden may go before bubblewrap comes to it, as those of agents below /tmp do; then
+# nothing of the command has begun.
+_TRIES = 3
 
 
 def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
@@ -115,27 +118,31 @@ async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> tuple[F
         limits.max_processes,
     )
     place = await workshop.in_thread(_place, folder)
-    begun = await workshop.in_thread(sandbox.command, shell, place, bounds)
-    # Nothing is awaited from here until it counts as running, so that two cannot take one slot.
-    workshop.guard.process_slot(workshop.children.running)
-    with (
-        begun.files() as files,
-        process_limit.limited(limits.read_shell_processes + _OWN_PROCESSES) as group,
-    ):
-        limit = time_limit(workshop, call)
-        job = Job(
-            begun.line(),
-            folder.path,
-            limit.seconds,
-            environment,
-            call.report,
-            more=files,
-            contained=True,
-            group=str(group or ""),
-            polite=limit.polite,
-        )
-        finished = await workshop.children.run(job, folder)
-        _check(files.said(), finished, folder)
+    for tries_left in range(_TRIES - 1, -1, -1):
+        begun = await workshop.in_thread(sandbox.command, shell, place, bounds)
+        # Nothing is awaited from here until it counts as running, so that two cannot take one slot.
+        workshop.guard.process_slot(workshop.children.running)
+        with (
+            begun.files() as files,
+            process_limit.limited(limits.read_shell_processes + _OWN_PROCESSES) as group,
+        ):
+            limit = time_limit(workshop, call)
+            job = Job(
+                begun.line(),
+                folder.path,
+                limit.seconds,
+                environment,
+                call.report,
+                more=files,
+                contained=True,
+                group=str(group or ""),
+                polite=limit.polite,
+            )
+            finished = await workshop.children.run(job, folder)
+            report = files.said()
+        if report or finished.exit_code is None or not tries_left:
+            break
+    _check(report, finished, folder)
     return finished, limit
 
 
@@ -236,7 +243,8 @@ def _tool(workshop: Workshop, run: Any) -> Tool:
         description=(
             "Run a line in a shell that can only read: the kernel forbids it to change anything, to use any "
             "network or socket, and to leave a process behind. A command that tries gets an error. "
-            "/tmp, /run and the device client's own files are hidden, but allowed roots below them are not. "
+            "/tmp, /run and the device client's own files are hidden, but allowed roots there are not: of an "
+            "allowed /tmp only other programs' sockets and credentials are. "
             "It does not see the machine's processes (list_processes does), sockets, network or services; "
             "`not_seen` in the result says what of that the line asked for. "
             "Keys, passwords, browser data and histories are shown only to a line that an operator approved."
