@@ -391,7 +391,7 @@ class Console(ABC):
 
     @abstractmethod
     async def save_batch(self, name: str, batch: Batch) -> None:
-        """Save a batch under a name that can be a file's: no `/`, no hidden characters, no dot in front."""
+        """Save a batch under a name of letters, digits, space, `-`, `_` and `.`."""
 
     @abstractmethod
     async def shut_down(self, cancel_work: bool) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -40,7 +41,6 @@ from core.service.console import (
 from core.service.deciding_door import DecidingDoor
 from core.service.rehearsal import rehearse
 from core.service.service import Service
-from core.text import escape_hidden
 
 RUNS_IN_STATE = 30
 MOST_RUNS = 200
@@ -49,9 +49,7 @@ FACETS_LOOKED_AT = 200
 AROUND_BEFORE, AROUND_AFTER = 150, 250
 LONGEST_WAIT = 3600.0
 MOST_SAID = 20_000
-# A name is a file's: nothing that parts folders or that a file system of Windows keeps for itself.
-_NOT_IN_NAMES = frozenset('/\\<>:"|?*')
-LONGEST_NAME_BYTES = 200
+BATCH_NAME = re.compile(r"^[\w][\w .-]{0,99}$")
 SUFFIX = ".yaml"
 
 
@@ -426,20 +424,8 @@ async def _end_after(service: Service) -> None:
 
 
 def _checked(name: str) -> str:
-    """A batch's name that is safe as the name of a file, and shows what it is.
-
-    Raises:
-        BadInput: it is not; says what a name may be.
-    """
-    hidden = escape_hidden(name, keep_lines=False) != name
-    if not name.strip() or hidden or name[0] in ". " or name[-1] in ". " or _NOT_IN_NAMES & set(name):
-        marks = " ".join(sorted(_NOT_IN_NAMES))
-        raise BadInput(
-            f"A batch's name is text without {marks} and hidden characters, and neither begins nor ends with "
-            "a dot or a space."
-        )
-    if len(name.encode("utf-8", "replace")) > LONGEST_NAME_BYTES:
-        raise BadInput(f"A batch's name has at most {LONGEST_NAME_BYTES} bytes of UTF-8.")
+    if not BATCH_NAME.match(name) or name.endswith("."):
+        raise BadInput("A batch's name has letters, digits, spaces, '-', '_' and '.', at most 100.")
     return name
 
 

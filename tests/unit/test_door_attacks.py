@@ -91,35 +91,6 @@ async def test_an_agent_does_not_put_its_steps_into_an_operators_batch(console: 
     assert (await console.load_batch("tidy")).name == "tidy"
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["Update & restart", "Nachts — alle Geräte", "日次 #1 (lab)", "50 % of web", "a.b", "it's + done!"],
-)
-async def test_a_batch_is_saved_under_the_name_that_people_write(console: Console, name: str):
-    batch = Batch(name=name, targets="name:desk", steps=[Step(id="a", tool="enter", parameters={})])
-    await console.save_batch(name, batch)
-    assert await console.batches() == [name]
-    assert (await console.load_batch(name)).name == name
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "", " ", ".", "..", ".hidden", "../evil", "a/b", "a\\b", "C:x", "a\n", "a\0b", "a\u202eb", "a\u200bb",
-        "end.", "end ", " x", "what?", "x" * 201, "ä" * 101,
-    ],
-)  # fmt: skip
-async def test_no_batch_is_saved_or_read_under_a_name_that_leaves_its_folder_or_hides_a_part(
-    console: Console, service: Service, name: str
-):
-    batch = Batch(name="b", targets="name:desk", steps=[Step(id="a", tool="enter", parameters={})])
-    before = sorted(service.home.path.rglob("*"))
-    for act in (console.save_batch(name, batch), console.load_batch(name)):
-        with pytest.raises(BadInput, match="A batch's name"):
-            await act
-    assert not [one for one in service.home.path.rglob("*.yaml") if one not in before]
-
-
 async def test_an_edit_of_a_neighbour_does_not_bare_a_secret(
     console: Console, service: Service, desk: ScriptedTools
 ):
