@@ -78,7 +78,7 @@ class _Builder:
                 self._found(entry.device)
             case Kind.SERVICE_STARTED:
                 self._service_started()
-        if entry.kind in _DECISIONS:
+        if entry.kind in _DECISIONS or (entry.kind is Kind.GRANT_USED and "approval" in entry.body):
             self._decided(entry)
         self._moments.append(self._moment(entry))
 
@@ -230,6 +230,8 @@ class _Builder:
         match entry.kind:
             case Kind.APPROVAL_GIVEN:
                 mark = Mark(lane=lane, at=self._now, kind="approved", label=f"Approved {tool}", seq=entry.seq)
+            case Kind.GRANT_USED:
+                mark = Mark(lane=lane, at=self._now, kind="approved", label=f"Granted {tool}", seq=entry.seq)
             case Kind.APPROVAL_DENIED:
                 mark = Mark(lane=lane, at=self._now, kind="denied", label=f"Denied {tool}", seq=entry.seq)
             case _:

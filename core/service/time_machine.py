@@ -118,6 +118,9 @@ def _take(entry: Entry, tally: _Tally, policy: _Edited, device_of: Callable[[str
             tally.prepared.popitem(last=False)
     elif entry.kind is Kind.COMMAND_DECIDED:
         prepared = tally.prepared.pop(call, None)
+        if prepared is None and entry.body["decision"].get("grant"):
+            # A request that waited, judged once more for a new grant: it is counted already.
+            return
         row = _judge(prepared, entry, policy, device_of) if prepared is not None else None
         if entry.body.get("glimpse"):
             tally.glimpses += 1

@@ -17,8 +17,10 @@ from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.policy.constraints import Constraint
 from core.policy.models import Approval, ApprovalState
+from core.policy.policy_file import parse_policy
 from core.service.recovery import recover
 from core.service.service import Service
+from core.service.time_machine import try_over_journal
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.operator_answers import TWO, asked, no, signed_grant, terms_for, yes
 from tests.fakes.rig import DEVICE, Rig, open_rig, tool_info
@@ -109,6 +111,10 @@ class TestCovered:
                 assert ended.decided_by == f"grant {given} of anna"
                 assert ended.signed == []
             assert rig.policy.grants.get(given).used == len(approvals) - 1
+            trial = await try_over_journal(
+                rig.journal, parse_policy(""), lambda name: rig.fleet.target(name).device, 10
+            )
+            assert (trial.commands, trial.skipped) == (len(approvals), 0)
 
     async def test_a_use_is_counted_for_each_and_those_beyond_the_count_wait_on(self, home: Home):
         async with open_rig(home) as rig:

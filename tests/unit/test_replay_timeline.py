@@ -100,6 +100,17 @@ def test_waiting_for_approval_stands_on_the_lane_of_who_answered_with_the_decisi
     assert (mark.lane, mark.kind, mark.at, mark.seq) == ("operator:rosa", "approved", 10.0, 3)
 
 
+def test_a_request_that_waited_and_went_on_under_a_grant_waits_no_longer() -> None:
+    story = Story().prepared()
+    story.add(Kind.APPROVAL_REQUESTED, actor="agent:ada", body={"approval": "a1"})
+    story.add(Kind.GRANT_USED, after=9, actor="policy", body={"grant": "g1", "approval": "a1"})
+    line = build_timeline(story.entries, "x")
+    (span,) = line.spans
+    assert (span.lane, span.kind, span.start, span.end) == ("agent:ada", "approval_wait", 1.0, 10.0)
+    (mark,) = line.marks
+    assert (mark.lane, mark.kind, mark.at) == ("agent:ada", "approved", 10.0)
+
+
 def test_an_expired_or_withdrawn_request_is_marked_on_the_lane_of_who_asked() -> None:
     story = Story()
     for state in ("expired", "withdrawn"):

@@ -72,6 +72,8 @@ def known_at(entries: list[Entry], seq: int) -> Known:
     for entry in entries:
         if entry.seq <= seq and (place := places.get(entry.kind)) is not None:
             found[place] = entry
+        elif entry.seq <= seq and entry.kind is Kind.GRANT_USED and "approval" in entry.body:
+            found["answered"] = entry
     return Known(**found)
 
 
@@ -131,6 +133,8 @@ def _approval_fact(known: Known, playhead: Moment) -> Fact:
     match answered.kind:
         case Kind.APPROVAL_GIVEN:
             return Fact("Approved", f"once, by {who} after {lasting(waited)}")
+        case Kind.GRANT_USED:
+            return Fact("Approved", f"by grant {shown(str(answered.body['grant']))} after {lasting(waited)}")
         case Kind.APPROVAL_DENIED:
             statement = _inside_of(_inside(answered, "signed"), "statement")
             reason = shown(str(statement.get("reason") or answered.body.get("reason") or ""))
