@@ -169,9 +169,9 @@ def call(
     text, or key:=@FILE for the JSON in a file.
 
     With --json, an error has a code, a message, the next step, and `retryable`: whether the very same call
-    may succeed later. `stage` is where it ended: prepare, validate, harden, decide, approve, record_intent
-    and send are before it reached the device, observe is after; null is not known. `note` is said beside a
-    result that needs a word, as where a device's client loses values.
+    may succeed later, and changes nothing twice. `stage` is where it ended: prepare, validate, harden,
+    decide, approve, record_intent and send are before it reached the device, observe is after; null is not
+    known. `note` is said beside a result that needs a word, as where a device's client loses values.
     """
 
     # A folder that cannot be used is said before anything is sent.

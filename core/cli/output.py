@@ -12,6 +12,7 @@ from typing import Any, TextIO
 from core.aip.messages import ResultStatus
 from core.dispatch.models import Basis, CommandResult, CommandStage, Verdict
 from core.errors import ErrorInfo
+from core.fleet.models import Effect
 from core.text import escape_hidden, shorten_middle
 
 GAP = "  "
@@ -83,9 +84,22 @@ def shown_json(value: Any) -> str:
     return text.translate({**escapes, 0x7F: "\\u007f"})
 
 
-def error_json(error: ErrorInfo) -> dict[str, Any]:
-    """An error as `--json` prints it: with whether the very same request may succeed later."""
-    return {**error.model_dump(mode="json"), "retryable": error.retryable}
+# With these a command did not begin, so that the same one again is the first one.
+_NOT_BEGUN = frozenset({Basis.NOTHING_SENT, Basis.DEVICE_REFUSED})
+
+
+def error_json(error: ErrorInfo, may_repeat: bool = True) -> dict[str, Any]:
+    """An error as `--json` prints it: with whether the very same request may succeed later.
+
+    Without `may_repeat` it is not retryable whatever its code says.
+    """
+    return {**error.model_dump(mode="json"), "retryable": may_repeat and error.retryable}
+
+
+def _may_repeat(result: CommandResult) -> bool:
+    """Whether the same command again changes nothing twice: it did not begin, or it only reads."""
+    reads = result.decision is not None and result.decision.effect is Effect.OBSERVE
+    return reads or result.basis in _NOT_BEGUN
 
 
 def print_error(error: ErrorInfo, json_wanted: bool, **more: Any) -> None:
@@ -169,7 +183,7 @@ def result_json(result: CommandResult, files: dict[str, str] | None = None) -> d
         "verdict": result.verdict.value,
         "basis": result.basis.value,
         "stage": result.stage.value if result.stage else None,
-        "error": error_json(result.error) if result.error else None,
+        "error": error_json(result.error, _may_repeat(result)) if result.error else None,
         "result": result.result,
         "namespace": result.namespace,
         "duration_ms": result.duration_ms,

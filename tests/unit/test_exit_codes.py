@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from core.aip.messages import ResultStatus
+from core.cli.output import result_json
 from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
+from core.fleet.models import Effect, Risk
+from core.policy.models import Answer, Decision, Profile
 from core.service import exit_codes
 
 
@@ -41,3 +44,27 @@ def test_what_failed_or_was_refused_keeps_the_code_of_its_error():
     assert exit_codes.of_result(refused) == exit_codes.DENIED
     done = a_result(Verdict.CONFIRMED, Basis.READ_RESPONSE, ResultStatus.SUCCESS, None)
     assert exit_codes.of_result(done) == exit_codes.DONE
+
+
+@pytest.mark.parametrize("code", [*ErrorCode])
+def test_what_may_have_begun_and_is_not_known_to_read_is_never_called_retryable(code: ErrorCode):
+    begun = [pair for pair in LISTED_PAIRS if pair[1] not in (Basis.NOTHING_SENT, Basis.DEVICE_REFUSED)]
+    for verdict, basis in begun:
+        told = result_json(a_result(verdict, basis, ResultStatus.FAILURE, code))
+        assert told["error"]["retryable"] is False
+
+
+def test_what_was_not_begun_is_retryable_as_its_code_says():
+    for code, retryable in ((ErrorCode.DEVICE_OFFLINE, True), (ErrorCode.INVALID_ARGUMENTS, False)):
+        told = result_json(a_result(Verdict.REFUSED, Basis.NOTHING_SENT, ResultStatus.FAILURE, code))
+        assert told["error"]["retryable"] is retryable
+
+
+@pytest.mark.parametrize("effect", [*Effect])
+def test_only_a_read_that_got_no_answer_may_be_asked_again(effect: Effect):
+    lost = a_result(Verdict.UNKNOWN, Basis.NO_ANSWER, ResultStatus.FAILURE, ErrorCode.TIMEOUT)
+    decision = Decision(
+        answer=Answer.ALLOW, risk=Risk.LOW, effect=effect, profile=Profile.GUARDED, summary="", reasons=[]
+    )
+    told = result_json(lost.model_copy(update={"decision": decision}))
+    assert told["error"]["retryable"] is (effect is Effect.OBSERVE)
