@@ -7,6 +7,7 @@ from typing import Any
 
 from PySide6.QtWidgets import QAbstractButton
 
+from app.components.inputs import DropDown
 from app.screens.approvals.decision_bar import ApproveButton
 from app.shell.sheet import Sheet
 from app.tour.fleet_story import DIALS, LISTENS, is_online
@@ -91,7 +92,7 @@ async def group_card(stage: Stage) -> None:
 
 
 async def grant(stage: Stage) -> None:
-    """Approved for a scope: the next identical call runs without asking; another argument asks again."""
+    """Approved for a scope: the next identical calls run without asking; another argument asks again."""
     hand, console = stage.hand, await stage.agent()
     asked = {"command": "df -h /"}
     await ask(stage, LISTENS, "shell_execute", asked, "Watching the disk.")
@@ -99,6 +100,10 @@ async def grant(stage: Stage) -> None:
     await hand.key("G")
     sheet = await hand.find(Sheet, "Approve, and let like requests run without asking")
     await hand.find(QAbstractButton, "Approve and remember", sheet)
+    # It begins with one use, as for every request of high risk.
+    often = await hand.find(DropDown, "How often", sheet)
+    await hand.key("Down", often)
+    await hand.until("it is for five uses", lambda: often.currentText() == "5 times")
     await hand.look("approvals-grant")
     await hand.key("Ctrl+Return", sheet)
     await hand.until("it is answered", lambda: not stage.desk.state.waiting())
