@@ -62,7 +62,7 @@ from core.service.door_models import (
 )
 from core.statements import SignedStatement
 
-API_VERSION = 1
+API_VERSION = 2
 
 # The door's own words stand beside it; whoever comes through it finds all of them here.
 __all__ = [

@@ -131,7 +131,7 @@ class TestFrames:
 
     async def test_another_version_is_told_which_and_what_to_do(self, home, server, monkeypatch):
         monkeypatch.setattr("core.service.remote.API_VERSION", 99)
-        with pytest.raises(ServiceError, match=r"version 1 .* version 99") as mismatch:
+        with pytest.raises(ServiceError, match=r"version 2 .* version 99") as mismatch:
             await RemoteConsole.connect(home, "cli", "cli:x")
         assert mismatch.value.code is ErrorCode.HOME_BUSY
 
