@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 from PySide6.QtCore import QEvent
 from PySide6.QtGui import QFontMetricsF, QGuiApplication, QTextCursor
@@ -16,6 +17,7 @@ from app.look.tokens import SPACE
 from app.screens.base import Navigator
 from app.screens.runs.output_text import Shown, Stream, make_readable, streams_of
 from app.screens.runs.save import Saver
+from app.screens.runs.terminal_colors import ColoredPart
 from app.screens.runs.words import size_words
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
@@ -109,23 +111,42 @@ class OutputTab(QWidget):
         self.message.setText(f"{error.message} {error.info.next}")
 
     def _tint(self) -> None:
-        """Tint what was written as errors: a mark underneath, nothing between the bytes."""
+        """Tint what was written as errors, and color what the command colored: nothing between the bytes."""
         theme = theme_of(self)
         marks = []
         at = 0
-        for one in self._shown:
-            length = len(one.text.rstrip("\n").encode("utf-16-le")) // 2
-            if one.is_error and length:
-                mark = QTextEdit.ExtraSelection()
-                cursor = QTextCursor(self.box.document())
-                cursor.setPosition(at)
-                cursor.setPosition(at + length, QTextCursor.MoveMode.KeepAnchor)
-                mark.cursor = cursor
+        for shown in self._shown:
+            text = shown.text.rstrip("\n")
+            length = _units(text)
+            if shown.is_error and length:
+                mark = self._mark(at, length, "warn")
                 mark.format.setBackground(theme.color("warn_tint"))
-                mark.format.setForeground(theme.color("warn"))
                 marks.append(mark)
+            elif not shown.is_error:
+                marks.extend(self._colors(at, text, shown.colored))
             at += length + 1
         self.box.setExtraSelections(marks)
+
+    def _colors(
+        self, at: int, text: str, parts: tuple[ColoredPart, ...]
+    ) -> Iterator[QTextEdit.ExtraSelection]:
+        """A mark for each coloured part of a text that begins `at` a place in the box."""
+        seen = 0
+        for part in parts:
+            at += _units(text[seen : part.start])
+            words = text[part.start : part.start + part.length]
+            if words:
+                yield self._mark(at, _units(words), part.tone)
+            at, seen = at + _units(words), part.start + part.length
+
+    def _mark(self, at: int, length: int, tone: str) -> QTextEdit.ExtraSelection:
+        mark = QTextEdit.ExtraSelection()
+        cursor = QTextCursor(self.box.document())
+        cursor.setPosition(at)
+        cursor.setPosition(at + length, QTextCursor.MoveMode.KeepAnchor)
+        mark.cursor = cursor
+        mark.format.setForeground(theme_of(self).color(tone))
+        return mark
 
     def changeEvent(self, event: QEvent) -> None:
         """Take the new mode's tint."""
@@ -172,3 +193,8 @@ class OutputTab(QWidget):
 
     def _save(self) -> None:
         self._saver.save(f"{self._name}.txt", self._whole, self._failed_to_copy)
+
+
+def _units(text: str) -> int:
+    """The length of a text as Qt counts it, in units of UTF-16."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
