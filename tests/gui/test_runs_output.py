@@ -67,12 +67,32 @@ def test_output_has_the_colors_that_a_command_wrote_and_not_their_escapes(
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
         box = drawer.output.box
         await seen(lambda: box.toPlainText() == "\U0001f600 failed\nthen green hidden?")
-        marks = [
-            (mark.cursor.selectedText(), mark.format.foreground().color()) for mark in box.extraSelections()
+        colors = [
+            (block.text(), [(one.start, one.length, one.format.foreground().color()) for one in formats])
+            for block in (box.document().findBlockByNumber(number) for number in range(2))
+            if (formats := block.layout().formats())
         ]
-        assert marks == [("failed", theme.color("fail")), ("green", theme.color("ok"))]
+        assert colors == [
+            ("\U0001f600 failed", [(3, 6, theme.color("fail"))]),
+            ("then green hidden?", [(5, 5, theme.color("ok"))]),
+        ]
         drawer.output.copy.click()
         await seen(lambda: QApplication.clipboard().text() == text)
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_one_color_over_a_flood_of_lines_is_bounded_too(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    text = "\x1b[31m" + "a\n" * (3 * MOST_COLORED)
+    change_cell(console, "lab-lnx-01", "clean", result={"stdout": text, "stderr": "", "exit_code": 0})
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
+        document = drawer.output.box.document()
+        await seen(lambda: document.blockCount() == 3 * MOST_COLORED)
+        lines = [document.findBlockByNumber(number) for number in range(document.blockCount())]
+        assert sum(bool(line.layout().formats()) for line in lines) == MOST_COLORED
 
     play_without_fleet(theme, tmp_path, console, scenario)
 

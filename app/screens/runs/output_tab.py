@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 from PySide6.QtCore import QEvent
-from PySide6.QtGui import QFontMetricsF, QGuiApplication, QTextCursor
+from PySide6.QtGui import QFontMetricsF, QGuiApplication, QTextCursor, QTextLayout
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QTextEdit, QVBoxLayout, QWidget
 
 from app.components.inputs import CheckBox
@@ -17,7 +16,7 @@ from app.look.tokens import SPACE
 from app.screens.base import Navigator
 from app.screens.runs.output_text import Shown, Stream, make_readable, streams_of
 from app.screens.runs.save import Saver
-from app.screens.runs.terminal_colors import ColoredPart
+from app.screens.runs.terminal_colors import MOST_COLORED, ColoredPart
 from app.screens.runs.words import size_words
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
@@ -123,21 +122,37 @@ class OutputTab(QWidget):
                 mark.format.setBackground(theme.color("warn_tint"))
                 marks.append(mark)
             elif not shown.is_error:
-                marks.extend(self._colors(at, text, shown.colored))
+                self._color(at, text, shown.colored)
             at += length + 1
         self.box.setExtraSelections(marks)
 
-    def _colors(
-        self, at: int, text: str, parts: tuple[ColoredPart, ...]
-    ) -> Iterator[QTextEdit.ExtraSelection]:
-        """A mark for each coloured part of a text that begins `at` a place in the box."""
-        seen = 0
+    def _color(self, at: int, text: str, parts: tuple[ColoredPart, ...]) -> None:
+        """Color the parts of a text that begins `at` a place in the box.
+
+        In the layouts of its lines: of selections that touch each other Qt draws some in no color.
+        """
+        document = self.box.document()
+        ranges: dict[int, list[QTextLayout.FormatRange]] = {}
+        # A single part may reach over every line of a large output.
+        seen = lines = 0
         for part in parts:
             at += _units(text[seen : part.start])
-            words = text[part.start : part.start + part.length]
-            if words:
-                yield self._mark(at, _units(words), part.tone)
-            at, seen = at + _units(words), part.start + part.length
+            seen = part.start + part.length
+            end = at + _units(text[part.start : seen])
+            block = document.findBlock(at)
+            while block.isValid() and block.position() < end and lines < MOST_COLORED:
+                lines += 1
+                colored = QTextLayout.FormatRange()
+                colored.start = max(0, at - block.position())
+                colored.length = min(end - block.position(), block.length() - 1) - colored.start
+                colored.format.setForeground(theme_of(self).color(part.tone))
+                ranges.setdefault(block.blockNumber(), []).append(colored)
+                block = block.next()
+            at = end
+        for number, formats in ranges.items():
+            block = document.findBlockByNumber(number)
+            block.layout().setFormats(formats)
+            document.markContentsDirty(block.position(), block.length())
 
     def _mark(self, at: int, length: int, tone: str) -> QTextEdit.ExtraSelection:
         mark = QTextEdit.ExtraSelection()
