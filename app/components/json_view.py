@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt
+from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import (
     QAction,
     QContextMenuEvent,
@@ -218,9 +218,20 @@ class JsonView(QTreeView):
             node.is_whole = not node.is_whole
             self.scheduleDelayedItemsLayout()
 
+    def event(self, event: QEvent) -> bool:
+        """Take Ctrl+F, and Escape in the search line, before the window does with meanings of its own."""
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
+            closes = event.key() == Qt.Key.Key_Escape and self._find.hasFocus()
+            if closes or event.matches(QKeySequence.StandardKey.Find):
+                event.accept()
+                return True
+        return super().event(event)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Enter toggles; F3 goes on searching."""
-        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
+        """Enter toggles; Ctrl+F searches, F3 goes on."""
+        if event.matches(QKeySequence.StandardKey.Find):
+            self.show_find()
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
             self.toggle(self.currentIndex())
         elif event.key() == Qt.Key.Key_F3:
             back = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)

@@ -420,7 +420,10 @@ class Dispatcher:
             self._mint.revoke(permit)
             self._running.pop(request.call_id, None)
             if result is not None:
-                self._devices.ended(request.device, request.call_id, result, prepared.order.glimpse)
+                order = prepared.order
+                self._devices.ended(
+                    order.device, order.call_id, result, order.glimpse, order.shows_whole_screen
+                )
         return result
 
     async def _observe(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -66,6 +66,16 @@ class Order:
     cancelled: Callable[[], bool] = lambda: False
     on_decided: Callable[[Decision], None] = lambda decision: None
 
+    @property
+    def shows_whole_screen(self) -> bool:
+        """Whether a screenshot taken by this order shows a whole screen and not a part of it."""
+        return shows_whole_screen(self.parameters)
+
+
+def shows_whole_screen(parameters: Mapping[str, Any]) -> bool:
+    """Whether these arguments of `screenshot` ask for a whole screen, not for a region or a window."""
+    return bool(parameters.get("region", "fullscreen") == "fullscreen")
+
 
 class Target(NamedTuple):
     """A device at one moment. `shares_disk`: its paths are this computer's; `roots`: its folders then."""
@@ -104,7 +114,14 @@ class Devices(Protocol):
         ...
 
     def began(self, device: str, call_id: str, what: str) -> None: ...
-    def ended(self, device: str, call_id: str, result: CommandResult, glimpse: bool = False) -> None: ...
+    def ended(
+        self,
+        device: str,
+        call_id: str,
+        result: CommandResult,
+        glimpse: bool = False,
+        whole_screen: bool = True,
+    ) -> None: ...
 
 
 class Recorder(Protocol):

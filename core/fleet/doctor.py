@@ -145,18 +145,22 @@ class Doctor:
         return _passed("listening", f"Devices can dial {heard_at.url}, {how}.")
 
     def _refused(self, device: Device, known: Known) -> Check:
-        """The last attempt in this device's name, else the last of somebody who named nobody.
+        """The last attempt in this device's name; what was refused before it was paired or heard is over.
 
-        What was refused before it was paired, or before it was heard, is over.
+        An attempt that names no device says something of this device only while its own token has never been
+        accepted since it was paired. Afterwards it is as likely another program's, and is told as that.
         """
         since = max(known.paired_at, device.last_heard or "")
         mine = [one for one in self._refusals.of(known.name) if one.at >= since]
         unknown = [one for one in self._refusals.newest() if not one.name and one.at >= since]
         if mine:
             return _failed(_kind_of(mine[-1]), _told(mine[-1]), _advice(mine[-1], known.name))
-        if unknown:
-            found = f"Somebody who is not known was refused, perhaps this device. {_told(unknown[0])}"
+        if unknown and (device.last_heard or "") < known.paired_at:
+            found = f"An attempt that names no device was refused, perhaps of this one. {_told(unknown[0])}"
             return _failed(_kind_of(unknown[0]), found, _advice(unknown[0], known.name))
+        if unknown:
+            other = f"One that names no device, perhaps of another program: {_told(unknown[0])}"
+            return _passed("refused", f"No attempt in its name was refused since it was last heard. {other}")
         return _passed("refused", "No attempt was refused.")
 
 

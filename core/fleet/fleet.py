@@ -309,8 +309,18 @@ class Fleet:
             record.health, record.since = Health.BUSY, now_utc()
         self._touched(record)
 
-    def ended(self, device: str, call_id: str, result: CommandResult, glimpse: bool = False) -> None:
-        """A command has come back, or will not. A `glimpse` is only for the wall."""
+    def ended(
+        self,
+        device: str,
+        call_id: str,
+        result: CommandResult,
+        glimpse: bool = False,
+        whole_screen: bool = True,
+    ) -> None:
+        """A command has come back, or will not. A `glimpse` is only for the wall.
+
+        A screenshot becomes the device's picture only if it shows the `whole_screen`.
+        """
         record = self._records.get(device)
         if record is None:
             return
@@ -320,7 +330,7 @@ class Fleet:
         if result.verdict not in _NOT_HEARD:
             record.last_heard = now
         for evidence in result.evidence:
-            if evidence.what != "picture" or result.tool_name != "screenshot":
+            if evidence.what != "picture" or result.tool_name != "screenshot" or not whole_screen:
                 continue
             if glimpse:
                 record.glimpse, record.glimpse_at = evidence.blob, record.last_heard

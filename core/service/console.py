@@ -391,7 +391,7 @@ class Console(ABC):
 
     @abstractmethod
     async def save_batch(self, name: str, batch: Batch) -> None:
-        """Save a batch under a name of letters, digits, space, `-`, `_` and `.`."""
+        """Save a batch. Its name has at most 100 characters, none of them hidden (else INVALID_ARGUMENTS)."""
 
     @abstractmethod
     async def shut_down(self, cancel_work: bool) -> str:

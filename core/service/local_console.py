@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 from collections.abc import AsyncIterator
 from typing import Any
 
 from core import __version__
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.file import batch_to_yaml, read_batch
+from core.batch.file_names import batch_name, file_stem
 from core.batch.history import rebuild_run
 from core.batch.live import Live
 from core.batch.models import Batch, Plan, Run, RunSummary, Step, flatten
@@ -49,7 +49,6 @@ FACETS_LOOKED_AT = 200
 AROUND_BEFORE, AROUND_AFTER = 150, 250
 LONGEST_WAIT = 3600.0
 MOST_SAID = 20_000
-BATCH_NAME = re.compile(r"^[\w][\w .-]{0,99}$")
 SUFFIX = ".yaml"
 
 
@@ -377,10 +376,11 @@ class LocalConsole(DecidingDoor):
         return build_timeline(page.entries, f"Around entry {middle:,}", None)
 
     async def batches(self) -> list[str]:
-        return sorted(path.stem for path in self._service.home.batches.glob(f"*{SUFFIX}"))
+        names = (batch_name(path.stem) for path in self._service.home.batches.glob(f"*{SUFFIX}"))
+        return sorted(name for name in names if name is not None)
 
     async def load_batch(self, name: str) -> Batch:
-        path = self._service.home.batches / f"{_checked(name)}{SUFFIX}"
+        path = self._service.home.batches / f"{file_stem(name)}{SUFFIX}"
         try:
             text = path.read_text("utf-8")
         except FileNotFoundError as error:
@@ -392,7 +392,7 @@ class LocalConsole(DecidingDoor):
     async def save_batch(self, name: str, batch: Batch) -> None:
         # A saved batch is started by people, as theirs.
         self._only_people("save a batch")
-        path = self._service.home.batches / f"{_checked(name)}{SUFFIX}"
+        path = self._service.home.batches / f"{file_stem(name)}{SUFFIX}"
         temporary = path.with_suffix(".new")
         try:
             temporary.write_text(batch_to_yaml(batch), "utf-8")
@@ -421,12 +421,6 @@ async def _end_after(service: Service) -> None:
     while service.runner.active:
         await service.runner.active[0].ended.wait()
     service.on_shutdown_asked.set()
-
-
-def _checked(name: str) -> str:
-    if not BATCH_NAME.match(name) or name.endswith("."):
-        raise BadInput("A batch's name has letters, digits, spaces, '-', '_' and '.', at most 100.")
-    return name
 
 
 def _quoted(value: str) -> str:

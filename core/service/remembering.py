@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
+from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind
 from core.audit.journal import Journal
+from core.dispatch.order import shows_whole_screen
 from core.fleet.models import Health, HealthChange, Refusal
 from core.fleet.record import Remembered
 
@@ -42,13 +44,24 @@ async def remembered_devices(journal: Journal, names: set[str]) -> dict[str, Rem
         found[name] = then
         if seen >= names:
             break
-    # A live wall leaves thousands of glimpses, which are nobody's picture.
-    taken = f"kind:{Kind.RESULT_RECORDED} tool:screenshot status:success !glimpse"
+    # A live wall leaves thousands of glimpses, which are nobody's picture. Whether a result shows the whole
+    # screen stands in its command, which comes after it when read from the newest.
+    taken = f"kind:{Kind.RESULT_RECORDED},{Kind.COMMAND_PREPARED} tool:screenshot !glimpse"
+    results: dict[str, Entry] = {}
     async for entry in _newest(journal, taken):
-        name, picture = entry.device or "", _picture_in(entry)
-        if name in names and picture and not found.get(name, Remembered()).picture:
-            then = found.get(name, Remembered())
-            found[name] = replace(then, picture=picture, picture_at=entry.time)
+        name, call_id = entry.device or "", entry.call_id or ""
+        if name not in names or found.get(name, Remembered()).picture:
+            continue
+        if entry.kind is Kind.RESULT_RECORDED:
+            if entry.status == ResultStatus.SUCCESS and _picture_in(entry):
+                results[call_id] = entry
+            continue
+        result = results.pop(call_id, None)
+        parameters = entry.body.get("parameters")
+        if result is None or not isinstance(parameters, dict) or not shows_whole_screen(parameters):
+            continue
+        then = found.get(name, Remembered())
+        found[name] = replace(then, picture=_picture_in(result), picture_at=result.time)
         if all(name in found and found[name].picture for name in names):
             break
     return found

@@ -169,6 +169,34 @@ def test_three_steps_are_built_with_the_pointer_and_run(theme: Theme, tmp_path: 
     play_from_journal(theme, tmp_path, console, scenario)
 
 
+def test_the_text_of_a_step_is_called_valid_only_when_the_step_is(theme: Theme, tmp_path: Path) -> None:
+    console = Recorder()
+    steps = [
+        {"id": "facts", "tool": "get_system_info"},
+        {"id": "list", "tool": "list_processes"},
+    ]
+    batch = Batch.model_validate({"name": "One", "targets": "name:this-computer", "steps": steps})
+
+    async def scenario(desk: Desk) -> None:
+        screen = await batch_of(desk)
+        screen.editor.load(content_of(batch))
+        facts, listing = (step.key for step in screen.editor.content.steps)
+        screen.editor.choose(facts)
+        words = screen.text._words
+        await seen(lambda: "required" in words.accessibleName())
+        assert not screen.text._mark.good
+        assert not screen.text.problem, "the text itself can be read, and is what would be sent"
+        screen.editor.choose(listing)
+        await seen(lambda: words.accessibleName() == "The text: valid")
+        assert screen.text._mark.good
+        screen.editor.choose(facts)
+        await seen(lambda: "required" in words.accessibleName())
+        screen.editor.set_parameters(facts, {"info_type": "cpu"})
+        await seen(lambda: words.accessibleName() == "The text: valid")
+
+    play_from_journal(theme, tmp_path, console, scenario)
+
+
 def _sheet_is_open(desk: Desk) -> bool:
     from app.shell.sheet import Sheet
 

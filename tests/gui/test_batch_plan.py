@@ -10,6 +10,8 @@ from PySide6.QtWidgets import QApplication
 
 from app.look.theme import Theme
 from app.main import Desk
+from app.screens.batch.words import why_not
+from core.batch.models import PlannedCell
 from core.policy.models import Answer, Profile
 from tests.fakes.batch_screen import Recorder, batch_of, risky
 from tests.fakes.console import FakeConsole
@@ -35,7 +37,7 @@ def test_the_plan_says_what_runs_asks_and_is_denied_and_its_counts_stand_on_the_
         assert "Profile observe: reads only." in model.why(0)
         screen.dock.as_text.click()
         copied = QApplication.clipboard().text()
-        assert "build-lnx-03 (Production)\truns\tdenied\tProfile observe: reads only." in copied
+        assert "build-lnx-03 (Production)\truns\tdenied\tclean: Profile observe: reads only." in copied
 
     play_from_journal(theme, tmp_path, FakeConsole(), scenario)
 
@@ -143,3 +145,19 @@ def test_secrets_are_neither_on_the_card_nor_in_its_words(theme: Theme, tmp_path
         assert "hunter2" not in str(screen.steps.view.steps.data(screen.steps.view.steps.index(0)))
 
     play_from_journal(theme, tmp_path, console, scenario)
+
+
+def test_reasons_of_a_plan_name_their_steps() -> None:
+    def cell(step: str, outcome: str, why: str = "") -> PlannedCell:
+        return PlannedCell.model_validate({"device": "d", "step": step, "outcome": outcome, "why": why})
+
+    mixed = [
+        cell("look", "invalid", "info_type is required."),
+        cell("ask", "asks", "The policy asks."),
+        cell("clean", "invalid", "command is required."),
+        cell("sweep", "invalid", "command is required."),
+    ]
+    assert why_not(mixed) == "look: info_type is required. clean, sweep: command is required."
+    away = [cell("look", "offline", "d is offline"), cell("clean", "offline", "d is offline")]
+    assert why_not(away) == "d is offline."
+    assert why_not([cell("look", "runs")]) == ""

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLineEdit
 
 from app.components.label import Label
 from app.look.theme import Theme
@@ -207,6 +207,31 @@ def test_a_picture_can_be_zoomed_dragged_and_opened_over_the_window(theme: Theme
         QTest.keyClick(full.view, Qt.Key.Key_Escape)
         assert drawer.picture.full is None
         assert drawer.isVisible()
+
+    play_without_fleet(theme, tmp_path, story(), scenario)
+
+
+def test_ctrl_f_in_the_result_finds_in_the_result(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "disk")
+        tree = drawer.result.json
+        await seen(tree.isVisible)
+        screen = desk.window.current
+        assert isinstance(screen, RunsScreen)
+        QTest.keyClick(desk.window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+        assert screen.list.field.hasFocus()
+        tree.setFocus()
+        control = Qt.KeyboardModifier.ControlModifier
+        QTest.keyClick(tree, Qt.Key.Key_F, control)
+        field = QApplication.focusWidget()
+        assert isinstance(field, QLineEdit)
+        assert tree.isAncestorOf(field)
+        QTest.keyClicks(field, "mount")
+        QTest.keyClick(field, Qt.Key.Key_F, control)
+        assert field.hasFocus()
+        assert field.selectedText() == "mount"
+        QTest.keyClick(field, Qt.Key.Key_Escape)
+        assert tree.hasFocus()
 
     play_without_fleet(theme, tmp_path, story(), scenario)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from PySide6.QtWidgets import QApplication
 
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.runs.output_text import LONGEST_LINE, MOST_SHOWN, Stream, make_readable, streams_of
+from app.screens.runs.terminal_colors import MOST_COLORED, take_colors
 from tests.fakes.runs_screen import CLEAN, change_cell, drawer_of
 from tests.fakes.story import story
 from tests.fakes.window import play_without_fleet, seen
@@ -39,14 +41,87 @@ def test_output_shows_both_streams_and_tints_what_was_complained_about(theme: Th
 
 def test_hidden_characters_in_output_are_written_out_and_never_markup(theme: Theme, tmp_path: Path) -> None:
     console = story()
-    answer = {"stdout": "a\x1b[31m<b>\u202etxt.exe</b>\u200b\n", "stderr": "", "exit_code": 0}
+    answer = {
+        "stdout": "a\x1b[2K\x1b]8;;http://x\x07<b>\u202etxt.exe</b>\u200b\n",
+        "stderr": "",
+        "exit_code": 0,
+    }
     change_cell(console, "lab-lnx-01", "clean", result=answer)
 
     async def scenario(desk: Desk) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "clean")
-        await seen(lambda: drawer.output.box.toPlainText() == "a[U+001B][31m<b>[U+202E]txt.exe</b>[U+200B]")
+        await seen(lambda: drawer.output.box.toPlainText() == words)
+
+    words = "a[U+001B][2K[U+001B]]8;;http://x[U+0007]<b>[U+202E]txt.exe</b>[U+200B]"
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_output_has_the_colors_that_a_command_wrote_and_not_their_escapes(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+    text = "\U0001f600 \x1b[1;31mfailed\x1b[0m\r\nthen \x1b[38;5;2mgreen\x1b[39m \x1b[8;30;40mhidden?\x1b[m\n"
+    change_cell(console, "lab-lnx-01", "clean", result={"stdout": text, "stderr": "", "exit_code": 0})
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
+        box = drawer.output.box
+        await seen(lambda: box.toPlainText() == "\U0001f600 failed\nthen green hidden?")
+        colors = [
+            (block.text(), [(one.start, one.length, one.format.foreground().color()) for one in formats])
+            for block in (box.document().findBlockByNumber(number) for number in range(2))
+            if (formats := block.layout().formats())
+        ]
+        assert colors == [
+            ("\U0001f600 failed", [(3, 6, theme.color("fail"))]),
+            ("then green hidden?", [(5, 5, theme.color("ok"))]),
+        ]
+        drawer.output.copy.click()
+        await seen(lambda: QApplication.clipboard().text() == text)
 
     play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_one_color_over_a_flood_of_lines_is_bounded_too(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    text = "\x1b[31m" + "a\n" * (3 * MOST_COLORED)
+    change_cell(console, "lab-lnx-01", "clean", result={"stdout": text, "stderr": "", "exit_code": 0})
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
+        document = drawer.output.box.document()
+        await seen(lambda: document.blockCount() == 3 * MOST_COLORED)
+        lines = [document.findBlockByNumber(number) for number in range(document.blockCount())]
+        assert sum(bool(line.layout().formats()) for line in lines) == MOST_COLORED
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "colored"),
+    [
+        ("\x1b[31mred\x1b[91mbright\x1b[39mplain", "redbrightplain", [(0, 3, "fail"), (3, 6, "fail")]),
+        ("\x1b[48;5;1mon red\x1b[38;2;1;2;3mrgb\x1b[38;5;200mfar", "on redrgbfar", []),
+        ("\x1b[38;5m\x1b[38ma\x1b[;;;mb\x1b[38:5:1mc", "abc", []),
+        ("\x1b[31", "[U+001B][31", []),
+        ("\x1b[31\u200bm", "[U+001B][31[U+200B]m", []),
+        ("\x1b[32m\u202ex", "[U+202E]x", [(0, 9, "ok")]),
+        ("\x1b[2J\x1b[1A\x1b[Ka\x9b31mb", "[U+001B][2J[U+001B][1A[U+001B][Ka[U+009B]31mb", []),
+        ("\x1b[" + "1;" * 40 + "m", "[U+001B][" + "1;" * 40 + "m", []),
+    ],
+)
+def test_only_colors_are_taken_out_of_a_text(
+    text: str, shown: str, colored: list[tuple[int, int, str]]
+) -> None:
+    words, parts = take_colors(text)
+    assert words == shown
+    assert [(part.start, part.length, part.tone) for part in parts] == colored
+
+
+def test_a_flood_of_colors_costs_the_view_a_bounded_number_of_marks() -> None:
+    words, parts = take_colors("\x1b[31ma\x1b[32mb" * 50_000)
+    assert words == "ab" * 50_000
+    assert len(parts) == MOST_COLORED
 
 
 def test_a_large_output_is_read_from_its_blob_and_saved_whole(theme: Theme, tmp_path: Path) -> None:

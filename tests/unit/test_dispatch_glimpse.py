@@ -25,7 +25,7 @@ from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 
 NUMBER = {"type": "number"}
 TOOLS = [
-    tool_info("screenshot", "data_collection", {"max_width": NUMBER}),
+    tool_info("screenshot", "data_collection", {"max_width": NUMBER, "region": {}}),
     tool_info("click_point", "action", {"x": NUMBER, "y": NUMBER, "observation": TEXT}),
     tool_info("click_element", "action", {"control_id": TEXT}),
     tool_info("get_ui_tree", "data_collection", {"process_name": TEXT, "depth": NUMBER, "max_nodes": NUMBER}),
@@ -140,6 +140,29 @@ async def test_after_a_restart_the_picture_is_the_full_one_again(rig: Rig) -> No
     await rig.journal.settle()
     then = (await remembered_devices(rig.journal, {DEVICE}))[DEVICE]
     assert then.picture == full.evidence[0].blob
+
+
+PARTS = [{"x": 0, "y": 0, "width": 40, "height": 30}, "window:7"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+async def test_a_part_of_the_screen_is_not_the_devices_picture(rig: Rig, part: object) -> None:
+    full = await rig.call("screenshot", region="fullscreen")
+    later = await rig.call("screenshot", region=part, max_width=40)
+    assert later.evidence[0].blob != full.evidence[0].blob
+    assert rig.fleet.get(DEVICE).picture == full.evidence[0].blob
+    await rig.journal.settle()
+    then = (await remembered_devices(rig.journal, {DEVICE}))[DEVICE]
+    assert then.picture == full.evidence[0].blob
+    assert then.picture_at == (await rig.entries(f"kind:result_recorded call:{full.call_id}"))[0].time
+
+
+async def test_a_device_of_which_only_a_part_was_seen_has_no_picture(rig: Rig) -> None:
+    await rig.call("screenshot", region=PARTS[0])
+    assert rig.fleet.get(DEVICE).picture is None
+    await rig.journal.settle()
+    then = await remembered_devices(rig.journal, {DEVICE})
+    assert DEVICE not in then or then[DEVICE].picture is None
 
 
 async def test_a_device_that_is_looked_at_is_not_called_busy(rig: Rig, screen: Screen) -> None:

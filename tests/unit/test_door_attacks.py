@@ -91,6 +91,32 @@ async def test_an_agent_does_not_put_its_steps_into_an_operators_batch(console: 
     assert (await console.load_batch("tidy")).name == "tidy"
 
 
+async def test_a_batch_keeps_the_name_that_people_write_and_its_file_stays_in_its_folder(
+    console: Console, service: Service
+):
+    folder = service.home.batches
+    before = set(folder.parent.rglob("*"))
+    names = [
+        "R&D — nightly",
+        "备份 हिन्दी",
+        "../../policy",
+        "/etc/passwd",
+        "CON",
+        ".hidden",
+        "a.",
+        "100 %2F",
+        "a/b",
+    ]
+    for name in names:
+        batch = Batch(name=name, targets="name:desk", steps=[Step(id="a", tool="enter", parameters={})])
+        await console.save_batch(name, batch)
+        assert (await console.load_batch(name)).name == name
+    assert await console.batches() == sorted(names)
+    made = set(folder.parent.rglob("*")) - before - {folder}
+    assert len(made) == len(names)
+    assert all(path.parent == folder for path in made)
+
+
 async def test_an_edit_of_a_neighbour_does_not_bare_a_secret(
     console: Console, service: Service, desk: ScriptedTools
 ):

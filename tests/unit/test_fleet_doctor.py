@@ -271,6 +271,41 @@ class TestThatDialIn:
         checks = await desk.examined(last_heard=heard)
         assert [one.state for one in checks if one.name in ("refused", "token")] == [CheckState.PASSED]
 
+    async def test_an_attempt_that_names_no_device_is_not_held_against_one_whose_token_was_accepted(
+        self, desk
+    ):
+        pair(desk.registry, Known(name="lab-1"))
+        heard = desk.registry.find("lab-1").paired_at
+        desk.refusals.add("127.0.0.1:5", "", "the token is not known")
+        desk.refusals.flush()
+        checks = {
+            check.name: check for check in await desk.examined(last_heard=heard, reason="it was killed")
+        }
+        assert "token" not in checks
+        assert checks["refused"].state is CheckState.PASSED
+        assert "another program" in checks["refused"].found
+        assert "127.0.0.1" in checks["refused"].found
+        assert "it was killed" in checks["heard"].found
+        assert not any("Pair" in check.next for check in checks.values())
+
+    async def test_an_attempt_that_names_no_device_is_told_of_one_that_was_never_heard(self, desk):
+        pair(desk.registry, Known(name="lab-1"))
+        desk.refusals.add("10.0.0.7:5", "", "the token is not known")
+        desk.refusals.flush()
+        checks = {check.name: check for check in await desk.examined()}
+        assert checks["token"].state is CheckState.FAILED
+        assert "perhaps of this one" in checks["token"].found
+
+    async def test_its_own_attempt_counts_however_many_others_came_after_it(self, desk):
+        pair(desk.registry, Known(name="lab-1"))
+        heard = desk.registry.find("lab-1").paired_at
+        desk.refusals.add("10.0.0.7:5", "lab-1", "client_id 'lab-1' is already registered")
+        desk.refusals.add("127.0.0.1:5", "", "the token is not known")
+        desk.refusals.flush()
+        checks = {check.name: check for check in await desk.examined(last_heard=heard)}
+        assert "token" not in checks
+        assert checks["duplicate"].state is CheckState.FAILED
+
     async def test_when_it_was_last_heard_and_how_its_clock_stands(self, desk):
         pair(desk.registry, Known(name="lab-1"))
         checks = {

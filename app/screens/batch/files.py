@@ -19,12 +19,13 @@ from app.screens.batch.editor import BatchEditor
 from app.shell.sheet import Sheet
 from core.batch.file import read_batch
 from core.batch.models import Batch
-from core.errors import BadInput, QuarterdeckError
+from core.errors import BadInput, ErrorCode, QuarterdeckError
 
 log = structlog.get_logger(__name__)
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "resources" / "batches"
 DRAFT_PAUSE_MS = 1000
+SAVE_AGAIN = "Correct what it says, then save again."
 SAVE, DISCARD, REPLACE = "save", "discard", "replace"
 
 
@@ -163,7 +164,7 @@ class Files(QObject):
         self._link.ask(
             lambda console: console.save_batch(name, batch),
             lambda _none: self._saved(name, content),
-            self._fail,
+            self._fail_to_save,
             what="save the batch",
         )
 
@@ -178,6 +179,12 @@ class Files(QObject):
     def _fail(self, error: QuarterdeckError) -> None:
         self._saving, self._after_save = False, None
         self.failed.emit(error.message, error.info.next)
+
+    def _fail_to_save(self, error: QuarterdeckError) -> None:
+        self._saving, self._after_save = False, None
+        # The general advice of this code is about arguments of a call.
+        bad_input = error.code is ErrorCode.INVALID_ARGUMENTS
+        self.failed.emit(error.message, SAVE_AGAIN if bad_input else error.info.next)
 
     def forget_wish(self) -> None:
         """Whoever was asked for a name does not want to save any more."""

@@ -312,7 +312,14 @@ class BatchScreen(Screen):
         view = self.steps.view
         if view.steps.show(rows):
             view.show_chosen(self.editor.chosen.current, self.editor.chosen.marked)
+        self._say_lack()
         self.steps.show_count(len(rows))
+
+    def _say_lack(self) -> None:
+        """Beside the text of the step, say what its card says is wrong with it."""
+        steps = self.steps.view.steps
+        row = steps.row_at(steps.place_of(self.editor.chosen.current))
+        self.text.say_lack(row.note.problem if row is not None else "")
 
     def _show_chosen(self) -> None:
         self.steps.view.show_chosen(self.editor.chosen.current, self.editor.chosen.marked)
@@ -331,6 +338,7 @@ class BatchScreen(Screen):
         self.step.show_id_error(id_error(step, others))
         secrets = self.notes.secrets(step, offered)
         self.text.show_step(step_value(step), secrets)
+        self._say_lack()
 
     def _read_names(self) -> None:
         self.notes.secret_names = self.state.secret_names

@@ -125,6 +125,7 @@ class StepText(QWidget):
         self.json, self.yaml = JsonEditor(), YamlEditor()
         self._value: Any = UNSET
         self._fault = ""
+        self._lack = ""
         self._mark = _Mark(self)
         self._words = ElidedLabel("valid", "body", "text2")
         self._go = Link("Go there", "meta")
@@ -172,6 +173,12 @@ class StepText(QWidget):
         self._fill(self.editor)
         self._show_state()
 
+    def say_lack(self, words: str) -> None:
+        """Say what the step lacks although its text can be read; empty when nothing."""
+        if words != self._lack:
+            self._lack = words
+            self._show_state()
+
     def _go_to_problem(self) -> None:
         self.editor.go_to_problem()
 
@@ -202,14 +209,14 @@ class StepText(QWidget):
             self.edited.emit(value)
 
     def _show_state(self) -> None:
-        problem = self.problem
+        problem = self.problem or self._lack
         self._mark.good = not problem
         self._mark.update()
         shown = self._value is not UNSET
         self._mark.setVisible(shown)
         self._words.setVisible(shown)
         self._words.set_text(problem or "valid")
-        self._words.setAccessibleName(f"The text is {problem or 'valid'}")
+        self._words.setAccessibleName(f"The text: {problem or 'valid'}")
         self._go.setVisible(self.editor.problem is not None)
 
 

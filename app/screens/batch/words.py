@@ -88,14 +88,21 @@ def count_outcomes(cells: Iterable[PlannedCell]) -> dict[str, int]:
 
 
 def why_not(cells: Iterable[PlannedCell]) -> str:
-    """Why a device does not run all steps as they are; what merely asks is no reason."""
-    said: list[str] = []
+    """Why a device does not run all steps as they are, each reason with its steps; asking is no reason.
+
+    A reason that holds for all of several steps, such as that the device is away, stands without them.
+    """
+    total = 0
+    steps_of: dict[str, list[str]] = {}
     for cell in cells:
+        total += 1
         if cell.outcome in BLOCKED:
-            words = one_line(cell.why or outcome_look(cell.outcome).word)
-            if words not in said:
-                said.append(words)
-    return "; ".join(said)
+            words = one_line(cell.why or outcome_look(cell.outcome).word).rstrip(".")
+            steps_of.setdefault(words, []).append(cell.step)
+    return " ".join(
+        f"{words}." if len(steps) == total > 1 else f"{', '.join(steps)}: {words}."
+        for words, steps in steps_of.items()
+    )
 
 
 def plan_as_text(name: str, plan: Plan) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from PySide6.QtCore import QEvent
-from PySide6.QtGui import QFontMetricsF, QGuiApplication, QTextCursor
+from PySide6.QtGui import QFontMetricsF, QGuiApplication, QTextCursor, QTextLayout
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QTextEdit, QVBoxLayout, QWidget
 
 from app.components.inputs import CheckBox
@@ -16,6 +16,7 @@ from app.look.tokens import SPACE
 from app.screens.base import Navigator
 from app.screens.runs.output_text import Shown, Stream, make_readable, streams_of
 from app.screens.runs.save import Saver
+from app.screens.runs.terminal_colors import MOST_COLORED, ColoredPart
 from app.screens.runs.words import size_words
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
@@ -109,23 +110,58 @@ class OutputTab(QWidget):
         self.message.setText(f"{error.message} {error.info.next}")
 
     def _tint(self) -> None:
-        """Tint what was written as errors: a mark underneath, nothing between the bytes."""
+        """Tint what was written as errors, and color what the command colored: nothing between the bytes."""
         theme = theme_of(self)
         marks = []
         at = 0
-        for one in self._shown:
-            length = len(one.text.rstrip("\n").encode("utf-16-le")) // 2
-            if one.is_error and length:
-                mark = QTextEdit.ExtraSelection()
-                cursor = QTextCursor(self.box.document())
-                cursor.setPosition(at)
-                cursor.setPosition(at + length, QTextCursor.MoveMode.KeepAnchor)
-                mark.cursor = cursor
+        for shown in self._shown:
+            text = shown.text.rstrip("\n")
+            length = _units(text)
+            if shown.is_error and length:
+                mark = self._mark(at, length, "warn")
                 mark.format.setBackground(theme.color("warn_tint"))
-                mark.format.setForeground(theme.color("warn"))
                 marks.append(mark)
+            elif not shown.is_error:
+                self._color(at, text, shown.colored)
             at += length + 1
         self.box.setExtraSelections(marks)
+
+    def _color(self, at: int, text: str, parts: tuple[ColoredPart, ...]) -> None:
+        """Color the parts of a text that begins `at` a place in the box.
+
+        In the layouts of its lines: of selections that touch each other Qt draws some in no color.
+        """
+        document = self.box.document()
+        ranges: dict[int, list[QTextLayout.FormatRange]] = {}
+        # A single part may reach over every line of a large output.
+        seen = lines = 0
+        for part in parts:
+            at += _units(text[seen : part.start])
+            seen = part.start + part.length
+            end = at + _units(text[part.start : seen])
+            block = document.findBlock(at)
+            while block.isValid() and block.position() < end and lines < MOST_COLORED:
+                lines += 1
+                colored = QTextLayout.FormatRange()
+                colored.start = max(0, at - block.position())
+                colored.length = min(end - block.position(), block.length() - 1) - colored.start
+                colored.format.setForeground(theme_of(self).color(part.tone))
+                ranges.setdefault(block.blockNumber(), []).append(colored)
+                block = block.next()
+            at = end
+        for number, formats in ranges.items():
+            block = document.findBlockByNumber(number)
+            block.layout().setFormats(formats)
+            document.markContentsDirty(block.position(), block.length())
+
+    def _mark(self, at: int, length: int, tone: str) -> QTextEdit.ExtraSelection:
+        mark = QTextEdit.ExtraSelection()
+        cursor = QTextCursor(self.box.document())
+        cursor.setPosition(at)
+        cursor.setPosition(at + length, QTextCursor.MoveMode.KeepAnchor)
+        mark.cursor = cursor
+        mark.format.setForeground(theme_of(self).color(tone))
+        return mark
 
     def changeEvent(self, event: QEvent) -> None:
         """Take the new mode's tint."""
@@ -172,3 +208,8 @@ class OutputTab(QWidget):
 
     def _save(self) -> None:
         self._saver.save(f"{self._name}.txt", self._whole, self._failed_to_copy)
+
+
+def _units(text: str) -> int:
+    """The length of a text as Qt counts it, in units of UTF-16."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from app.screens.runs.terminal_colors import ColoredPart, take_colors
 from core.dispatch.models import CommandResult
-from core.text import escape_hidden
 
 STREAMS = ("stdout", "stderr", "content")
 MOST_SHOWN = 1_000_000
@@ -30,12 +30,16 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A stream as it is shown: hidden characters written out; `left` bytes are not shown."""
+    """A stream as it is shown: hidden characters written out; `left` bytes are not shown.
+
+    `colored` are the parts that the command wrote in a colour of a terminal.
+    """
 
     name: str
     text: str
     is_error: bool
     left: int = 0
+    colored: tuple[ColoredPart, ...] = ()
 
 
 def streams_of(result: CommandResult | None) -> list[Stream]:
@@ -67,7 +71,9 @@ def make_readable(stream: Stream, data: bytes | None) -> Shown:
         text = "\n".join(_cut(line) for line in text.split("\n"))
     seen = len(whole[:MOST_SHOWN].encode("utf-8", "replace"))
     size = stream.size if data is None else len(data)
-    return Shown(stream.name, escape_hidden(text), stream.is_error, max(0, size - seen))
+    # The text view makes one line end of these two, which would move everything behind them.
+    shown, colored = take_colors(text.replace("\r\n", "\n"))
+    return Shown(stream.name, shown, stream.is_error, max(0, size - seen), tuple(colored))
 
 
 def _cut(line: str) -> str:
