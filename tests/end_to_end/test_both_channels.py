@@ -284,11 +284,11 @@ async def test_a_run_is_found_by_what_it_does_while_it_waits_and_after_a_restart
         await here.call("get_system_info", info_type="memory")
         run = await here.console.call(HERE, "write_file", {"file_path": wanted, "content": "x"})
         request = await next_approval(here.console)
-        [waiting] = (await here.console.find_runs(f"effect:{wanted} state:waiting {HERE}")).runs
+        [waiting] = (await here.console.find_runs(f"effect:found.txt state:waiting {HERE}")).runs
         assert (waiting.id, waiting.effect) == (run.summary.id, request.decision.summary)
         await approve(here.console, request, here.key)
         ended = (await here.console.wait_run(run.summary.id, PATIENCE)).summary
         assert (await here.console.find_runs("state:done tool:write_file")).runs == [ended]
     async with desk(home, operator, channel, {}) as here:
-        [again] = (await here.console.find_runs(wanted)).runs
+        [again] = (await here.console.find_runs("found.txt")).runs
         assert (again.id, again.effect, again.state) == (ended.id, ended.effect, ended.state)

@@ -121,8 +121,12 @@ class RequestModel(RuleBasedStateMachine):
             for one in self.rig.told
             if one.request.call_id == command.call_id and one.state is ApprovalState.APPROVED
         ]
-        if approved:
+        signed = bool(approved and approved[-1].signed)
+        if signed:
             self._check_approved(command, call, approved[-1])
+        elif approved:
+            assert approved[-1].approvers == 1, "a grant stood in for several operators"
+            assert self._spend_grant(command, call), "it waited, and no grant that was given covers it"
         elif not call.read:
             assert self._spend_grant(command, call), "nobody approved or granted it"
         else:
@@ -132,7 +136,8 @@ class RequestModel(RuleBasedStateMachine):
             kinds = self.rig.on_disk(command.call_id)
             assert Kind.INTENT_RECORDED in kinds, "its intent is not durable"
             if approved:
-                assert Kind.APPROVAL_GIVEN in kinds, "its approval is not durable"
+                given = Kind.APPROVAL_GIVEN if signed else Kind.GRANT_USED
+                assert given in kinds, "its approval is not durable"
 
     def _check_approved(self, command: Command, call: Asked, approval: Approval) -> None:
         tool = self.rig.fleet.target(DEVICE).tools[command.tool_name]
@@ -222,6 +227,10 @@ class RequestModel(RuleBasedStateMachine):
                 answered = await self.rig.approvals.decide(signed, grant)
             except QuarterdeckError:
                 answered = None
+            if answered is not None and grant is not None:
+                # What waits and is covered goes on in the next turns.
+                terms = grant.terms
+                self.grants[terms.id] = Granted(terms, terms.uses, datetime.fromisoformat(terms.expires))
             await self._settle()
             return answered
 

@@ -23,7 +23,7 @@ from core.policy.grants import GrantTerms, SignedGrant, exact_arguments
 from core.policy.models import Approval, ApprovalState
 from core.policy.operator_keys import statement_for
 from core.statements import SignedStatement, signed_bytes
-from tests.fakes.request_model import OPERATORS, Granted, RequestModel
+from tests.fakes.request_model import OPERATORS, RequestModel
 from tests.fakes.rig import DEVICE, USUAL_TOOLS
 
 ACTORS = ["operator:anna", "operator:bert", "agent:claude"]
@@ -187,7 +187,6 @@ class RequestMachine(RequestModel):
         assert not altered
         assert asked.approvers == 1
         self.answers.append(signed)
-        self.grants[terms.id] = Granted(terms, uses, ends)
 
     @precondition(lambda self: self.grants)
     @rule(data=st.data())
