@@ -28,13 +28,13 @@ def file_stem(name: str) -> str:
     """
     name = unicodedata.normalize("NFC", name)
     if not name.strip() or name != name.strip():
-        raise _bad("A batch's name is not empty, and neither begins nor ends with a space.")
+        raise BadInput("A batch's name is not empty, and neither begins nor ends with a space.")
     if len(name) > MOST_CHARACTERS:
-        raise _bad(f"A batch's name has at most {MOST_CHARACTERS} characters; this one has {len(name)}.")
+        raise BadInput(f"A batch's name has at most {MOST_CHARACTERS} characters; this one has {len(name)}.")
     if escape_hidden(name, keep_lines=False) != name:
         names = [hidden for _, hidden in hidden_characters(name)]
         what = names[0] if names else "a tab or a line end"
-        raise _bad(f"A batch's name holds nothing that cannot be seen; this one has {what}.")
+        raise BadInput(f"A batch's name holds nothing that cannot be seen; this one has {what}.")
     stem = "".join(sign if _stays(sign) else quote(sign, safe="") for sign in name)
     # A leading dot hides a file, and Windows drops a dot at the end.
     if stem.startswith(".") or _DEVICES.match(stem):
@@ -42,7 +42,7 @@ def file_stem(name: str) -> str:
     if stem.endswith("."):
         stem = f"{stem[:-1]}%2E"
     if len(stem.encode()) > MOST_BYTES:
-        raise _bad("This name is too long for a file.")
+        raise BadInput("This name is too long for a file.")
     return stem
 
 
@@ -59,7 +59,3 @@ def _stays(sign: str) -> bool:
     if sign.isascii():
         return sign.isalnum() or sign in _PLAIN_ASCII
     return unicodedata.category(sign)[0] in "LMN"
-
-
-def _bad(words: str) -> BadInput:
-    return BadInput(words)
