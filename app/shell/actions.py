@@ -85,7 +85,7 @@ class WindowActions(QObject):
             "Stop all", "stop_all", control.stop_all, STOP_KEYS, "halt abort emergency", acts_at_once=True
         )
         self.stop.setShortcutContext(Qt.ShortcutContext.ApplicationShortcut)
-        self.resume = Action("Resume…", "run", control.start_resume, also="continue after stop all")
+        self.resume = Action("Resume…", "run", control.start_resume, also="continue")
         self.key = Action("", "key", control.toggle_key, also="operator passphrase lock unlock")
         self.verify = Action(
             "Verify the journal",

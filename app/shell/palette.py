@@ -301,6 +301,11 @@ class Palette(Overlay):
         self._sources.start()
         self._refresh()
 
+    def uncover(self) -> None:
+        """Go away, without lines: Qt tells assistive technology of those in a hidden list as shown."""
+        super().uncover()
+        self._model.show_found([])
+
     def _escape(self) -> None:
         if self._group:
             self._group = ""

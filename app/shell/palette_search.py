@@ -99,7 +99,9 @@ def find(hits: Iterable[Hit], query: str, each: int = 4, group: str = "") -> lis
     # Who has typed nothing yet looks for things; commands are offered once they are named.
     for name in GROUPS if words else (*GROUPS[1:], COMMANDS):
         best = sorted(found.get(name, []), key=lambda one: (one.hit.order, -one.score, one.hit.title))
-        ordered.extend(_once_by_reason(best)[: each * 3 if group else each])
+        # Commands of one beginning are read as a list: all sections of Settings, all screens.
+        most = each * (3 if group else 2 if name == COMMANDS and words else 1)
+        ordered.extend(_once_by_reason(best)[:most])
     return ordered
 
 
