@@ -274,7 +274,7 @@ class Palette(Overlay):
         for keys, words in (("↑+↓", "move"), ("Enter", "open"), ("Tab", "narrow to this kind")):
             bottom.addWidget(KeyHint(keys, words))
         bottom.addStretch(1)
-        bottom.addWidget(Label("Nothing is sent from here, except Stop all.", "meta", "text3"))
+        bottom.addWidget(Label("Nothing is sent, except Stop all.", "meta", "text3"))
         self.card = SheetCard(self)
         self.card.mousePressEvent = lambda event: event.accept()  # type: ignore[method-assign]
         column = QVBoxLayout(self.card)
