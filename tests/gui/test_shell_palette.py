@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,8 @@ from app.shell.palette_search import Found, Hit, find, match_hit
 from app.shell.sheet import Sheet
 from core.home import Home
 from core.policy.operator_keys import create_operator_key
-from core.service.console import ConsoleState, EntryPage
+from core.service.console import Console, ConsoleState, EntryPage
+from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.fleet_data import ago
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
@@ -453,3 +455,40 @@ def test_entries_show_what_the_policy_said_of_their_command(theme: Theme, tmp_pa
         assert all(one.hit.state_of == "plan" for one in entries() if one.hit.state in ("asks", "runs"))
 
     play(theme, tmp_path, console, scenario)
+
+
+def test_a_question_finds_this_computers_own_tool_and_its_entries_have_the_policys_answer(
+    theme: Theme, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / "service").create()
+    choose_channel(home, "in-process")
+    stack = AsyncExitStack()
+
+    async def opened() -> Console:
+        service = await stack.enter_async_context(open_service(home))
+        console = service.console("window:test")
+        run = await console.call("this-computer", "get_system_info", {"info_type": "os"})
+        await console.wait_run(run.summary.id, 20)
+        return console
+
+    async def scenario(desk: Desk) -> None:
+        for query in ("memory", "how much memory is free"):
+            desk.window.open_palette(query)
+            palette = palette_of(desk)
+            await seen(
+                lambda palette=palette: any(one.hit.title == "get_system_info" for one in found_in(palette))
+            )
+            line = next(one for one in found_in(palette) if one.hit.title == "get_system_info")
+            assert line.reason == "argument info_type: memory"
+            assert line.hit.target == OpenTool("this-computer", "get_system_info")
+            palette.dismiss()
+        desk.window.open_palette("kind:result_recorded")
+        palette = palette_of(desk)
+        await seen(
+            lambda: any(
+                (one.hit.title, one.hit.state) == ("result recorded", "runs") for one in found_in(palette)
+            )
+        )
+        await stack.aclose()
+
+    play(theme, tmp_path / "window", opened, scenario)
