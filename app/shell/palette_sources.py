@@ -239,8 +239,10 @@ class Sources(QObject):
     def _read_decision(self, call: str) -> None:
         def came(page: EntryPage) -> None:
             for entry in page.entries:
-                decision = Decision.model_validate(entry.body["decision"])
-                self._decided[call] = _WORDS[decision.answer]
+                # Only the answer: what else a decision had is another version's when the journal is old.
+                decision = entry.body.get("decision")
+                answer = decision.get("answer") if isinstance(decision, dict) else None
+                self._decided[call] = {one.value: word for one, word in _WORDS.items()}.get(str(answer), "")
             self._changed()
 
         query = f"kind:{Kind.COMMAND_DECIDED.value} call:{call}"
