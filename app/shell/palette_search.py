@@ -98,11 +98,16 @@ def find(hits: Iterable[Hit], query: str, each: int = 4, group: str = "") -> lis
     ordered: list[Found] = []
     # Who has typed nothing yet looks for things; commands are offered once they are named.
     for name in GROUPS if words else (*GROUPS[1:], COMMANDS):
-        best = sorted(found.get(name, []), key=lambda one: (one.hit.order, -one.score, one.hit.title))
+        best = sorted(found.get(name, []), key=_rank)
         # Commands of one beginning are read as a list: all sections of Settings, all screens.
         most = each * (3 if group else 2 if name == COMMANDS and words else 1)
         ordered.extend(_once_by_reason(best)[:most])
     return ordered
+
+
+def _rank(found: Found) -> tuple[int, float, str]:
+    """The best first; commands that fit equally stay in the window's order."""
+    return found.hit.order, -found.score, found.hit.title if found.hit.act is None else ""
 
 
 def _once_by_reason(found: list[Found]) -> list[Found]:
