@@ -7,7 +7,6 @@ It composes; what it shows comes from `AppState`, what it wants goes through `Co
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QRect, QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
@@ -29,6 +28,7 @@ from app.link import ConsoleLink
 from app.look.theme import theme_of
 from app.look.tokens import FRAME, Density
 from app.screens.base import Screen, Target
+from app.shell.actions import WindowActions
 from app.shell.by_hand import ByHand
 from app.shell.control import Control
 from app.shell.identity import Identity
@@ -44,7 +44,6 @@ from app.state import AppState
 from core.errors import QuarterdeckError
 from core.policy.models import Profile
 
-STOP_KEYS = "Ctrl+Shift+X"
 USUAL_SIZE = QSize(1440, 900)
 
 
@@ -87,6 +86,7 @@ class MainWindow(QMainWindow):
         self._signing = Signing(self, state, link, keys, self._by_hand)
         self.identity = Identity(state, link, keys, self)
         self.control = Control(self, state, link, keys, self._signing, self.notices)
+        self.commands = WindowActions(self, state, link, keys, self.control, screens)
         self._connect()
         self._bind_keys()
         self._restore_geometry()
@@ -118,9 +118,9 @@ class MainWindow(QMainWindow):
     def _connect(self) -> None:
         self.navigation.chosen.connect(self.open)
         self.top_bar.palette_asked.connect(self._open_palette)
-        self.top_bar.key_asked.connect(self.control.toggle_key)
+        self.top_bar.key_asked.connect(self.commands.key.trigger)
         self.top_bar.profile_asked.connect(self.control.choose_profile)
-        self.top_bar.stop_asked.connect(self.control.stop_all)
+        self.top_bar.stop_asked.connect(self.commands.stop.trigger)
         self.status_bar.opened.connect(self.open)
         self.status_bar.try_asked.connect(self._link.try_now)
         self._link.failed.connect(self._say_wish_failed)
@@ -136,22 +136,16 @@ class MainWindow(QMainWindow):
         _application().focusChanged.connect(self._look_after_keyboard)
 
     def _bind_keys(self) -> None:
-        for number, name in enumerate(self._entries, 1):
-            self._key(f"Alt+{number}", partial(self.open, name))
+        # The other keys that hold everywhere are those of `commands`.
         self._key("Ctrl+K", self._open_palette)
-        self._key("Ctrl+B", self._toggle_nav)
-        self._key("Ctrl+F", self._focus_filter)
         self._key("F6", lambda: self._next_pane(1))
         self._key("Shift+F6", lambda: self._next_pane(-1))
         self._key("Esc", self._escape)
-        self._key("F1", self._show_keys)
-        self._key(STOP_KEYS, self.control.stop_all).setContext(Qt.ShortcutContext.ApplicationShortcut)
 
-    def _key(self, keys: str, act: Callable[[], object]) -> QShortcut:
+    def _key(self, keys: str, act: Callable[[], object]) -> None:
         shortcut = QShortcut(QKeySequence(keys), self)
         shortcut.setAutoRepeat(False)
         shortcut.activated.connect(act)
-        return shortcut
 
     def _watch_other_window(self, focused: QWindow | None) -> None:
         # Our shortcut sleeps while a dialog or a menu of this program has the keyboard; Stop all must not.
@@ -165,7 +159,7 @@ class MainWindow(QMainWindow):
             chord = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
             if event.key() == Qt.Key.Key_X and event.modifiers() == chord:
                 if not event.isAutoRepeat():
-                    self.control.stop_all()
+                    self.commands.stop.trigger()
                 return True
         return super().eventFilter(watched, event)
 
@@ -309,12 +303,14 @@ class MainWindow(QMainWindow):
         # A signal's own argument must not become the query.
         self.open_palette()
 
-    def _toggle_nav(self) -> None:
+    def toggle_nav(self) -> None:
+        """Make the navigation narrow or wide, whatever the window's width asks for."""
         self._nav_wanted = not self.navigation.narrow
         self.navigation.set_narrow(self._nav_wanted)
         self._store.setValue("window/nav_narrow", self._nav_wanted)
 
-    def _focus_filter(self) -> None:
+    def focus_filter(self) -> None:
+        """Put the keyboard into the filter of the screen in front."""
         field = None if self._covers() else self.current.primary_filter()
         if field is not None:
             field.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -344,7 +340,8 @@ class MainWindow(QMainWindow):
         elif not self.current.escape():
             self.notices.dismiss_newest()
 
-    def _show_keys(self) -> None:
+    def show_keys(self) -> None:
+        """List the keys of the screen in front, and those that hold everywhere."""
         from app.shell.keys_overlay import KeysOverlay
 
         KeysOverlay(self, self.current.title, self.current.shortcuts()).open()

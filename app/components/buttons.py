@@ -26,6 +26,7 @@ from app.look.tokens import FRAME, RADIUS
 Kind = Literal["primary", "normal", "danger", "ghost"]
 PAD = 10
 GAP = 6
+OFF_OPACITY = 0.45
 
 
 class Button(TellsHand, KeepsKeyboard, QPushButton):
@@ -255,6 +256,8 @@ class IconButton(KeepsKeyboard, QAbstractButton):
             fill = theme.color("raised")
         edge = theme.color("border2" if self.isEnabled() else "border") if self._framed else None
         paint.box(painter, rect, RADIUS.control, fill, edge)
+        # By its color alone, an icon that is off looks like a quiet one: both must be told from the ground.
+        painter.setOpacity(1.0 if self.isEnabled() else OFF_OPACITY)
         role = self._role if self.isEnabled() else "text3"
         side = FRAME.icon
         place = QRectF((rect.width() - side) / 2, (rect.height() - side) / 2, side, side)

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 
 from app.components import paint
 from app.components.buttons import IconButton
+from app.components.combo_access import show_combos_by_name
 from app.components.key_hint import KeyHint
 from app.components.label import Label
 from app.components.showing import show_or_hide
@@ -211,6 +212,7 @@ class DropDown(QComboBox):
 
     def __init__(self, name: str, ghost: bool = False, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        show_combos_by_name()
         self._ghost = ghost
         self.setAccessibleName(name)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)

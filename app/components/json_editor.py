@@ -22,9 +22,10 @@ from PySide6.QtGui import (
     QTextOption,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.components import paint
+from app.components.redo_key import RedoKey
 from app.look.theme import theme_of
 from core.schema_forms.json_text import JsonProblem, NotJson, json_text, parse_json
 from core.schema_forms.json_values import UNSET, same_json
@@ -80,7 +81,7 @@ class _Gutter(QWidget):
         self._editor.paint_gutter(self)
 
 
-class JsonEditor(QPlainTextEdit):
+class JsonEditor(RedoKey):
     """JSON text. `value` is what it says while it is valid, and what it said last while it is not.
 
     Tab moves on when the editor is `compact` (one field of a form); else it indents by two spaces.

@@ -19,11 +19,12 @@ from PySide6.QtGui import (
     QTextDocument,
     QTextOption,
 )
-from PySide6.QtWidgets import QFrame, QPlainTextEdit, QTextEdit, QToolTip, QWidget
+from PySide6.QtWidgets import QFrame, QTextEdit, QToolTip, QWidget
 
 from app.components import paint
 from app.components.code_paint import LINE, RoomyLayout, lines_in_sight
 from app.components.label import plain_tip
+from app.components.redo_key import RedoKey
 from app.look.glyphs import paint_glyph
 from app.look.theme import theme_of
 from core.text import hidden_characters
@@ -34,7 +35,7 @@ MOST_HIDDEN_MARKED = 200
 _UNUSUAL = re.compile(r"[^\t\n\x20-\x7e]")
 
 
-class TextEditor(QPlainTextEdit):
+class TextEditor(RedoKey):
     """Long lines wrap, so that nothing is out of sight. Tab leaves it, Enter keeps the line's indent.
 
     Signals:

@@ -111,6 +111,11 @@ class OpenEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenVerification:
+    """Journal: check the whole journal, as its key V does."""
+
+
+@dataclass(frozen=True, slots=True)
 class OpenSection:
     """Settings: one section.
 
@@ -136,6 +141,7 @@ Target = (
     | OpenReplay
     | OpenQuery
     | OpenEntry
+    | OpenVerification
     | OpenSection
 )
 
@@ -303,6 +309,7 @@ __all__ = [
     "OpenRun",
     "OpenSection",
     "OpenTool",
+    "OpenVerification",
     "Screen",
     "Shortcut",
     "Target",

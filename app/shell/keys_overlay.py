@@ -13,7 +13,7 @@ from app.screens.base import Shortcut
 from app.shell.sheet import Sheet
 
 EVERYWHERE: tuple[tuple[str, str], ...] = (
-    ("Ctrl+K", "Find devices, tools, runs, entries"),
+    ("Ctrl+K", "Find devices, tools, runs, entries, commands"),
     ("Alt+1", "First screen, up to Alt+7"),
     ("Ctrl+B", "Narrow or wide navigation"),
     ("Ctrl+F", "Filter of this screen"),

@@ -1,6 +1,12 @@
-"""Ctrl+K: find anything and open it. The palette opens forms and screens; it never sends anything."""
+"""Ctrl+K: find anything and open it, or do what the window can do.
+
+The palette opens forms and screens and triggers the window's own actions. It sends no command to a device; of
+the actions only Stop all reaches the service at once, and Enter meets it only typed whole or walked to.
+"""
 
 from __future__ import annotations
+
+from functools import partial
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetricsF, QKeyEvent, QPainter
@@ -26,9 +32,11 @@ from app.look.icons import paint_icon
 from app.look.states import StateLook, cell_look, health_look, plan_look
 from app.look.theme import Theme, theme_of
 from app.screens.base import Navigator
+from app.shell.actions import Action
 from app.shell.palette_search import Found, find
 from app.shell.palette_sources import Sources
 from app.shell.sheet import Overlay, SheetCard
+from app.shell.top_bar import PLACEHOLDER
 from app.shell.words import plural
 from app.state import AppState
 
@@ -83,7 +91,15 @@ class ResultsModel(QAbstractListModel):
         if isinstance(line, str):
             return line
         hit = line.hit
-        parts = [hit.title, hit.detail, "production" if hit.production else "", hit.risk, hit.state, hit.note]
+        parts = [
+            hit.title,
+            hit.detail,
+            line.reason,
+            "production" if hit.production else "",
+            hit.risk,
+            hit.state,
+            hit.note,
+        ]
         return ", ".join(part for part in parts if part)
 
 
@@ -117,13 +133,17 @@ class ResultsDelegate(QStyledItemDelegate):
     def _paint_hit(self, painter: QPainter, rect: QRectF, found: Found, theme: Theme) -> None:
         hit = found.hit
         right = self._paint_right(painter, rect.adjusted(0, 0, -14, 0), found, theme)
-        paint_icon(painter, QRectF(rect.x() + 15, rect.y() + 10, 16, 16), hit.icon, theme.color("text2"))
+        ink = "text3" if hit.off else "text2"
+        paint_icon(painter, QRectF(rect.x() + 15, rect.y() + 10, 16, 16), hit.icon, theme.color(ink))
         room = QRectF(rect.x() + 41, rect.y(), right - rect.x() - 53, rect.height())
         role = "mono" if hit.mono else "name"
-        taken = marked_text(painter, room, hit.title, found.title_marks, theme, role, "text")
+        taken = marked_text(
+            painter, room, hit.title, found.title_marks, theme, role, "text3" if hit.off else "text"
+        )
         rest = room.adjusted(taken + 10, 0, 0, 0)
         if rest.width() > 24:
-            marked_text(painter, rest, hit.detail, found.detail_marks, theme, "meta", "text3")
+            words = ", ".join(part for part in (hit.detail, found.reason) if part)
+            marked_text(painter, rest, words, found.detail_marks, theme, "meta", "text3")
 
     def _paint_right(self, painter: QPainter, rect: QRectF, found: Found, theme: Theme) -> float:
         """Draw from the right end: what the policy would say or how it is, risk, production."""
@@ -193,6 +213,10 @@ def marked_text(
     return min(x, room.right()) - room.x()
 
 
+def _actions_of(window: QWidget) -> list[Action]:
+    return [action for action in window.actions() if isinstance(action, Action)]
+
+
 class Palette(Overlay):
     """The overlay itself; one per window, made when it is first opened."""
 
@@ -203,7 +227,7 @@ class Palette(Overlay):
         self._nav = nav
         self._group = ""
         self._moved = False
-        self._sources = Sources(state, link, self._refresh_soon, self)
+        self._sources = Sources(state, link, partial(_actions_of, window), self._refresh_soon, self)
         self._model = ResultsModel(self)
         self._pause = once(self, PAUSE_MS, self._refresh)
         self.dismissed.connect(self._escape)
@@ -222,7 +246,7 @@ class Palette(Overlay):
         self.field = QLineEdit()
         self.field.setProperty("bare", "true")
         self.field.setFont(theme_of(self).font("large"))
-        self.field.setPlaceholderText("Find devices, tools, batches, runs, entries")
+        self.field.setPlaceholderText(PLACEHOLDER)
         self.field.setAccessibleName("Find")
         self.field.textChanged.connect(self._typed)
         self.field.installEventFilter(self)
@@ -250,7 +274,7 @@ class Palette(Overlay):
         for keys, words in (("↑+↓", "move"), ("Enter", "open"), ("Tab", "narrow to this kind")):
             bottom.addWidget(KeyHint(keys, words))
         bottom.addStretch(1)
-        bottom.addWidget(Label("The palette never sends anything.", "meta", "text3"))
+        bottom.addWidget(Label("Nothing is sent, except Stop all.", "meta", "text3"))
         self.card = SheetCard(self)
         self.card.mousePressEvent = lambda event: event.accept()  # type: ignore[method-assign]
         column = QVBoxLayout(self.card)
@@ -276,6 +300,11 @@ class Palette(Overlay):
         self.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self._sources.start()
         self._refresh()
+
+    def uncover(self) -> None:
+        """Go away, without lines: Qt tells assistive technology of those in a hidden list as shown."""
+        super().uncover()
+        self._model.show_found([])
 
     def _escape(self) -> None:
         if self._group:
@@ -322,10 +351,18 @@ class Palette(Overlay):
 
     def _choose(self, key: str) -> None:
         places = [row for row, line in enumerate(self._model.lines) if isinstance(line, Found)]
-        if not places:
-            return
         same = [row for row in places if self._key_at(row) == key]
-        self.view.setCurrentIndex(self._model.index(same[0] if same else places[0]))
+        row = same[0] if same else self._first_of(places)
+        self.view.setCurrentIndex(self._model.index(row) if row is not None else QModelIndex())
+
+    def _first_of(self, places: list[int]) -> int | None:
+        """The first line that Enter may meet without being walked to."""
+        typed = self.field.text().strip().casefold()
+        for row in places:
+            line = self._model.lines[row]
+            if isinstance(line, Found) and (not line.hit.careful or line.hit.title.casefold() == typed):
+                return row
+        return None
 
     def _key_at(self, row: int) -> str:
         line = self._model.lines[row]
@@ -336,14 +373,18 @@ class Palette(Overlay):
         if not places:
             return
         row = self.view.currentIndex().row()
-        at = places.index(row) if row in places else 0
+        at = places.index(row) if row in places else -1 if step > 0 else 0
         self._moved = True
         self.view.setCurrentIndex(self._model.index(places[(at + step) % len(places)]))
 
     def _open(self, row: int) -> None:
         line = self._model.lines[row] if 0 <= row < len(self._model.lines) else None
-        if isinstance(line, Found):
-            self.uncover()
+        if not isinstance(line, Found) or line.hit.off:
+            return  # why it is off stands beside it
+        self.uncover()
+        if line.hit.act is not None:
+            line.hit.act()
+        else:
             self._nav.open(line.hit.screen, line.hit.target)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 
 from PySide6.QtCore import QObject
 
@@ -13,18 +14,21 @@ from app.screens.base import (
     OpenApproval,
     OpenBatch,
     OpenDevice,
-    OpenPairing,
+    OpenEntry,
     OpenQuery,
     OpenRun,
     OpenTool,
 )
 from app.screens.fleet.rows import platform_icon, tool_title
+from app.screens.journal.entry_words import device_words, entry_words
 from app.screens.run_search import RunSearch
 from app.screens.runs.words import actor_words, devices_words, effect_words
-from app.shell.palette_search import Found, Hit, match_hit
-from app.shell.registry import SCREENS
-from app.shell.words import count_words, left_words, one_line, plural
+from app.shell.actions import Action
+from app.shell.keys_overlay import chord_words
+from app.shell.palette_search import COMMANDS, Found, Hit, match_hit
+from app.shell.words import clock, count_words, left_words, one_line, plural
 from app.state import AppState
+from core.audit.entries import Entry, Kind
 from core.errors import QuarterdeckError
 from core.fleet.models import Device, Health, Tool
 from core.policy.models import Answer, Decision
@@ -33,8 +37,12 @@ from core.service.console import EntryPage
 MOST_DEVICES_ASKED = 6
 MOST_EXPLAINED = 6
 RUNS_WANTED = 12
+ENTRIES_SHOWN = 3
+MOST_ABOUT = 4_000  # characters of a description: a device sends it, and each letter typed searches it
+MOST_ARGUMENTS = 40
 # A search for runs may read the whole journal: not at every letter of a word.
 SEARCH_PAUSE_MS = 120
+About = tuple[tuple[str, str], ...]
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 
 
@@ -42,22 +50,31 @@ class Sources(QObject):
     """Collects hits. What has to be asked for comes later: `changed` is called then."""
 
     def __init__(
-        self, state: AppState, link: ConsoleLink, changed: Callable[[], None], parent: QObject
+        self,
+        state: AppState,
+        link: ConsoleLink,
+        actions: Callable[[], list[Action]],
+        changed: Callable[[], None],
+        parent: QObject,
     ) -> None:
+        """`actions` lists what the window can do."""
         super().__init__(parent)
-        self._state, self._link, self._changed = state, link, changed
-        self._tools: dict[str, list[Tool]] = {}
+        self._state, self._link, self._actions, self._changed = state, link, actions, changed
+        self._tools: dict[str, list[tuple[Tool, About]]] = {}
         self._asked: set[tuple[str, ...]] = set()
         self._answers: dict[tuple[str, str], str] = {}
         self._batches: list[str] = []
         self._counts: dict[str, str] = {}
+        self._entries: dict[str, list[Entry]] = {}
+        self._decided: dict[str, str] = {}
         self._runs = RunSearch(link, RUNS_WANTED, self)
         self._runs.came.connect(changed)
         self._wanted_runs = ""
         self._search_soon = once(self, SEARCH_PAUSE_MS, lambda: self._runs.look(self._wanted_runs))
 
     def start(self) -> None:
-        """Ask for what every query needs: the saved batches."""
+        """Ask for what every query needs: the saved batches. What may have changed is asked for anew."""
+        self._asked = {key for key in self._asked if key[0] == "tools"}
         self._ask_once(("batches",), self._read_batches)
 
     def hits(self, query: str) -> Iterator[Hit]:
@@ -90,24 +107,15 @@ class Sources(QObject):
             )  # fmt: skip
         if query.strip():
             yield self._journal_hit(query)
-        yield Hit(
-            "do/pair",
-            "Devices",
-            "Pair a device",
-            "a token, a string to paste",
-            "pair",
-            "fleet",
-            OpenPairing(),
-        )
-        for number, entry in enumerate(SCREENS, 1):
-            yield Hit(f"screen/{entry.name}", "Screens", entry.title, f"Alt+{number}", entry.icon, entry.name)
+            yield from self._entry_hits(query)
+        yield from (command_hit(action) for action in self._actions())
 
     def _tool_hits(self) -> Iterator[Hit]:
         for name, tools in self._tools.items():
             device = self._state.devices.get(name)
             if device is None:
                 continue
-            for tool in tools:
+            for tool, about in tools:
                 yield Hit(
                     f"tool/{name}/{tool.tool_key}", "Call a tool", tool_title(tool), f"on {name}",
                     "tool", "batch",
@@ -115,6 +123,7 @@ class Sources(QObject):
                     risk=tool.contract.risk.value.value,
                     state=self._answers.get((name, tool.tool_name), ""),
                     state_of="plan",
+                    about=about,
                 )  # fmt: skip
 
     def _journal_hit(self, query: str) -> Hit:
@@ -124,9 +133,22 @@ class Sources(QObject):
             "journal", "Journal", wanted, count or "", "journal", "journal", OpenQuery(wanted), mono=True,
         )  # fmt: skip
 
+    def _entry_hits(self, query: str) -> Iterator[Hit]:
+        """The newest entries that match, with what the policy said of their command, or how it ended."""
+        for order, entry in enumerate(self._entries.get(self.journal_query(query), []), 1):
+            answer = self._decided.get(entry.call_id or "", "")
+            what = " on ".join(filter(None, (one_line(entry.tool or ""), device_words(entry))))
+            yield Hit(
+                f"entry/{entry.seq}", "Journal", entry_words(entry),
+                ", ".join(filter(None, (what, clock(entry.time), f"entry {count_words(entry.seq)}"))),
+                "journal", "journal", OpenEntry(entry.seq),
+                state=answer or entry.verdict or "", state_of="plan" if answer else "run",
+                fits=query, order=order,
+            )  # fmt: skip
+
     def journal_query(self, query: str) -> str:
         """What was typed as a journal query: words that are tools or devices become `tool:` and `device:`."""
-        tools = {tool.tool_name for known in self._tools.values() for tool in known}
+        tools = {tool.tool_name for known in self._tools.values() for tool, _about in known}
         parts: list[str] = []
         for word in query.split():
             starts = [name for name in self._state.devices if name.startswith(word)]
@@ -189,7 +211,7 @@ class Sources(QObject):
 
     def _read_tools(self, device: str) -> None:
         def came(tools: list[Tool]) -> None:
-            self._tools[device] = tools
+            self._tools[device] = [(tool, tool_about(tool)) for tool in tools]
             self._changed()
 
         self._link.ask(lambda console: console.tools(device), came, _quietly, what="read tools")
@@ -205,9 +227,26 @@ class Sources(QObject):
         def came(page: EntryPage) -> None:
             count = plural(page.total, "entry", "entries")
             self._counts[query] = count if page.total_exact else f"{count_words(page.total)} or more entries"
+            self._entries[query] = page.entries
+            for call in {entry.call_id for entry in page.entries if entry.call_id}:
+                self._ask_once(("decided", call), partial(self._read_decision, call))
             self._changed()
 
-        self._link.ask(lambda console: console.entries(query, limit=1), came, _quietly, what="count entries")
+        self._link.ask(
+            lambda console: console.entries(query, limit=ENTRIES_SHOWN), came, _quietly, what="count entries"
+        )
+
+    def _read_decision(self, call: str) -> None:
+        def came(page: EntryPage) -> None:
+            for entry in page.entries:
+                # Only the answer: what else a decision had is another version's when the journal is old.
+                decision = entry.body.get("decision")
+                answer = decision.get("answer") if isinstance(decision, dict) else None
+                self._decided[call] = {one.value: word for one, word in _WORDS.items()}.get(str(answer), "")
+            self._changed()
+
+        query = f"kind:{Kind.COMMAND_DECIDED.value} call:{call}"
+        self._link.ask(lambda console: console.entries(query, limit=1), came, _quietly, what="read decisions")
 
 
 def device_hit(device: Device) -> Hit:
@@ -218,6 +257,33 @@ def device_hit(device: Device) -> Hit:
         "fleet", OpenDevice(device.name), production=device.production, state=device.health.value,
         state_of="health",
     )  # fmt: skip
+
+
+def command_hit(action: Action) -> Hit:
+    """What the window can do as a line: its key at the right, or why it cannot be done now."""
+    return Hit(
+        f"do/{action.text()}", COMMANDS, action.text(), action.reason, action.concept, "",
+        note="" if action.reason else chord_words(action.keys), act=action.trigger, off=action.reason,
+        also=action.also, careful=action.acts_at_once,
+    )  # fmt: skip
+
+
+def tool_about(tool: Tool) -> About:
+    """What a tool's definition says besides its name, in small letters: itself, then each argument.
+
+    An argument's text has its name, its own description and the words that it may be.
+    """
+    texts = [("description", f"{tool.title or ''} {tool.description}"[:MOST_ABOUT].casefold())]
+    properties = tool.input_schema.get("properties")
+    if isinstance(properties, dict):
+        for name, schema in islice(properties.items(), MOST_ARGUMENTS):
+            parts = [str(name)]
+            if isinstance(schema, dict):
+                allowed = schema.get("enum")
+                parts.append(str(schema.get("description") or ""))
+                parts.extend(map(str, allowed[:MOST_ARGUMENTS] if isinstance(allowed, list) else ()))
+            texts.append((f"argument {one_line(str(name))}", " ".join(parts)[:MOST_ABOUT].casefold()))
+    return tuple(texts)
 
 
 def _quietly(error: QuarterdeckError) -> None:

@@ -16,7 +16,7 @@ from app.look.tokens import FRAME, RADIUS
 from app.state import AppState
 from core.policy.models import Profile
 
-PLACEHOLDER = "Find devices, tools, batches, runs, entries"
+PLACEHOLDER = "Find devices, tools, runs, entries, commands"
 PROFILE_WORDS: dict[Profile, str] = {
     Profile.OBSERVE: "reads only, nothing else is sent",
     Profile.GUARDED: "low risk runs, the rest asks",

@@ -148,6 +148,10 @@ class Health(StrEnum):
     OFFLINE = "offline"
 
 
+# The reason of a device since the service started, until its first link or the first failure to get it.
+NOT_CONNECTED_YET = "not connected yet"
+
+
 class Device(Plain):
     """A device as the fleet shows it. Times are UTC, ISO 8601; durations in milliseconds.
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from core.dispatch.channel import BasicCommandDispatcher
 from core.fleet.contracts import Offered
-from core.fleet.models import Device, Health, HealthChange, Tool, Unavailable
+from core.fleet.models import NOT_CONNECTED_YET, Device, Health, HealthChange, Tool, Unavailable
 from core.ids import now_utc
 from core.policy.overrides import Overrides
 from core.quick import changed
@@ -83,7 +83,7 @@ class Record:
     identity: Identity
     health: Health = Health.OFFLINE
     since: str = field(default_factory=now_utc)
-    reason: str = "not connected yet"
+    reason: str = NOT_CONNECTED_YET
     # Its link; `last` is what it brought with the newest one, also when that is gone.
     arrival: Arrival | None = None
     last: Arrival | None = None

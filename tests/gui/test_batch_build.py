@@ -234,6 +234,9 @@ def test_undo_takes_back_typing_as_one_and_every_other_change_by_itself(theme: T
         assert screen.step.form.value() == {"command": "true"}
         press(desk, Key.Key_Z, Mod.ControlModifier | Mod.ShiftModifier)
         assert screen.step.form.value() == {"command": "true && date"}
+        press(desk, Key.Key_Z, Mod.ControlModifier)
+        press(desk, Key.Key_Y, Mod.ControlModifier)
+        assert screen.step.form.value() == {"command": "true && date"}
         screen.steps.view.setFocus()
         press(desk, Key.Key_X)
         press(desk, Key.Key_D, Mod.ControlModifier)

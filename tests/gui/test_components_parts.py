@@ -25,6 +25,7 @@ from app.components.progress import ProgressBar, Spinner
 from app.components.pulse import pulse_of
 from app.components.split import Split
 from app.components.toast import Toast
+from app.look.icons import load_icons
 from app.look.theme import Theme
 from tests.fakes.window import apply_to_parts
 
@@ -361,3 +362,41 @@ def test_a_splitter_comes_back_as_it_was_left(theme: Theme, qtbot: QtBot, tmp_pa
     first.setSizes([300, 599])
     first.save()
     assert abs(make().sizes()[0] - 300) <= 2
+
+
+def test_an_icon_that_is_off_is_fainter_than_one_that_is_on(theme: Theme, qtbot: QtBot) -> None:
+    button = IconButton("undo", "Undo")
+    qtbot.addWidget(button)
+    button.show()
+    qtbot.waitExposed(button)
+    load_icons()
+    on = strongest(button)
+    button.setEnabled(False)
+    # By the tokens alone it would be four fifths.
+    assert strongest(button) < on * 0.6
+
+
+def strongest(widget: QWidget) -> int:
+    """How far the strongest pixel is from the ground."""
+    picture = widget.grab().toImage()
+    ground = picture.pixelColor(0, 0).lightness()
+    points = [(x, y) for x in range(picture.width()) for y in range(picture.height())]
+    return max(abs(picture.pixelColor(x, y).lightness() - ground) for x, y in points)
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support")  # the list that opens, off screen
+def test_the_list_of_a_drop_down_has_a_border(theme: Theme, qtbot: QtBot) -> None:
+    window = QWidget()
+    theme.dress(window)
+    choice = DropDown("Theme", parent=window)
+    choice.addItems(["Dark", "Light"])
+    qtbot.addWidget(window)
+    window.show()
+    choice.showPopup()
+    qtbot.waitUntil(choice.view().isVisible)
+    picture, edge = choice.view().grab().toImage(), theme.color("border2")
+    right, bottom = picture.width() - 1, picture.height() - 1
+    middle = (picture.width() // 2, picture.height() // 2)
+    corners = ((middle[0], 0), (middle[0], bottom), (0, middle[1]), (right, middle[1]))
+    assert [picture.pixelColor(*corner) for corner in corners] == [edge] * 4
+    choice.hidePopup()

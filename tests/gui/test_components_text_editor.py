@@ -100,3 +100,11 @@ def test_toml_is_coloured_by_what_it_means(editor: TextEditor, theme: Theme) -> 
     # Inside a long text nothing is a key.
     assert colours_of(document, 3) == [("id = 1", name["text"])]
     assert colours_of(document, 5) == [('"k e"', name["accent"]), ("true", name["text2"])]
+
+
+def test_ctrl_y_redoes(editor: TextEditor) -> None:
+    QTest.keyClicks(editor, "x")
+    QTest.keyClick(editor, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert editor.text() == TEXT
+    QTest.keyClick(editor, Qt.Key.Key_Y, Qt.KeyboardModifier.ControlModifier)
+    assert editor.text() == "x" + TEXT

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from app.look.theme import Theme
 from app.main import Desk
@@ -101,3 +102,23 @@ def test_an_error_names_the_column_and_what_is_allowed(theme: Theme, tmp_path: P
         assert len(fleet.wall.wall_model.keys) == 24
 
     play(theme, tmp_path, story(), scenario)
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (1024, 720)])
+def test_the_field_stays_where_it_is_while_it_is_typed_into(
+    theme: Theme, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async def scenario(desk: Desk) -> None:
+        fleet = fleet_of(desk)
+        field = fleet.filter_field
+        await seen(lambda: "device" in fleet.head.detail.text())
+        QApplication.sendPostedEvents()
+        place, words = field.x(), fleet.head.detail.text()
+        for typed in ("l", "la", "lab-lnx-01", "nosuch", ""):
+            field.setText(typed)
+            field.apply()
+            QApplication.sendPostedEvents()  # lays out
+            assert field.x() == place, typed
+            assert not typed or fleet.head.detail.text() != words
+
+    play(theme, tmp_path, story(), scenario, size=size)

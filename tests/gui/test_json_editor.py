@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.components.json_editor import JsonEditor
@@ -101,3 +102,20 @@ def test_typing_emits_only_for_another_value(editor: JsonEditor, qtbot: QtBot) -
     QTest.keyClick(editor, Qt.Key.Key_End)
     QTest.keyClicks(editor, "]")
     assert heard == [[{"a": 1}]]
+
+
+def test_ctrl_y_redoes_in_the_text_and_reaches_no_shortcut_of_the_screen(qtbot: QtBot) -> None:
+    holder = QWidget()
+    editor = JsonEditor(parent=holder)
+    pressed: list[bool] = []
+    QShortcut(QKeySequence("Ctrl+Y"), holder).activated.connect(lambda: pressed.append(True))
+    qtbot.addWidget(holder)
+    holder.show()
+    qtbot.waitExposed(holder)
+    editor.setFocus()
+    QTest.keyClicks(editor, "12")
+    QTest.keyClick(editor, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert editor.toPlainText() == ""
+    QTest.keyClick(editor, Qt.Key.Key_Y, Qt.KeyboardModifier.ControlModifier)
+    assert editor.toPlainText() == "12"
+    assert not pressed

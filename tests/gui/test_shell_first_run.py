@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtWidgets import QFocusFrame, QLabel, QLineEdit
 
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.fleet.screen import FleetScreen
 from app.shell.sheet import Sheet
 from core.errors import Refused, ServiceError
-from core.fleet.models import Device
+from core.fleet.models import NOT_CONNECTED_YET, Device, Health
 from core.home import Home
 from core.policy.operator_keys import create_operator_key
 from tests.fakes.console import FakeConsole
@@ -176,3 +176,44 @@ def test_a_locked_window_signs_nothing(theme: Theme, tmp_path: Path) -> None:
             desk.keys.sign(desk.state.waiting()[0], "approve")
 
     play(theme, tmp_path, console, scenario)
+
+
+def test_what_has_never_been_connected_starts_and_is_not_offline(theme: Theme, tmp_path: Path) -> None:
+    device = own_device()[0].model_copy(update={"health": Health.OFFLINE, "reason": NOT_CONNECTED_YET})
+    console = FakeConsole([device])
+
+    async def scenario(desk: Desk) -> None:
+        page = fleet_of(desk).first_run
+        await seen(page.isVisible)
+        words = [label.text() for label in page.device_step.findChildren(QLabel)]
+        assert "this-computer is starting" in words
+        assert not any("offline" in word or "not connected" in word for word in words)
+        console.change_device(device.name, reason="The device client ended with 1.")
+        await seen(lambda: any("offline" in label.text() for label in page.device_step.findChildren(QLabel)))
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_skipping_has_no_icon_of_a_place(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        page = fleet_of(desk).first_run
+        await seen(page.isVisible)
+        assert (page.go_on.text(), page.go_on._icon) == ("Skip this", "")
+
+    play(theme, tmp_path, FakeConsole(own_device()), scenario)
+
+
+def test_the_ring_around_a_passphrase_is_whole(theme: Theme, tmp_path: Path) -> None:
+    key = create_operator_key(Home(tmp_path).create(), "harbour", "correct horse battery")
+
+    async def scenario(desk: Desk) -> None:
+        await seen(lambda: desk.keys.listed)
+        desk.window.top_bar.key.click()
+        await seen(lambda: desk.window.findChildren(Sheet))
+        field = desk.window.findChildren(Sheet)[0].findChildren(QLineEdit)[0]
+        ring = desk.window.findChild(QFocusFrame)
+        assert isinstance(ring, QFocusFrame)
+        assert ring.widget() is field
+        await seen(lambda: ring.visibleRegion().boundingRect() == ring.rect())
+
+    play(theme, tmp_path, story([key.operator]), scenario)

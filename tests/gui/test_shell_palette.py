@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,13 +10,20 @@ import pytest
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QImage, QPainter
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton
 
 from app.look.theme import Theme
 from app.main import Desk
-from app.screens.base import OpenQuery, OpenRun, OpenTool, Target
+from app.screens.base import OpenEntry, OpenQuery, OpenRun, OpenSection, OpenTool, Target
+from app.screens.settings.screen import SettingsScreen
+from app.shell.keys_overlay import KeysOverlay
 from app.shell.palette import Palette, ResultsDelegate
 from app.shell.palette_search import Found, Hit, find, match_hit
-from core.service.console import ConsoleState, EntryPage
+from app.shell.sheet import Sheet
+from core.home import Home
+from core.policy.operator_keys import create_operator_key
+from core.service.console import Console, ConsoleState, EntryPage
+from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.fleet_data import ago
 from tests.fakes.story import story
 from tests.fakes.window import play, seen
@@ -250,3 +258,241 @@ def test_an_older_run_is_found_by_its_id(theme: Theme, tmp_path: Path) -> None:
         await seen(lambda: any(one.hit.target == OpenRun("r-0411") for one in found_in(palette)))
 
     play(theme, tmp_path, console, scenario)
+
+
+def described(name: str, *about: tuple[str, str]) -> Hit:
+    return replace(hit(name, "on this-computer", "Call a tool"), about=about)
+
+
+def test_words_of_a_definition_find_a_tool_below_those_of_names_and_are_the_reason() -> None:
+    tools = [
+        described("get_system_info", ("description", "facts about it"), ("argument kind", "memory disk")),
+        described("free_memory", ("description", "drops caches")),
+        described("list_files", ("description", "rows of remembered files")),
+    ]
+    memory = find(tools, "memory")
+    assert [one.hit.title for one in memory] == ["free_memory", "get_system_info"]
+    assert [one.reason for one in memory] == ["", "argument kind: memory"]
+    asked = find([tools[0], tools[2]], "how much memory is free")
+    assert [one.hit.title for one in asked] == ["get_system_info"]
+    # A part of a word is none, words that say nothing count for nothing, and fewer than half are too few.
+    assert not find([tools[2]], "ember")
+    assert not find(tools, "how much is it")
+    assert not find([tools[0]], "memory zebra giraffe")
+
+
+def test_the_same_tool_of_many_devices_is_one_line_where_only_its_definition_led_to_it() -> None:
+    about = (("description", "reads memory"),)
+    many = [
+        replace(hit("get_system_info", f"on lab-{number}", "Call a tool"), about=about) for number in range(6)
+    ]
+    assert len(find([*many, described("dump", *about)], "memory")) == 2
+
+
+def test_a_command_is_found_by_how_its_words_begin_and_nothing_else() -> None:
+    stop = replace(hit("Stop all", group="Commands"), act=lambda: None, also="halt")
+    assert find([stop], "sto")
+    assert find([stop], "all stop")
+    assert find([stop], "halt")
+    assert not find([stop], "top")
+    assert not find([stop], "stpo all")
+
+
+def test_a_question_finds_the_tool_by_what_its_device_says_of_it(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        for query in ("memory", "how much memory is free"):
+            desk.window.open_palette(query)
+            palette = palette_of(desk)
+            await seen(
+                lambda palette=palette: any(one.hit.title == "get_system_info" for one in found_in(palette))
+            )
+            line = next(one for one in found_in(palette) if one.hit.title == "get_system_info")
+            assert line.reason.startswith("description: memory")
+            assert isinstance(line.hit.target, OpenTool)
+            row = palette._model.lines.index(line)
+            spoken = palette._model.data(palette._model.index(row, 0), Qt.ItemDataRole.AccessibleTextRole)
+            assert "description: memory" in str(spoken)
+            palette.dismiss()
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def commands_in(palette: Palette) -> dict[str, Found]:
+    return {one.hit.title: one for one in found_in(palette) if one.hit.group == "Commands"}
+
+
+def type_and_enter(desk: Desk, words: str) -> Palette:
+    desk.window.open_palette()
+    palette = palette_of(desk)
+    QTest.keyClicks(palette.field, words)
+    palette._refresh()
+    QTest.keyClick(palette.field, Qt.Key.Key_Return)
+    return palette
+
+
+def test_commands_are_the_windows_own_actions(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        window = desk.window
+        for words, seen_by in (
+            ("light theme", lambda: theme.mode == "light"),
+            ("dark", lambda: theme.mode == "dark"),
+            ("go to runs", lambda: window.current.name == "runs"),
+            ("settings grants", lambda: window.current.name == "settings"),
+            ("verify", lambda: window.current.name == "journal" and "verify" in console.asked),
+            ("narrow", lambda: window.navigation.narrow),
+            ("keys of", lambda: any(isinstance(one, KeysOverlay) for one in window.findChildren(Sheet))),
+        ):
+            palette = type_and_enter(desk, words)
+            assert not palette.isVisible(), words
+            await seen(seen_by)
+        # The key, the button and the line of the palette are one object.
+        offered = {action.text(): action for action in window.actions()}
+        assert offered["Stop all"] is window.commands.stop
+        assert offered["Go to Runs"].shortcut().toString() == "Alt+4"
+        window.open_palette("go to runs")
+        assert commands_in(palette_of(desk))["Go to Runs"].hit.note == "Alt+4"
+        window.open_palette("go to")
+        assert [found.hit.note for found in commands_in(palette_of(desk)).values()] == [
+            f"Alt+{number}" for number in range(1, 8)
+        ]
+
+    play(theme, tmp_path, console, scenario)
+    assert not SENDS & set(console.asked)
+
+
+def theme_shown(settings: SettingsScreen) -> str:
+    buttons = settings.appearance.mode.findChildren(QAbstractButton)
+    return next(button.text() for button in buttons if button.isChecked())
+
+
+def test_the_theme_that_the_palette_chose_is_shown_in_settings_and_kept(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.window.open("settings", OpenSection("appearance"))
+        type_and_enter(desk, "light")
+        settings = desk.window.current
+        assert isinstance(settings, SettingsScreen)
+        assert theme_shown(settings) == "Light"
+        assert desk.store.value("appearance/mode") == "light"
+        type_and_enter(desk, "dark theme")
+        assert theme_shown(settings) == "Dark"
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_a_command_that_cannot_be_done_says_why_and_does_nothing(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        palette = type_and_enter(desk, "resume")
+        assert palette.isVisible()
+        line = commands_in(palette)["Resume…"]
+        assert (line.hit.off, line.hit.detail) == ("Nothing is stopped.", "Nothing is stopped.")
+        assert not desk.window.commands.resume.isEnabled()
+
+    play(theme, tmp_path, console, scenario)
+    assert not SENDS & set(console.asked)
+
+
+@pytest.mark.parametrize("typed", ["sto", "stop", "stop al", "all"])
+def test_stop_all_is_not_met_by_enter_before_it_was_typed_whole(
+    theme: Theme, tmp_path: Path, typed: str
+) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open_palette(typed)
+        palette = palette_of(desk)
+        assert "Stop all" in commands_in(palette)
+        palette._group = "Commands"
+        palette._refresh()
+        chosen = palette.chosen()
+        assert chosen is None or chosen.hit.title != "Stop all"
+        palette._group = ""
+        palette._refresh()
+        QTest.keyClick(palette.field, Qt.Key.Key_Return)
+
+    play(theme, tmp_path, console, scenario)
+    assert "stop_all" not in console.asked
+
+
+def test_stop_all_typed_whole_stops(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        type_and_enter(desk, "stop all")
+        await seen(lambda: desk.state.stopped)
+
+    play(theme, tmp_path, console, scenario)
+    assert console.asked.count("stop_all") == 1
+
+
+def test_the_key_is_locked_and_unlocked_by_one_command(theme: Theme, tmp_path: Path) -> None:
+    create_operator_key(Home(tmp_path).create(), "root", None)
+
+    async def scenario(desk: Desk) -> None:
+        await seen(lambda: desk.keys.unlocked)
+        type_and_enter(desk, "lock")
+        assert not desk.keys.unlocked
+        type_and_enter(desk, "unlock")
+        await seen(lambda: desk.keys.unlocked)
+
+    play(theme, tmp_path, story(), scenario)
+
+
+def test_entries_show_what_the_policy_said_of_their_command(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+
+    async def scenario(desk: Desk) -> None:
+        desk.window.open_palette("kind:command_sent")
+        palette = palette_of(desk)
+
+        def entries() -> list[Found]:
+            return [one for one in found_in(palette) if isinstance(one.hit.target, OpenEntry)]
+
+        await seen(lambda: any(one.hit.state in ("asks", "runs") for one in entries()))
+        lines = [one for one in found_in(palette) if one.hit.group == "Journal"]
+        assert isinstance(lines[0].hit.target, OpenQuery), "the whole query comes before single entries"
+        numbers = [one.hit.target.seq for one in entries() if isinstance(one.hit.target, OpenEntry)]
+        assert numbers == sorted(numbers, reverse=True)
+        assert all(one.hit.state_of == "plan" for one in entries() if one.hit.state in ("asks", "runs"))
+
+    play(theme, tmp_path, console, scenario)
+
+
+def test_a_question_finds_this_computers_own_tool_and_its_entries_have_the_policys_answer(
+    theme: Theme, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / "service").create()
+    choose_channel(home, "in-process")
+    stack = AsyncExitStack()
+
+    async def opened() -> Console:
+        service = await stack.enter_async_context(open_service(home))
+        console = service.console("window:test")
+        run = await console.call("this-computer", "get_system_info", {"info_type": "os"})
+        await console.wait_run(run.summary.id, 20)
+        return console
+
+    async def scenario(desk: Desk) -> None:
+        for query in ("memory", "how much memory is free"):
+            desk.window.open_palette(query)
+            palette = palette_of(desk)
+            await seen(
+                lambda palette=palette: any(one.hit.title == "get_system_info" for one in found_in(palette))
+            )
+            line = next(one for one in found_in(palette) if one.hit.title == "get_system_info")
+            assert line.reason == "argument info_type: memory"
+            assert line.hit.target == OpenTool("this-computer", "get_system_info")
+            palette.dismiss()
+        desk.window.open_palette("kind:result_recorded")
+        palette = palette_of(desk)
+        await seen(
+            lambda: any(
+                (one.hit.title, one.hit.state) == ("result recorded", "runs") for one in found_in(palette)
+            )
+        )
+        await stack.aclose()
+
+    play(theme, tmp_path / "window", opened, scenario)

@@ -225,7 +225,7 @@ def test_an_error_in_a_background_task_is_shown(
 def test_escape_closes_the_innermost_first(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: Desk) -> None:
         desk.window.fail("A failure.", "Details.")
-        desk.window._show_keys()
+        desk.window.show_keys()
         assert has_sheet(desk)
         QTest.keyClick(desk.window, Qt.Key.Key_Escape)
         assert not has_sheet(desk)
@@ -257,7 +257,7 @@ def test_tab_stays_inside_a_question(theme: Theme, tmp_path: Path) -> None:
 def test_no_cover_reaches_into_the_top_bar(theme: Theme, tmp_path: Path) -> None:
     async def scenario(desk: Desk) -> None:
         desk.window.open_palette()
-        desk.window._show_keys()
+        desk.window.show_keys()
         for cover in desk.window.findChildren(Overlay):
             assert cover.geometry().top() >= 44
 

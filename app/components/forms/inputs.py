@@ -19,6 +19,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QComboBox, QCompleter, QLineEdit, QPlainTextEdit, QSizePolicy, QWidget
 
 from app.components import paint
+from app.components.combo_access import show_combos_by_name
 from app.look.glyphs import paint_glyph
 from app.look.theme import theme_of
 from app.look.tokens import RADIUS
@@ -239,6 +240,7 @@ class ChoiceBox(QComboBox):
     ) -> None:
         """`muted` entries at the top (`left out`) are shown as hints, not as values."""
         super().__init__(parent)
+        show_combos_by_name()
         self._muted = muted
         self.setFont(theme_of(self).font("body"))
         self.addItems(labels)

@@ -7,8 +7,9 @@ from typing import Any
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
+from app.components.combo_access import label_combo
 from app.components.forms.editor import Editor, FormOptions
 from app.components.forms.factory import editor_for
 from app.components.forms.scalars import RawEditor
@@ -130,6 +131,7 @@ class FieldRow(QWidget):
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setSpacing(4)
         self._null_link: Link | None = None
+        self._label: Label | None = None
         self._build_head()
         self._editor = editor_for(self.field, self.options, self)
         self._listen(self._editor)
@@ -167,7 +169,8 @@ class FieldRow(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(6)
         if self.labelled:
-            layout.addWidget(Label(self.field.label, "name", parent=head))
+            self._label = Label(self.field.label, "name", parent=head)
+            layout.addWidget(self._label)
             words = ["required"] if self.field.required else []
             words += ["deprecated"] if self.field.is_deprecated else []
             if words:
@@ -227,6 +230,8 @@ class FieldRow(QWidget):
         for widget in self.own_inputs():
             widget.setAccessibleName(f"{name}{', required' if self.field.required else ''}")
             widget.setAccessibleDescription(self._help_text()[:300])
+            if isinstance(widget, QComboBox) and self._label is not None:
+                label_combo(widget, self._label)
 
     def own_inputs(self) -> list[QWidget]:
         """The inputs of this row itself, not of rows inside it."""

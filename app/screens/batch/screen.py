@@ -13,6 +13,7 @@ from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.components.label import rule, surface
+from app.components.redo_key import REDO_TOO
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenBatch, OpenRun, OpenTool, Screen, Shortcut, Target
 from app.screens.batch.arrangement import Arrangement, NoticeBox
@@ -196,6 +197,7 @@ class BatchScreen(Screen):
             "Return": ("Go on into the form", None),
             "Ctrl+Z": ("Undo", stack.undo),
             "Ctrl+Shift+Z": ("Redo", stack.redo),
+            REDO_TOO: ("Redo, too", stack.redo),
             "Ctrl+S": ("Save", self._save),
             "Ctrl+O": ("Open…", self.opening.ask),
             "F5": ("Plan; nothing is sent", self._plan_now),

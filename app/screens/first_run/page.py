@@ -22,12 +22,13 @@ from app.state import AppState
 from app.state import Link as LinkState
 from core.batch.models import Run, RunState
 from core.errors import QuarterdeckError
-from core.fleet.models import Device, Health
+from core.fleet.models import NOT_CONNECTED_YET, Device, Health
 from core.policy.models import Operator
 from core.service.console import Console
 
 THIS_COMPUTER = "this-computer"
 PICTURE_TIMEOUT_S = 30.0
+_STARTS = "The service starts its device client."
 
 
 class FirstRunPage(QScrollArea):
@@ -254,16 +255,19 @@ class FirstRunPage(QScrollArea):
     def _show_device(self, device: Device | None, online: bool) -> None:
         if device is None:
             lost = self._state.service.link is LinkState.LOST
-            words = "The service is lost; see below." if lost else "The service starts its device client."
+            words = "The service is lost; see below." if lost else _STARTS
             self.device_step.set_state("current", words, f"{THIS_COMPUTER} is starting")
             self._why.hide()
             return
         missing = len(device.unavailable)
         words = f"{one_line(device.system or device.platform)}, {plural(device.tool_count, 'tool')}"
         words += f", {missing} not available." if missing else "."
-        if not online:
-            words = one_line(device.reason) or "It is not connected yet."
-        state = f"{device.name} is {device.health.value}"
+        starts = not online and device.reason == NOT_CONNECTED_YET
+        if starts:
+            words = _STARTS
+        elif not online:
+            words = one_line(device.reason) or "It is not connected."
+        state = f"{device.name} is {'starting' if starts else device.health.value}"
         self.device_step.set_state("done" if online else "current", words, state)
         self._why.setVisible(online and missing > 0)
         self._reasons.setText(
@@ -288,7 +292,7 @@ class FirstRunPage(QScrollArea):
         self.picture.setVisible(taken)
         done = taken and has_key
         self.go_on.set_kind("primary" if done else "ghost")
-        self.go_on.set_words("Open the fleet" if done else "Skip this")
+        self.go_on.set_words(*("Open the fleet", "fleet") if done else ("Skip this", ""))
         if device is not None and device.picture is not None and device.picture != self._picture_shown:
             self._picture_shown = device.picture
             self._pictures.want(device.picture, self._picture_came)

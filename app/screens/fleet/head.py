@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QSlider, QWidget
 
+from app.components import paint
 from app.components.buttons import Button, Segmented
 from app.components.inputs import DropDown
 from app.components.label import plain_tip
 from app.components.section import ScreenHead
 from app.components.wall_layout import LEAST, MOST, STEP, USUAL
+from app.look.theme import theme_of
 from app.screens.fleet.filter_field import DeviceFilterField
 from app.screens.fleet.grouping import GROUPINGS
 from app.shell.words import count_words, plural
@@ -108,11 +112,13 @@ class FleetHead(ScreenHead):
         # Beside marks and tiles a small window has no room for what goes without saying.
         short = bool(marked) and self._wall and self.width() < NARROW
         words = count_words(total) if short else plural(total, "device")
+        tail = f", {count_words(marked)} marked" if marked else ""
+        longest = f"{count_words(total)} of {words}{tail}"
         if shown != total:
             words = f"{count_words(shown)} of {words}"
-        if marked:
-            words += f", {count_words(marked)} marked"
-        self.set_detail(words if loaded else "reading…")
+        # Room for each count that a filter may leave: the field must not move while it is typed into.
+        self.detail.setMinimumWidth(ceil(paint.text_width(longest, theme_of(self))) if loaded else 0)
+        self.set_detail(words + tail if loaded else "reading…")
         count = marked or shown
         self.run_button.set_words(f"Run on {count_words(count)}…")
         self.run_button.setAccessibleName(f"Run a batch on {plural(count, 'device')}…")

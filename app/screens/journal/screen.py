@@ -14,7 +14,7 @@ from app.components.label import rule, surface
 from app.components.split import Split
 from app.components.timers import once
 from app.link import ConsoleLink
-from app.screens.base import Navigator, OpenEntry, OpenQuery, Screen, Shortcut, Target
+from app.screens.base import Navigator, OpenEntry, OpenQuery, OpenVerification, Screen, Shortcut, Target
 from app.screens.journal.copying import copy_rows
 from app.screens.journal.entry_pane import NARROW, WIDTH, EntryPane
 from app.screens.journal.entry_table import EntryTable
@@ -143,6 +143,8 @@ class JournalScreen(Screen):
             self.bar.set_query(target.query)
         elif isinstance(target, OpenEntry):
             self.open_entry(target.seq, target.tab)
+        elif isinstance(target, OpenVerification):
+            self.verify()
         if self.feed.loaded or self.feed.loading:
             self._journal_changed()
         elif self.state.loaded:  # else `reset` reads it, once the service answers

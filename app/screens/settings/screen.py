@@ -14,18 +14,10 @@ from app.screens.settings.devices import Devices
 from app.screens.settings.grants import Grants
 from app.screens.settings.operators import Operators
 from app.screens.settings.policy_page import PolicyPage
+from app.screens.settings.section_names import SECTIONS
 from app.screens.settings.sections import About, Appearance, ThisComputer
 from app.state import AppState
 
-SECTIONS = (
-    ("appearance", "Appearance"),
-    ("policy", "Policy"),
-    ("grants", "Grants"),
-    ("operators", "Operators"),
-    ("devices", "Devices"),
-    ("this-computer", "This computer"),
-    ("about", "About"),
-)
 LIST, NARROW_LIST = 200, 150
 
 

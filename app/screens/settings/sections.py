@@ -34,6 +34,8 @@ class Appearance(SettingsSection):
         self.mode = Segmented([("dark", "Dark"), ("light", "Light")], "Theme")
         self.mode.choose(theme.mode)
         self.mode.chosen.connect(self._choose_mode)
+        # The palette switches the theme as well.
+        theme.changed.connect(self._show_mode)
         self.density = Segmented([("comfortable", "Comfortable"), ("compact", "Compact")], "Density")
         self.density.choose(str(nav.layout_store.value("appearance/density", "comfortable")))
         self.density.chosen.connect(self._choose_density)
@@ -44,6 +46,9 @@ class Appearance(SettingsSection):
         compact = "A window lower than 800 is always compact."
         self.column.addWidget(Field("Density", self.density, help_text=compact))
         self.column.addWidget(Field("Motion", self.still))
+
+    def _show_mode(self) -> None:
+        self.mode.choose(theme_of(self).mode)
 
     def _choose_mode(self, mode: str) -> None:
         self._nav.layout_store.setValue("appearance/mode", mode)
