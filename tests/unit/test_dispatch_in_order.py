@@ -154,3 +154,18 @@ def test_values_that_are_not_the_same_have_different_keys() -> None:
 )  # fmt: skip
 def test_what_is_nested_long_or_unusual_has_none(odd: dict[Any, Any]) -> None:
     assert flat_key(odd) is None
+
+
+async def test_several_problems_are_sentences_that_each_name_their_argument(home: Home) -> None:
+    async with open_rig(home) as rig:
+        two = {"info_type": 7, "more": 1}
+        many = {f"more_{number}": 1 for number in range(9)}
+        for wrong, names, end in ((two, two, "."), (many, list(many)[:5], "And 5 more.")):
+            result = await rig.dispatcher.dispatch(Order(DEVICE, "get_system_info", wrong, "operator:anna"))
+            assert result.error is not None
+            said = result.error.message
+            assert [name for name in names if f"{name} " not in said] == []
+            assert ".;" not in said
+            assert ".." not in said
+            assert said.endswith(end)
+        assert rig.tools.seen == []
