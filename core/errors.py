@@ -20,6 +20,8 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
 
+from core.text import sentences
+
 
 class ErrorCode(StrEnum):
     """What went wrong, as a word that programs may depend on."""
@@ -137,6 +139,11 @@ class ErrorInfo(BaseModel):
     def retryable(self) -> bool:
         """Whether the very same request may succeed later, without anything being corrected in it."""
         return ADVICE[self.code].retryable
+
+    @property
+    def sentences(self) -> str:
+        """What happened, then what to do, as a window or a terminal shows them in one text."""
+        return sentences(self.message, self.next)
 
     @classmethod
     def of(cls, code: ErrorCode, message: str) -> ErrorInfo:

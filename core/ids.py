@@ -114,6 +114,11 @@ def now_utc() -> str:
     return _clock.text("Z")
 
 
+def now_in_ms() -> str:
+    """The present moment in UTC, ISO 8601 with milliseconds and `Z`, as the tools of LinuxAgent answer."""
+    return f"{now_utc()[: -len('000Z')]}Z"
+
+
 def now_stamp() -> str:
     """The same as AIP writes it: with its offset from UTC."""
     return _clock.text("+00:00")

@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Iterable
 
 _HIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
+# A sentence may end inside quotation marks or brackets.
+_ENDED = re.compile(r"[.!?…:;][\"'”’)\]]*\Z")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _CONTROL_NAMES = {
     0x00: "NULL",
@@ -90,6 +92,15 @@ def some_names(names: Iterable[str], most: int = 12) -> str:
     known = sorted(names)
     more = f" and {len(known) - most} more" if len(known) > most else ""
     return (", ".join(known[:most]) or "none") + more
+
+
+def sentences(*texts: str) -> str:
+    """Texts one behind the other, each ended with a full stop where it has no end of its own.
+
+    Empty texts are left out. Blanks at the ends of a text are not kept.
+    """
+    kept = [text.strip() for text in texts]
+    return " ".join(text if _ENDED.search(text) else f"{text}." for text in kept if text)
 
 
 def _folded(text: str) -> str:

@@ -228,7 +228,7 @@ class SignSheet(Sheet):
             # The sheet may have been put away while the key was opened.
             if isValid(self):
                 self.sign.set_working("")
-                self.say(f"{error.message} {error.info.next}".strip())
+                self.say(error.info.sentences)
         else:
             self.finish(SIGNED)
 

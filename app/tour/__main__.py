@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
             try:
                 stack.enter_context(some_display(WIDTH, HEIGHT))
             except QuarterdeckError as error:
-                print(f"{error.message} {error.info.next}", file=sys.stderr)
+                print(error.info.sentences, file=sys.stderr)
                 return 2
         return _play(out, stack.enter_context(_folder()))
 

@@ -20,8 +20,14 @@ from core.aip.limits import LinkLimits
 from core.aip.link import DeviceLink
 from core.aip.messages import ClientMessage, read_client_frame
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
+from core.text import escape_hidden, shorten_middle
 
 log = structlog.get_logger(__name__)
+
+WRONG_NAME = "client_id is not the device this token is for"
+CLAIMS = ": it registers as "
+"""What stands behind this in a refusal is the client's own word, hidden characters written out."""
+_LONGEST_CLAIM = 64
 
 
 async def read_registration(connection: Connection, expected: str, limits: LinkLimits) -> ClientMessage:
@@ -49,7 +55,7 @@ async def read_registration(connection: Connection, expected: str, limits: LinkL
     if not hmac.compare_digest(
         hello.client_id.encode("utf-8", "surrogatepass"), expected.encode("utf-8", "surrogatepass")
     ):
-        raise BadInput("client_id is not the device this token is for")
+        raise BadInput(f"{WRONG_NAME}{CLAIMS}'{_claimed(hello.client_id)}'")
     return hello
 
 
@@ -86,3 +92,7 @@ async def say_no(connection: Connection, error: QuarterdeckError) -> None:
         await connection.close(1000)
     except ConnectionClosed:
         return
+
+
+def _claimed(name: str) -> str:
+    return escape_hidden(shorten_middle(name, _LONGEST_CLAIM), keep_lines=False)

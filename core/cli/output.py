@@ -13,7 +13,7 @@ from core.aip.messages import ResultStatus
 from core.dispatch.models import Basis, CommandResult, CommandStage, Verdict
 from core.errors import ErrorInfo
 from core.fleet.models import Effect
-from core.text import escape_hidden, shorten_middle
+from core.text import escape_hidden, sentences, shorten_middle
 
 GAP = "  "
 # As long as what most clients of language models take for a tool's name.
@@ -110,7 +110,7 @@ def print_error(error: ErrorInfo, json_wanted: bool, **more: Any) -> None:
     if json_wanted:
         say(as_json({"error": error_json(error), **more}))
         return
-    note(f"{styled('Error', 'red', sys.stderr)}: {lines(error.message)}")
+    note(f"{styled('Error', 'red', sys.stderr)}: {lines(sentences(error.message))}")
     if error.next:
         note(lines(error.next))
 

@@ -35,6 +35,7 @@ from core.policy.policy import Explanation
 from core.policy.policy_file import with_profile
 from core.service import exit_codes
 from core.service.wishes import policy_change, settings_change
+from core.text import sentences
 
 app = typer.Typer(
     help="policy.toml: check it, explain one call, try it on the journal.",
@@ -297,7 +298,7 @@ def _say_check(path: Path, found: PolicyCheck) -> None:
 
 
 def _problems(found: PolicyCheck) -> str:
-    return "; ".join(one.message for one in found.problems[:5])
+    return sentences(*(one.message for one in found.problems[:5]))
 
 
 def _titled(title: str, body: str) -> str:

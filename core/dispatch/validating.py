@@ -18,9 +18,12 @@ from core.fleet.models import Tool
 from core.schema_forms.aside import Aside, errors_at_once
 from core.schema_forms.defaults import with_defaults
 from core.schema_forms.validate import FieldError
+from core.text import sentences
 
 # Arguments of one call are small where they are remembered at all (`flat_key`): 4 KiB each.
 _MOST_REMEMBERED = 512
+# As many faults of one call as a person reads; the rest is a number.
+_MOST_NAMED = 5
 
 
 class Validating:
@@ -93,7 +96,9 @@ class Validating:
     def _checked(self, tool: Tool, redacted: RedactedArguments, errors: list[FieldError]) -> CheckedArguments:
         """The one place where checked arguments come from. `errors` are what the schema says of them."""
         if errors:
-            raise BadInput("; ".join(fault_words(error, redacted.shown) for error in errors[:5]))
+            more = f"And {len(errors) - _MOST_NAMED} more" if len(errors) > _MOST_NAMED else ""
+            named = (fault_words(error, redacted.shown) for error in errors[:_MOST_NAMED])
+            raise BadInput(sentences(*named, more))
         harden(tool, redacted.sent)
         key = _key_of(tool, redacted.sent) if not redacted.openings else None
         checked = seal(

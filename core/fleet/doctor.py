@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from core import __version__
+from core.aip.admission import CLAIMS
 from core.aip.dialler import DialAddress
 from core.aip.link import DeviceLink
 from core.errors import BadInput, DeviceError
@@ -279,13 +280,18 @@ _KINDS: tuple[tuple[str, str, str], ...] = (
 )
 
 
+def _words(refusal: Refusal) -> str:
+    """Why it was refused, in this console's words: the name that the client claims is not one of them."""
+    return refusal.reason.partition(CLAIMS)[0].lower()
+
+
 def _kind_of(refusal: Refusal) -> str:
-    reason = refusal.reason.lower()
+    reason = _words(refusal)
     return next((kind for word, kind, _ in _KINDS if word in reason), "refused")
 
 
 def _advice(refusal: Refusal, name: str) -> str:
-    reason = refusal.reason.lower()
+    reason = _words(refusal)
     found = next((then for word, _, then in _KINDS if word in reason), "See the log of its client.")
     return found.format(name=name)
 

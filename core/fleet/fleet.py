@@ -306,7 +306,7 @@ class Fleet:
             return
         record.running[call_id] = what
         if record.health is Health.ONLINE:
-            record.health, record.since = Health.BUSY, now_utc()
+            record.health = Health.BUSY
         self._touched(record)
 
     def ended(
@@ -337,7 +337,7 @@ class Fleet:
             else:
                 record.picture, record.picture_at = evidence.blob, record.last_heard
         if not record.running and record.health is Health.BUSY:
-            record.health, record.since = Health.ONLINE, now
+            record.health = Health.ONLINE
         self._touched(record)
 
     async def review(

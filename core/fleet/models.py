@@ -160,6 +160,7 @@ class Device(Plain):
     `memory_percents` is the newest. `refused` counts attempts refused in this device's name. `features` are
     the extensions agreed with it; none for a stock client. `requires_approval`: the device itself refuses
     an action without the signatures of `approvers` operators. `own_computer`: the console runs on it.
+    `since` is when its health changed last; to be busy, and to be so no more, is no such change.
     `picture` is the last one that somebody took, `glimpse` the last small one of a live wall (blobs).
     """
 

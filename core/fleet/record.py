@@ -114,9 +114,9 @@ class Record:
 
     def set_health(self, health: Health, reason: str) -> None:
         """Stand there from now on; a change is part of the history, but not being busy."""
-        if self.health is not health:
-            self.since = now_utc()
         quiet = {self.health, health} <= {Health.ONLINE, Health.BUSY}
+        if self.health is not health and not quiet:
+            self.since = now_utc()
         if (self.health is not health and not quiet) or (reason and reason != self.reason):
             self.history.append(HealthChange(at=now_utc(), health=health, reason=reason))
         self.health, self.reason = health, reason

@@ -12,6 +12,8 @@ from core.policy.shell import Call, Judgement, Redirect, Word
 from core.policy.shell_databases import client_judgements
 from core.policy.shell_embedded import assigned_words, in_git, in_options, in_variable, judgements
 from core.policy.shell_languages import program_judgements
+from core.policy.shell_overwrites import NAMES as OVERWRITES
+from core.policy.shell_overwrites import overwrites, overwritten, shown
 from core.policy.shell_programs import NAMES as CHANGING
 from core.policy.shell_programs import changes, only_looks
 from core.policy.shell_reach import REACHING, deletes_below, reaches, starts_by_itself, written_path
@@ -31,7 +33,6 @@ from core.policy.shell_words import (
     system_folder,
 )
 from core.policy.shell_wrappers import innermost, started
-from core.text import escape_hidden, shorten_middle
 
 NAMES_A_VARIABLE = names(
     "let read printf test [ declare typeset local readonly export unset mapfile readarray getopts wait"
@@ -39,6 +40,10 @@ NAMES_A_VARIABLE = names(
 """Commands in whose words a shell reads variables' names, and runs what stands in the index of an array."""
 DECLARES = names("export declare typeset local readonly setenv")
 """Commands whose words are assignments."""
+KILLS = names("kill pkill killall taskkill stop-process")
+"""Commands that end processes."""
+READS = names("sort uniq shuf openssl")
+"""Commands that overwrite a file only where they are asked to; a search may run them on what it finds."""
 
 
 def judged(call: Call) -> Iterator[Judgement]:
@@ -62,6 +67,7 @@ def judged(call: Call) -> Iterator[Judgement]:
         if name in programs:
             yield from judge(call)
     yield from changes(call)
+    yield from overwrites(call)
     yield from program_judgements(call)
     yield from client_judgements(call)
     yield from judgements(in_options(call))
@@ -106,7 +112,7 @@ def _deletes(call: Call) -> Iterator[Judgement]:
                 yield Judgement("Deletes the whole home folder", Risk.CRITICAL, word)
         elif _is_everything(word):
             risk = Risk.CRITICAL if recursive or "*" in word.text else Risk.HIGH
-            yield Judgement(f"Deletes everything in {_shown(word)}", risk, word)
+            yield Judgement(f"Deletes everything in {shown(word)}", risk, word)
         elif recursive and system_folder(word.text):
             yield Judgement(f"Deletes recursively in {system_folder(word.text)}", Risk.CRITICAL, word)
 
@@ -119,22 +125,9 @@ def _moves(call: Call) -> Iterator[Judgement]:
     operands = _operands(call)
     for word in operands[:-1]:
         if _is_everything(word):
-            yield Judgement(f"Moves everything in {_shown(word)}", Risk.CRITICAL, word)
+            yield Judgement(f"Moves everything in {shown(word)}", Risk.CRITICAL, word)
         elif system_folder(word.text):
             yield Judgement(f"Takes away from {system_folder(word.text)}", Risk.HIGH, word)
-    if not _has(call, "nb", ("--no-clobber", "--backup")):
-        yield from _replaces(operands)
-
-
-def _copies(call: Call) -> Iterator[Judgement]:
-    """`cp`, `ln` and `install`, as far as they put something in the place of what may be there."""
-    if call.name == "install" or _has(call, "f", ("--force", "--remove-destination")):
-        yield from _replaces(_operands(call))
-
-
-def _replaces(operands: list[Word]) -> Iterator[Judgement]:
-    if len(operands) > 1:
-        yield Judgement(f"Replaces {_shown(operands[-1])} if it exists", Risk.MEDIUM, operands[-1])
 
 
 def _finds(call: Call) -> Iterator[Judgement]:
@@ -151,6 +144,8 @@ def _gives_to_commands(call: Call) -> Iterator[Judgement]:
     inside = innermost(call)
     if inside.words and inside.name in DELETES:
         yield Judgement("What is deleted comes from another command", Risk.HIGH, inside.words[0])
+    elif inside.words and inside.name in KILLS:
+        yield Judgement("Which process it ends comes from another command", Risk.HIGH, inside.words[0])
     elif inside.words and inside.name in SHELLS and any(word.text == "{}" for word in inside.args):
         yield Judgement("Runs text that it reads as a program", Risk.HIGH, inside.words[0])
     result = started(call)
@@ -163,13 +158,24 @@ def _gives_to_commands(call: Call) -> Iterator[Judgement]:
             yield Judgement("Runs text that it reads as a program", Risk.HIGH, line)
 
 
+def _kills(call: Call) -> Iterator[Judgement]:
+    if any(word.text in ("-0", "-l", "-L", "--list", "--table") for word in call.args):
+        # Signal 0 ends nothing.
+        return
+    for word in call.args:
+        if not word.known:
+            yield Judgement("Which process it ends is only known when it runs", Risk.HIGH, word)
+        elif call.name == "pkill" and word.text in ("-F", "--pidfile"):
+            yield Judgement("Which process it ends is read from a file when it runs", Risk.HIGH, word)
+
+
 def _modes(call: Call) -> Iterator[Judgement]:
     everywhere = _has(call, "R", ("--recursive",))
     if everywhere:
         yield Judgement("Changes owner or permissions of everything below a folder", Risk.HIGH, call.words[0])
         for word in _operands(call)[1:]:
             if (_is_everything(word) and word.text != ".") or system_folder(word.text):
-                text = f"Changes owner or permissions of everything in {_shown(word)}"
+                text = f"Changes owner or permissions of everything in {shown(word)}"
                 yield Judgement(text, Risk.CRITICAL, word)
     if call.name == "chmod" and call.args:
         for word in call.args:
@@ -183,9 +189,8 @@ def _dd(call: Call) -> Iterator[Judgement]:
     for word in call.args:
         if word.text.startswith("of="):
             target = word.text[3:]
-            device = target.startswith("/dev/") and not HARMLESS_DEVICES.match(target)
-            text = "Writes straight to a device" if device else "Overwrites a file"
-            yield Judgement(text, Risk.CRITICAL if device else Risk.MEDIUM, word)
+            if target.startswith("/dev/") and not HARMLESS_DEVICES.match(target):
+                yield Judgement("Writes straight to a device", Risk.CRITICAL, word)
 
 
 def _sourced(call: Call) -> Iterator[Judgement]:
@@ -236,7 +241,7 @@ _JUDGES: tuple[tuple[frozenset[str], Callable[[Call], Iterator[Judgement]]], ...
     (frozenset({"cd", "pushd"}), _cd),
     (frozenset({"source", ".", *SHELLS}), _sourced),
     (frozenset({"mv", "move"}), _moves),
-    (frozenset({"cp", "ln", "install"}), _copies),
+    (KILLS, _kills),
     (frozenset({"tar"}), _tar),
     (frozenset({"tar", "unzip", "cpio", "7z"}), _unpacked),
 )
@@ -247,6 +252,7 @@ _KNOWN = frozenset(
     | ROOT
     | CHANGING
     | REACHING
+    | (OVERWRITES - READS)
     | {name for programs, _ in _JUDGES for name in programs}
 )
 
@@ -333,12 +339,7 @@ def redirected(redirect: Redirect) -> Iterator[Judgement]:
         return
     if folder:
         yield Judgement(f"Writes under {folder}", Risk.HIGH, word)
-    if not word.known:
-        yield Judgement("Writes to a file whose path is only known when it runs", Risk.MEDIUM, word)
-    elif redirect.appends:
-        yield Judgement(f"Appends to {_shown(word)}", Risk.LOW, word)
-    else:
-        yield Judgement(f"Overwrites {_shown(word)} if it exists", Risk.MEDIUM, word)
+    yield from overwritten(word, redirect.appends)
 
 
 def read_from(word: Word) -> Iterator[Judgement]:
@@ -363,7 +364,3 @@ def _has(call: Call, short: str, long: tuple[str, ...] = ()) -> bool:
 
 def _operands(call: Call) -> list[Word]:
     return [word for word in call.args if not word.text.startswith("-")]
-
-
-def _shown(word: Word) -> str:
-    return escape_hidden(shorten_middle(word.text, 60), keep_lines=False)

@@ -25,6 +25,7 @@ from core.service.door_models import LivePicture, LiveState
 from core.tasks import TaskGroupOwner
 
 SCREENSHOT = "screenshot"
+NO_TOOL = "no screenshot tool"
 # Large enough for the largest tile, and half the bytes of a jpeg of 640: the journal keeps each for ever.
 SMALL = {"max_width": 480, "format": "webp"}
 # All tiles of a large screen. How much is taken depends on the pace alone, not on how many wait for a turn.
@@ -283,6 +284,9 @@ class LivePictures:
             return
         error = result.error
         why = error.message if error is not None else f"{order.device} sent no picture."
+        if error is not None and error.code is ErrorCode.UNKNOWN_TOOL:
+            # The tile names the device already, and has room for few words.
+            why = NO_TOOL
         if error is not None and (error.code in _PASSING or result.verdict is Verdict.UNKNOWN):
             turn.why = why
             # A stop, or a device that just went, is seen before the next turn anyway.

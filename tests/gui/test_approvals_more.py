@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QWidget
 from app.components.forms.checking import checking_process
 from app.screens.approvals.edit_sheet import EditSheet
 from app.screens.approvals.edited_part import arguments_text, changed_names
+from app.screens.approvals.screen import MEASURE_TICKS
 from app.screens.approvals.second_sheet import SecondSheet
 from app.screens.base import OpenApproval
 from app.shell.sheet import FOCUS_ROOM
@@ -241,6 +242,24 @@ def test_the_foot_says_how_decisions_were_made_and_warns(play: Play) -> None:
         await desk.until(meter.warning.isVisible)
         assert "1 decided, 100 % approved" in meter.decided.text()
         assert "less than a second" in meter.warning.text()
+
+    play(story, requests=[make_approval(1), make_approval(2)])
+
+
+def test_the_foot_is_read_again_while_the_screen_is_open(play: Play) -> None:
+    """What is answered elsewhere counts, and answers leave the last hour while nothing happens."""
+
+    async def story(desk: ApprovalsDesk) -> None:
+        meter = desk.screen.queue.meter
+        operator = desk.screen.nav.keys.unlocked
+        assert operator is not None
+        desk.console.answered(operator, 5.0, True)
+        desk.console.request(make_approval(2).model_copy(update={"state": ApprovalState.DENIED}))
+        await desk.until(lambda: "1 decided, 100 % approved" in meter.decided.text())
+        desk.console.answered(operator, 5.0, False)
+        for _ in range(MEASURE_TICKS):
+            desk.screen._tick.timeout.emit()
+        await desk.until(lambda: "2 decided, 50 % approved" in meter.decided.text())
 
     play(story, requests=[make_approval(1), make_approval(2)])
 

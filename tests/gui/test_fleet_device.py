@@ -354,3 +354,22 @@ def test_a_tab_is_made_when_it_is_first_wanted_and_shows_what_was_read_before(
         assert console.asked == asked
 
     play(theme, tmp_path, console, scenario)
+
+
+def test_the_tab_of_a_device_whose_tools_were_never_listed_has_no_number(
+    theme: Theme, tmp_path: Path
+) -> None:
+    console = story()
+    never = console.devices["this-computer"].model_copy(
+        update={"health": Health.OFFLINE, "tool_count": 0, "reason": "It has never been connected."}
+    )
+    console.devices["this-computer"] = never
+
+    async def scenario(desk: Desk) -> None:
+        bar = page_of(desk, "this-computer", "overview").panel.tabs
+        await seen(lambda: bar.tabText(1) == "Tools —")
+        assert bar.accessibleTabName(1) == "Tools, not known how many"
+        page_of(desk, "build-lnx-03", "overview")
+        await seen(lambda: bar.tabText(1) == "Tools 11")
+
+    play(theme, tmp_path, console, scenario)

@@ -128,3 +128,16 @@ def test_ctrl_f_finds_a_grant_and_down_goes_to_the_list(theme: Theme, tmp_path: 
         assert section.table.hasFocus()
 
     play_without_fleet(theme, tmp_path, story(), scenario)
+
+
+def test_who_revoked_a_grant_is_named_as_who_gave_it(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk) -> None:
+        section = await grants_of(desk)
+        revoked = next(grant for grant in make_grants() if grant.revoked_at is not None)
+        assert revoked.revoked_by == "operator:harbour"
+        section.details.show_grant(revoked)
+        words = section.details.facts.value("Revoked").text()
+        assert words.endswith(" by harbour")
+        assert section.details.facts.value("Given").text().endswith(" by harbour")
+
+    play_without_fleet(theme, tmp_path, story(), scenario)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -200,3 +201,15 @@ async def test_a_device_that_stops_answering_pings_is_lost(house: House) -> None
     assert "1011" in (await soon(house.lost.get()))[1]
     socket.transport.abort()
     await server.close()
+
+
+async def test_a_refused_registration_names_the_client_id_that_was_tried_with_nothing_hidden_in_it(
+    house: House,
+) -> None:
+    claimed = "lab-9\u202e\x1b[2J\n" + "x" * 5_000
+    socket = await house.dial()
+    await socket.send(json.dumps({"type": "register", "status": "ok", "client_id": claimed}))
+    reason, _ = await soon(house.refused.get())
+    assert "it registers as 'lab-9[U+202E][U+001B][2J[U+000A]" in reason
+    assert reason.isprintable()
+    assert len(reason) < 300

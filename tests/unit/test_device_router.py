@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -108,8 +109,23 @@ async def test_system_info_has_numbers_and_sys_info_has_texts(router: Router) ->
     texts = (await router.run(look("SYS_INFO", info_type="memory"), 10)).result["data"]
     assert set(texts) == {"total", "used", "free", "available", "swap_total", "swap_used"}
     assert texts["total"].endswith(("MB", "GB"))
+    stamp = (await router.run(look("SYS_INFO", info_type="os"), 10)).result["timestamp"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", stamp)
     disks = (await router.run(look("get_system_info", info_type="disk"), 10)).result["filesystems"]
     assert disks[0]["mount_point"] == "/"
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [(0, "0B"), (1536, "1.5KB"), (16 << 30, "16GB"), (25_198_000_000, "23.5GB"), (99 << 50, "101376TB")],
+)
+async def test_a_size_of_sys_info_keeps_its_decimal(
+    router: Router, monkeypatch: pytest.MonkeyPatch, size: int, words: str
+) -> None:
+    names = ("total", "used", "free", "available", "swap_total", "swap_used")
+    monkeypatch.setitem(FACTS, "memory", lambda: {f"{name}_bytes": size for name in names})
+    data = (await router.run(look("SYS_INFO", info_type="memory"), 10)).result["data"]
+    assert data == dict.fromkeys(names, words)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads sysfs")

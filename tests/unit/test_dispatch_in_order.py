@@ -11,6 +11,7 @@ from core.audit.entries import Kind
 from core.canonical import flat_key
 from core.dispatch.order import Order
 from core.errors import ErrorCode
+from core.fleet.models import Health
 from core.home import Home
 from core.schema_forms.aside import Aside
 from tests.fakes.rig import DEVICE, TEXT, USUAL_TOOLS, Rig, open_rig, tool_info
@@ -154,3 +155,32 @@ def test_values_that_are_not_the_same_have_different_keys() -> None:
 )  # fmt: skip
 def test_what_is_nested_long_or_unusual_has_none(odd: dict[Any, Any]) -> None:
     assert flat_key(odd) is None
+
+
+async def test_several_problems_are_sentences_that_each_name_their_argument(home: Home) -> None:
+    async with open_rig(home) as rig:
+        two = {"info_type": 7, "more": 1}
+        many = {f"more_{number}": 1 for number in range(9)}
+        for wrong, names, end in ((two, two, "."), (many, list(many)[:5], "And 5 more.")):
+            result = await rig.dispatcher.dispatch(Order(DEVICE, "get_system_info", wrong, "operator:anna"))
+            assert result.error is not None
+            said = result.error.message
+            assert [name for name in names if f"{name} " not in said] == []
+            assert ".;" not in said
+            assert ".." not in said
+            assert said.endswith(end)
+        assert rig.tools.seen == []
+
+
+async def test_a_command_does_not_move_the_time_since_when_a_device_is_online(home: Home) -> None:
+    async with open_rig(home) as rig:
+        online = rig.fleet.get(DEVICE)
+        rig.fleet.began(DEVICE, "call-1", "get_system_info")
+        busy = rig.fleet.get(DEVICE)
+        assert busy.health is Health.BUSY
+        assert await code_of(rig, dict(READ)) is None
+        after = rig.fleet.get(DEVICE)
+        assert after.last_heard is not None
+        assert after.last_heard > online.since
+        assert [busy.since, after.since] == [online.since] * 2
+        assert rig.fleet.history(DEVICE)[-1].at >= online.since

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.text import escape_hidden, hidden_characters, shorten_middle
+from core.errors import ErrorCode, ErrorInfo
+from core.text import escape_hidden, hidden_characters, sentences, shorten_middle
 from tests.fakes.pace import within
 
 
@@ -51,3 +53,28 @@ def test_shortening_keeps_within_its_limit_and_both_ends(text: str, limit: int) 
     elif limit >= 3:
         assert short[0] == text[0]
         assert short[-1] == text[-1]
+
+
+@pytest.mark.parametrize(
+    ("texts", "joined"),
+    [
+        (
+            ("the command may have run", "Look at the device."),
+            "the command may have run. Look at the device.",
+        ),
+        (
+            ("It lies outside (see the roots)", "Choose a path"),
+            "It lies outside (see the roots). Choose a path.",
+        ),
+        (("a must be text.", "", "b is required."), "a must be text. b is required."),
+        (('It says "done."', "Really?"), 'It says "done." Really?'),
+        (("  ", ""), ""),
+    ],
+)
+def test_texts_one_behind_the_other_read_as_sentences(texts: tuple[str, ...], joined: str) -> None:
+    assert sentences(*texts) == joined
+
+
+def test_an_error_and_its_next_step_are_two_sentences() -> None:
+    error = ErrorInfo.of(ErrorCode.OUTCOME_UNKNOWN, "The link broke; the command may have run")
+    assert error.sentences.startswith("The link broke; the command may have run. Look at the device")

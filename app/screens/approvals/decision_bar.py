@@ -286,7 +286,7 @@ class DecisionBar(QWidget):
 
     def say_error(self, fact: str, error: QuarterdeckError) -> None:
         """Say above the bar what went wrong and what to do."""
-        self.error.tell(fact, f"{one_line(error.message)} {error.info.next}".strip())
+        self.error.tell(fact, one_line(error.info.sentences))
 
     # What the operator wants
 

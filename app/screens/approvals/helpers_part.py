@@ -101,7 +101,7 @@ class HelpersPart(Section):
     def show_error(self, helper: Helper, error: QuarterdeckError) -> None:
         """Say why a helper found nothing."""
         if (box := self._box_of(helper)) is not None:
-            box.say(f"{one_line(error.message)} {error.info.next}".strip())
+            box.say(one_line(error.info.sentences))
 
     def _box_of(self, helper: Helper) -> Found | None:
         button = self._buttons.get(helper.id)
@@ -156,7 +156,7 @@ class Found(Card):
         """Show a command's result: its text, its picture, or why it failed."""
         self.head.set_hint(f"{local_time(now_utc())}, {result.duration_ms:.0f} ms")
         if result.error is not None:
-            self.say(f"{one_line(result.error.message)} {result.error.next}".strip())
+            self.say(one_line(result.error.sentences))
             return
         self.words.set_tone("text2")
         text = text_of(result.result) if picture is None else ""

@@ -29,6 +29,8 @@ QUEUE = 336
 QUEUE_NARROW = 300
 STACKED_BELOW = 1200
 TICK_MS = 1000
+# What the last hour was like is asked for again so often: answers leave the hour while nothing is decided.
+MEASURE_TICKS = 30
 
 
 class ApprovalsScreen(Screen):
@@ -44,6 +46,8 @@ class ApprovalsScreen(Screen):
         self._log = SessionLog()
         self._open = ""
         self._entered = False
+        self._ended: frozenset[str] = frozenset()
+        self._ticks = 0
         self._asking_end = ""
         self._edited_one = ""
         self._reading: Reading | None = None
@@ -182,6 +186,11 @@ class ApprovalsScreen(Screen):
     # The queue
 
     def _queue_changed(self) -> None:
+        ended = frozenset(self.state.ended_approvals)
+        if self._entered and ended != self._ended:
+            # Answered at another place, by the same key perhaps.
+            self.measure()
+        self._ended = ended
         self._clock.note(self.state.approvals.values())
         self.queue.show_waiting(
             self.state.waiting(), self._entered and self.pane.takes_in, self.state.ended_approvals
@@ -376,6 +385,9 @@ class ApprovalsScreen(Screen):
         self._sync_hold()
 
     def _show_times(self) -> None:
+        self._ticks += 1
+        if self._ticks % MEASURE_TICKS == 0:
+            self.measure()
         self.queue.refresh_times()
         self.pane.show_time()
 

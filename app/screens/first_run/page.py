@@ -347,7 +347,7 @@ class FirstRunPage(QScrollArea):
 
     def _key_failed(self, error: QuarterdeckError) -> None:
         self._set_busy(False)
-        self._say_key(f"{error.message} {error.info.next}")
+        self._say_key(error.info.sentences)
 
     def _take_picture(self) -> None:
         device = self.device()
@@ -374,13 +374,13 @@ class FirstRunPage(QScrollArea):
         self._picture_ready()
         if run.summary.state is not RunState.DONE:
             errors = [cell.result.error for cell in run.cells if cell.result is not None]
-            said = next((f"{error.message} {error.next}" for error in errors if error is not None), "")
+            said = next((error.sentences for error in errors if error is not None), "")
             self._say_picture(said or f"The run is {run.summary.state.value}.")
         self.show_state()
 
     def _picture_failed(self, error: QuarterdeckError) -> None:
         self._picture_ready()
-        self._say_picture(f"{error.message} {error.info.next}")
+        self._say_picture(error.info.sentences)
 
     def _say_picture(self, problem: str) -> None:
         self.picture_problem.setText(f"No picture was taken. {problem}")

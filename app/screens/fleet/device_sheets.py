@@ -44,7 +44,7 @@ class DeviceSheet(Sheet):
 
         def failed(error: QuarterdeckError) -> None:
             button.set_working("")
-            self.say(f"{error.message} {error.info.next}".strip())
+            self.say(error.info.sentences)
 
         self._link.ask(wish, came, failed, what=f"{answer} the device", owner=self)
 
@@ -73,7 +73,7 @@ class SettingsSheet(DeviceSheet):
 
     def _refused(self, error: QuarterdeckError) -> None:
         self._not_signed()
-        self.say(f"{error.message} {error.info.next}".strip())
+        self.say(error.info.sentences)
 
     def _not_signed(self) -> None:
         self.answer("save").set_working("")

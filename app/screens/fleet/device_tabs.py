@@ -15,6 +15,7 @@ from app.screens.base import Navigator
 from app.screens.fleet.link_tab import LinkTab
 from app.screens.fleet.overview import OverviewTab
 from app.screens.fleet.recent_tab import RecentTab
+from app.screens.fleet.rows import knows_tool_count
 from app.screens.fleet.tab_order import put_in_tab_order, within
 from app.screens.fleet.tools_tab import ToolsTab
 from app.screens.fleet.try_tab import TryTab
@@ -171,15 +172,17 @@ class DeviceTabs(QObject):
             self.recent.show_device(device.name)
         if "link" in self._made:
             self.link_tab.show_device(device)
-        self._title("tools", device.tool_count, plural(device.tool_count, "tool"))
-        attempts = plural(device.refused, "attempt")
-        self._title("link", device.refused, f"{attempts} in its name refused" * bool(device.refused))
+        if knows_tool_count(device):
+            self._title("tools", _counted(device.tool_count), plural(device.tool_count, "tool"))
+        else:
+            self._title("tools", "—", "not known how many")
+        refused = device.refused > 0
+        attempts = f"{plural(device.refused, 'attempt')} in its name refused"
+        self._title("link", _counted(device.refused) * refused, attempts * refused)
 
-    def _title(self, name: str, count: int, words: str) -> None:
+    def _title(self, name: str, number: str, words: str) -> None:
         place = TABS.index(name)
-        number = f"{MOST_COUNTED}+" if count > MOST_COUNTED else str(count)
-        # A quiet number of tools is still a number; a quiet link has none.
-        text = f"{_TITLES[place]} {number}" if count or name == "tools" else _TITLES[place]
+        text = f"{_TITLES[place]} {number}".rstrip()
         if self.bar.tabText(place) != text:
             self.bar.setTabText(place, text)
         self.bar.setTabToolTip(place, plain_tip(words))
@@ -220,3 +223,7 @@ class DeviceTabs(QObject):
         self._no_details = why
         if "link" in self._made:
             self.link_tab.say_no_details(why)
+
+
+def _counted(count: int) -> str:
+    return f"{MOST_COUNTED}+" if count > MOST_COUNTED else str(count)

@@ -141,7 +141,7 @@ class Doctor(QWidget):
             self._rows.addWidget(CheckRow(check))
 
     def _failed(self, error: QuarterdeckError) -> None:
-        self._end(f"The doctor could not look. {error.message} {error.info.next}".strip())
+        self._end(f"The doctor could not look. {error.info.sentences}")
 
     def _end(self, words: str) -> None:
         self._asked = None

@@ -193,7 +193,7 @@ class LinkTab(QScrollArea):
             self.reconnect.set_working("")
             if self._device is not None:
                 self.show_device(self._device)
-            self._say(f"{error.message} {error.info.next}".strip())
+            self._say(error.info.sentences)
 
         self._link.ask(
             lambda console: console.reconnect(device.name), done, failed, what=f"reconnect {device.name}"

@@ -160,7 +160,7 @@ class LiveWall(QObject):
             return
         self._again = False
         self.turn(False)
-        self._nav.fail("Live pictures were turned off.", f"{error.message} {error.info.next}".strip())
+        self._nav.fail("Live pictures were turned off.", error.info.sentences)
 
     def _go_on(self) -> None:
         if self._again:

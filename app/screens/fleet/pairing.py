@@ -224,7 +224,7 @@ class PairingSheet(Sheet):
         self._check()
 
     def _cannot_tell(self, error: QuarterdeckError) -> None:
-        self.say(f"{error.message} {error.info.next}".strip())
+        self.say(error.info.sentences)
 
     def _show_listening_problem(self) -> None:
         problem = self._listening.problem if self._listening is not None else ""
@@ -301,10 +301,10 @@ class PairingSheet(Sheet):
     def _refused(self, error: QuarterdeckError) -> None:
         self._not_signed()
         if self._listens:
-            self.form.string_row.set_error(f"{error.message} {error.info.next}".strip())
+            self.form.string_row.set_error(error.info.sentences)
             self._fit()
         else:
-            self.say(f"{error.message} {error.info.next}".strip())
+            self.say(error.info.sentences)
 
     # The answer
 

@@ -343,7 +343,7 @@ class DevicePanel(QWidget):
 
         def failed(error: QuarterdeckError) -> None:
             self._ready_for_picture()
-            self._say(f"No picture was taken. {error.message} {error.info.next}")
+            self._say(f"No picture was taken. {error.info.sentences}")
 
         self._link.ask(lambda console: shoot(console, name), done, failed, what=f"take a picture of {name}")
 

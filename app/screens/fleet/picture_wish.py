@@ -38,7 +38,7 @@ def picture_problem(run: Run) -> str:
 def _why(run: Run) -> str:
     for cell in run.cells:
         if cell.result is not None and cell.result.error is not None:
-            return f"{cell.result.error.message} {cell.result.error.next}".strip()
+            return cell.result.error.sentences
         if cell.note:
             return cell.note
     return f"the run is {run.summary.state.value}."
@@ -114,7 +114,7 @@ async def take_pictures(console: Console, devices: list[str], one_more: Callable
             try:
                 problem = picture_problem(await shoot(console, name))
             except QuarterdeckError as error:
-                problem = f"{error.message} {error.info.next}".strip()
+                problem = error.info.sentences
         if problem:
             taken.problems[name] = problem
         else:

@@ -90,7 +90,7 @@ class RecentTab(QWidget):
             self.message.setText("Nothing is in the journal about this device yet.")
 
         def failed(error: QuarterdeckError) -> None:
-            self.message.setText(f"{error.message} {error.info.next}")
+            self.message.setText(error.info.sentences)
             self.message.show()
 
         self._link.ask(

@@ -176,7 +176,7 @@ async def _review(
 
     def refused(error: QuarterdeckError) -> None:
         not_signed()
-        sheet.say(f"{error.message} {error.info.next}")
+        sheet.say(error.info.sentences)
 
     def not_signed() -> None:
         sheet.trust.set_working("")

@@ -54,6 +54,11 @@ def is_measured(device: Device) -> bool:
     return device.health in _MEASURED
 
 
+def knows_tool_count(device: Device) -> bool:
+    """Whether the number of a device's tools is known; not where it has no link and listed none before."""
+    return is_measured(device) or device.tool_count > 0
+
+
 def platform_icon(platform: str) -> str:
     """The icon of a platform; a plain device where it is not known."""
     return PLATFORM_ICONS.get(platform.lower(), "device")
@@ -149,7 +154,7 @@ def device_row(device: Device, marked: bool = False) -> Row:
             Cell(device.health.value, tip=reason),
             Cell(_tag_words(plain_tags, bold), bold=bold, tip=", ".join(device.tags)),
             # What was measured before the link was lost is not so now.
-            str(device.tool_count) if measured or device.tool_count else none,
+            str(device.tool_count) if knows_tool_count(device) else none,
             Cell(trip, spark=trips, scale=trip_scale(trips)) if measured else none,
             _percents(device.cpu_percents) if measured else none,
             _percents(device.memory_percents) if measured else none,

@@ -248,7 +248,7 @@ class TryTab(QWidget):
 
     def _refused(self, error: QuarterdeckError) -> None:
         self._come_back()
-        self._show_outcome(f"Nothing was sent. {error.message} {error.info.next}".strip(), "fail")
+        self._show_outcome(f"Nothing was sent. {error.info.sentences}", "fail")
 
     def _run_changed(self, run: str) -> None:
         if self._run and run in ("", self._run) and (known := self._state.runs.get(self._run)) is not None:

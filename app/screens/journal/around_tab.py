@@ -84,7 +84,7 @@ class AroundTab(QWidget):
 
         def failed(error: QuarterdeckError) -> None:
             self._read_for = 0
-            self.message.setText(f"{error.message} {error.info.next}".strip())
+            self.message.setText(error.info.sentences)
 
         self._link.ask(
             lambda console: console.entries(query, None, 2 * REACH + 1),

@@ -43,7 +43,7 @@ def copy_rows(
         toast(f"Copied the first {count_words(MOST_COPIED)} rows" if cut else f"Copied {words}")
 
     def failed(error: QuarterdeckError) -> None:
-        fail("copy the rows", f"{error.message} {error.info.next}".strip())
+        fail("copy the rows", error.info.sentences)
 
     if len(here) == len(wanted):
         done(here)

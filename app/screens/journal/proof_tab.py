@@ -109,7 +109,7 @@ class ProofTab(QScrollArea):
             return proof, await asyncio.to_thread(check_proof, entry, proof)
 
         def failed(error: QuarterdeckError) -> None:
-            self._say(f"There is no proof. {error.message} {error.info.next}".strip())
+            self._say(f"There is no proof. {error.info.sentences}")
 
         self._ask = self._link.ask(prove, self._show, failed, what="prove the entry")
 

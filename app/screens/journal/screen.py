@@ -274,7 +274,7 @@ class JournalScreen(Screen):
 
     def _read_failed(self, error: QuarterdeckError) -> None:
         self._show_count()
-        detail = f"{error.message} {error.info.next}".strip()
+        detail = error.info.sentences
         self.trouble.say("fail", "The journal could not be read.", detail, (("again", "Read again"),))
 
     def _show_count(self) -> None:

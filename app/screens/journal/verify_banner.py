@@ -100,7 +100,7 @@ class VerifyBanner(QWidget):
 
     def fail(self, error: QuarterdeckError) -> None:
         """It could not be carried out, which says nothing about the journal."""
-        self._problem = f"{error.message} {error.info.next}".strip()
+        self._problem = error.info.sentences
         self._running.hide()
         self._show_verified(self._status)
 

@@ -230,7 +230,7 @@ class Details(QWidget):
         self._show_body()
 
     def _failed(self, error: QuarterdeckError) -> None:
-        self._problem = f"{error.message} {error.info.next}"
+        self._problem = error.info.sentences
         self._show_body()
 
 

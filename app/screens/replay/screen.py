@@ -197,7 +197,7 @@ class ReplayScreen(ReplayParts):
 
     def _failed(self, error: QuarterdeckError) -> None:
         if self._reel is None:
-            self.empty.say("This cannot be replayed now.", f"{error.message} {error.info.next}")
+            self.empty.say("This cannot be replayed now.", error.info.sentences)
             self.pages.setCurrentWidget(self.empty)
         else:
             self.transport.note.setText(f"not up to date: {error.message}")

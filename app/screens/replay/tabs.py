@@ -233,7 +233,7 @@ class ProofTab(QWidget):
     def _failed(self, seq: int, error: QuarterdeckError) -> None:
         if seq == self._seq:
             self._read_for = 0
-            self.notice.say("fail", "There is no proof.", f"{error.message} {error.info.next}")
+            self.notice.say("fail", "There is no proof.", error.info.sentences)
 
 
 def _proof_facts(proof: Proof) -> list[Fact]:

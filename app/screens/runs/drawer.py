@@ -271,7 +271,7 @@ class Drawer(QWidget):
         self._task = None
         # A command that has just begun may not be in the journal yet.
         words = "The journal has nothing of it yet." if error.code is ErrorCode.NOT_FOUND else ""
-        self._missing = words or f"{error.message} {error.info.next}"
+        self._missing = words or error.info.sentences
         self._show(False)
 
     def _open_request(self) -> None:

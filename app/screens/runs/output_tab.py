@@ -107,7 +107,7 @@ class OutputTab(QWidget):
         self._task = None
         self.box.setPlainText("")
         self.message.set_tone("fail")
-        self.message.setText(f"{error.message} {error.info.next}")
+        self.message.setText(error.info.sentences)
 
     def _tint(self) -> None:
         """Tint what was written as errors, and color what the command colored: nothing between the bytes."""
@@ -204,7 +204,7 @@ class OutputTab(QWidget):
 
     def _failed_to_copy(self, error: QuarterdeckError) -> None:
         self.message.set_tone("fail")
-        self.message.setText(f"{error.message} {error.info.next}")
+        self.message.setText(error.info.sentences)
 
     def _save(self) -> None:
         self._saver.save(f"{self._name}.txt", self._whole, self._failed_to_copy)

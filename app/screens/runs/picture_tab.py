@@ -210,7 +210,7 @@ class PictureTab(QWidget):
     def _failed(self, error: QuarterdeckError) -> None:
         self._task = None
         self.view.set_image(QImage())
-        self.view.set_empty_text(f"{error.message} {error.info.next}")
+        self.view.set_empty_text(error.info.sentences)
 
     def open_window(self) -> None:
         """Show the picture over the whole window."""

@@ -147,5 +147,5 @@ class ResultTab(QWidget):
         self._saver.save(f"{one.blob[:12]}.{ending}", get, self._failed)
 
     def _failed(self, error: QuarterdeckError) -> None:
-        self.problem.setText(f"{error.message} {error.info.next}")
+        self.problem.setText(error.info.sentences)
         self.problem.show()

@@ -329,7 +329,7 @@ class RunList(QWidget):
 
     def _say_failed(self, error: QuarterdeckError) -> None:
         self._say_counts()
-        self.message.setText(f"Older runs could not be read. {error.message} {error.info.next}")
+        self.message.setText(f"Older runs could not be read. {error.info.sentences}")
         self.message.show()
 
     def _say_counts(self) -> None:

@@ -285,7 +285,7 @@ class RunsScreen(Screen):
     def _run_failed(self, error: QuarterdeckError) -> None:
         self._task = None
         self._choose_page()
-        self.pages.say(f"This run cannot be shown. {error.message} {error.info.next}")
+        self.pages.say(f"This run cannot be shown. {error.info.sentences}")
 
     def _go_to_wanted(self) -> None:
         wanted, self._wanted_cell = self._wanted_cell, None

@@ -107,4 +107,4 @@ class RunWishes(QObject):
         self._link.ask(save, saved, self._failed, what="save the batch")
 
     def _failed(self, error: QuarterdeckError) -> None:
-        self._ask.say(f"{error.message} {error.info.next}")
+        self._ask.say(error.info.sentences)

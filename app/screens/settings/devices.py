@@ -167,7 +167,7 @@ class Devices(SettingsSection):
 
         def failed(error: QuarterdeckError) -> None:
             not_signed()
-            self.address_row.set_error(f"{error.message} {error.info.next}".strip())
+            self.address_row.set_error(error.info.sentences)
 
         def not_signed() -> None:
             self.listen.set_working("")

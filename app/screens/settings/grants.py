@@ -21,7 +21,7 @@ from app.link import ConsoleLink
 from app.look.tokens import SPACE
 from app.screens.base import Navigator, OpenQuery
 from app.shell.sheet import Sheet
-from app.shell.words import clock, count_words, last_heard, plural, short_clock
+from app.shell.words import clock, count_words, last_heard, one_line, person_words, plural, short_clock
 from app.state import AppState
 from core.errors import QuarterdeckError
 from core.policy.grants import Grant, scope_words
@@ -330,7 +330,8 @@ class GrantDetails(QScrollArea):
             Fact("Tool's contract", terms.contract[:12] + "…", mono=True, full=terms.contract),
         ]
         if grant.revoked_at is not None:
-            facts.append(Fact("Revoked", f"{clock(grant.revoked_at)} by {grant.revoked_by}"))
+            by = one_line(person_words(grant.revoked_by))
+            facts.append(Fact("Revoked", f"{clock(grant.revoked_at)} by {by}"))
         self.facts.show_facts(facts)
         self.revoke.set_off("" if state == HOLDS else f"It is {state} already.")
 

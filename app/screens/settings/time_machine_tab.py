@@ -163,7 +163,7 @@ class TimeMachineTab(QWidget):
 
         def failed(error: QuarterdeckError) -> None:
             self._asked = None
-            self._problem = f"{error.message} {error.info.next}".strip()
+            self._problem = error.info.sentences
             self._show()
 
         self._asked = self._link.ask(

@@ -137,7 +137,7 @@ class WhyTab(QWidget):
         def failed(error: QuarterdeckError) -> None:
             if name == self._device:
                 self._show_tools([], "", None)
-                self.answer.say(f"{error.message} {error.info.next}".strip())
+                self.answer.say(error.info.sentences)
 
         self._link.ask(lambda console: console.tools(name), came, failed, what=f"read the tools of {name}")
 
@@ -182,7 +182,7 @@ class WhyTab(QWidget):
         self._asked = self._link.ask(
             lambda console: console.explanation(tool.device, name, arguments, actor),
             self.answer.show_explanation,
-            lambda error: self.answer.say(f"{error.message} {error.info.next}".strip()),
+            lambda error: self.answer.say(error.info.sentences),
             what="explain",
         )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from core.device.children import POLITE_S, Finished
@@ -28,6 +27,7 @@ from core.device.tool import (
     yes_or_no,
 )
 from core.errors import BadInput, ErrorCode
+from core.ids import now_in_ms
 
 DEFAULT_TIMEOUT_S = 30
 # What `timeout(1)` answers; LinuxAgent expects it.
@@ -135,7 +135,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
         answer = {
             **common(finished),
             "command": call.arguments["command"],
-            "timestamp": datetime.now(UTC).isoformat(),
+            "timestamp": now_in_ms(),
             "status": "TIMEOUT" if timed_out else "SUCCESS" if finished.exit_code == 0 else "ERROR",
             **({"truncated": True} if finished.truncated else {}),
         }
@@ -167,7 +167,7 @@ def _exec_cli(workshop: Workshop, run: Any) -> Tool:
     shape = {
         **OUTPUT,
         "command": text("The line that ran."),
-        "timestamp": text("When it ended, ISO 8601."),
+        "timestamp": text("When it ended, ISO 8601, UTC, to the millisecond."),
         "status": {"enum": ["SUCCESS", "ERROR", "TIMEOUT"]},
         "truncated": TRUNCATED,
     }

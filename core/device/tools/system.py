@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from core.device.system_info import FACTS, disk_controllers, disks, is_instant
@@ -19,6 +18,7 @@ from core.device.tool import (
     whole_number,
     yes_or_no,
 )
+from core.ids import now_in_ms
 
 _BYTES = whole_number("Bytes.")
 _PERCENT = number("Percent.")
@@ -133,7 +133,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
         return {
             "info_type": kind,
             "data": _LINUX_AGENT.get(kind, dict)(found),
-            "timestamp": datetime.now(UTC).isoformat(),
+            "timestamp": now_in_ms(),
         }
 
     return [_get_system_info(get_system_info), _sys_info(sys_info)], []
@@ -173,7 +173,7 @@ def _sys_info(run: Any) -> Tool:
             {
                 "info_type": {"enum": list(FACTS)},
                 "data": {"type": "object", "description": "The facts; sizes and shares as texts."},
-                "timestamp": text("ISO 8601."),
+                "timestamp": text("ISO 8601, UTC, to the millisecond."),
             }
         ),
         contract=OBSERVES,
@@ -249,10 +249,10 @@ _LINUX_AGENT = {
 
 
 def _size(count: int) -> str:
-    """A size as LinuxAgent writes it: the largest unit that leaves at least one, whole from ten on."""
+    """A size as LinuxAgent writes it: the largest unit that leaves at least one, with its first decimal."""
     value, units = float(count), ["B", "KB", "MB", "GB", "TB"]
     while value >= 1024 and len(units) > 1:
         value /= 1024
         units.pop(0)
-    shown = f"{value:.0f}" if value >= 10 or value.is_integer() else f"{value:.1f}"
+    shown = f"{value:.1f}".removesuffix(".0")
     return f"{shown}{units[0]}"

@@ -1,0 +1,267 @@
+"""Files that a shell command's own arguments say it overwrites: `tar -czf X`, `curl -o X`, `cp a X`.
+
+A redirection of the shell itself is judged in `core.policy.shell_judges`. Options are those of GNU tar, GNU
+coreutils, Info-ZIP, rsync, curl, wget and 7-Zip. Whether the file exists is only known on the device.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from core.fleet.models import Risk
+from core.policy.shell import Call, Judgement, Word
+from core.policy.shell_options import Options, Takes, read_options, takes
+from core.policy.shell_words import HARMLESS_DEVICES
+from core.text import escape_hidden, shorten_middle
+
+_KEEPS = ("-n", "--no-clobber", "-b", "--backup", "-S", "--suffix")
+_UNPACKS = "Replaces files of the same name where it unpacks"
+_DELETES_SOURCES = "Deletes the files that it packs"
+
+
+def overwrites(call: Call) -> Iterator[Judgement]:
+    """What a call overwrites, with the word that names it."""
+    judge = _PROGRAMS.get(call.name)
+    if judge is not None:
+        yield from judge(call)
+
+
+def overwritten(word: Word, appends: bool = False) -> Iterator[Judgement]:
+    """What writing to the file that a word names means: to a standard stream or an empty device, nothing."""
+    if word.known and (word.text in ("-", "") or HARMLESS_DEVICES.match(word.text)):
+        return
+    if not word.known:
+        yield Judgement("Writes to a file whose path is only known when it runs", Risk.MEDIUM, word)
+    elif appends:
+        yield Judgement(f"Appends to {shown(word)}", Risk.LOW, word)
+    else:
+        yield Judgement(f"Overwrites {shown(word)} if it exists", Risk.MEDIUM, word)
+
+
+def replaced(word: Word) -> Iterator[Judgement]:
+    """What is put in the place of a file, or of the files of the same name in a folder."""
+    if not word.known:
+        yield Judgement("Replaces what is only known when it runs", Risk.MEDIUM, word)
+    elif word.text.endswith("/"):
+        yield Judgement(f"Replaces files of the same name in {shown(word)}", Risk.MEDIUM, word)
+    else:
+        yield Judgement(f"Replaces {shown(word)} if it exists", Risk.MEDIUM, word)
+
+
+def shown(word: Word) -> str:
+    """A word in a sentence: on one line, in at most 60 characters."""
+    return escape_hidden(shorten_middle(word.text, 60), keep_lines=False)
+
+
+_COPY = takes("-t --target-directory -S --suffix -m --mode -o --owner -g --group --backup? --update?")
+
+
+def _copies(call: Call) -> Iterator[Judgement]:
+    """`cp`, `mv`, `install` and `ln`: POSIX lets the first two replace what is there without asking."""
+    options = read_options(call.args, _COPY)
+    update = [word.written for word in options.values("--update")]
+    if options.has(*_KEEPS) or any(word.startswith("none") for word in update):
+        return
+    if call.name == "ln" and not options.has("-f", "--force"):
+        return
+    if call.name == "install" and options.has("-d", "--directory"):
+        return
+    into = options.values("-t", "--target-directory")
+    for word in into or (options.operands[-1:] if len(options.operands) > 1 else []):
+        yield from replaced(word)
+
+
+_RSYNC = takes(
+    "-e --rsh -f --filter -B --block-size -T --temp-dir -M --remote-option --exclude --exclude-from --include"
+    " --include-from --files-from --bwlimit --log-file --timeout --port --password-file --chmod --chown"
+    " --compare-dest --copy-dest --link-dest --partial-dir --backup-dir --suffix --max-size --min-size"
+)
+
+
+def _rsync(call: Call) -> Iterator[Judgement]:
+    options = read_options(call.args, _RSYNC)
+    if options.has("-n", "--dry-run", "--list-only", "--ignore-existing", "-b", "--backup"):
+        return
+    if len(options.operands) > 1:
+        yield from replaced(options.operands[-1])
+
+
+_SCP = takes("-c -D -F -i -J -l -o -P -S -X")
+
+
+def _scp(call: Call) -> Iterator[Judgement]:
+    operands = read_options(call.args, _SCP).operands
+    if len(operands) > 1:
+        yield from replaced(operands[-1])
+
+
+def _tee(call: Call) -> Iterator[Judgement]:
+    options = read_options(call.args, takes("--output-error?"))
+    for word in options.operands:
+        yield from overwritten(word, appends=options.has("-a", "--append"))
+
+
+def _dd(call: Call) -> Iterator[Judgement]:
+    for word in call.args:
+        if word.written.startswith("of="):
+            target = word.cut(len("of="))
+            # A device is told of by itself.
+            if not target.text.startswith("/dev/"):
+                yield from overwritten(target)
+
+
+_TAR = takes(
+    "-f --file -C --directory -T --files-from -X --exclude-from --exclude -I --use-compress-program -g"
+    " --listed-incremental -b --blocking-factor -N --newer --after-date -V --label -K --starting-file -L"
+    " --tape-length -F --info-script --transform --owner --group --mode"
+    " --mtime --strip-components --index-file"
+)
+_TAR_CHANGES = ("-r", "--append", "-u", "--update", "-A", "--catenate", "--concatenate", "--delete")
+
+
+def _tar(call: Call) -> Iterator[Judgement]:
+    options = read_options(call.args, _TAR)
+    files = options.values("-f", "--file")
+    letters = {option.name for option in options.options}
+    first = call.args[0] if call.args else None
+    if first is not None and first.known and re.fullmatch(r"[A-Za-z]+", first.text):
+        # Without a dash, the values of the letters follow them in the same order.
+        values = iter(call.args[1:])
+        for letter in first.text:
+            letters.add(f"-{letter}")
+            value = next(values, None) if f"-{letter}" in _TAR.values else None
+            if letter == "f" and value is not None:
+                files.append(value)
+    if letters & {"-c", "--create", *_TAR_CHANGES}:
+        for word in files:
+            yield from overwritten(word, appends=not letters & {"-c", "--create"})
+        if "--remove-files" in letters:
+            yield Judgement(_DELETES_SOURCES, Risk.HIGH, call.words[0])
+    # To unpack is what an archive is for; these take the place even of folders and links.
+    if letters & {"--overwrite", "--unlink-first", "-U", "--recursive-unlink"}:
+        yield Judgement(_UNPACKS, Risk.MEDIUM, call.words[0])
+
+
+_ZIP = takes("-b -n -t -tt -P --password -O --out -s -x -i --exclude --include")
+
+
+def _zip(call: Call) -> Iterator[Judgement]:
+    options = read_options(call.args, _ZIP)
+    if options.has("-T", "--test", "-h", "--help", "--show-files", "-L"):
+        return
+    for word in options.values("-O", "--out") or options.operands[:1]:
+        yield from overwritten(word)
+    if options.has("-m", "--move"):
+        yield Judgement(_DELETES_SOURCES, Risk.HIGH, call.words[0])
+
+
+def _unzip(call: Call) -> Iterator[Judgement]:
+    options = read_options(call.args, takes("-d -P -x"))
+    if options.has("-o") and not options.has("-l", "-v", "-t", "-p", "-c", "-z", "-n"):
+        yield Judgement(_UNPACKS, Risk.MEDIUM, call.words[0])
+
+
+def _seven_zip(call: Call) -> Iterator[Judgement]:
+    words = [word for word in call.args if not word.text.startswith("-")]
+    if len(words) > 1 and words[0].text in ("a", "u", "d", "rn"):
+        yield from overwritten(words[1])
+    elif words and words[0].text in ("x", "e") and any(word.text in ("-y", "-aoa") for word in call.args):
+        yield Judgement(_UNPACKS, Risk.MEDIUM, call.words[0])
+
+
+_CURL = takes(
+    "-o --output -D --dump-header -c --cookie-jar --trace --trace-ascii --stderr --etag-save --hsts --libcurl"
+    " -A --user-agent -b --cookie -d --data --data-binary --data-raw --data-urlencode --json -e --referer -E"
+    " --cert -F --form -H --header -K --config -m --max-time -T --upload-file -u --user -U --proxy-user -w"
+    " --write-out -x --proxy -X --request -y -Y -z --time-cond --url --retry --connect-timeout --cacert --key"
+    " --resolve --output-dir --limit-rate -r --range -C --continue-at -Q -t -P --interface --unix-socket"
+)
+_CURL_WRITES = (
+    "-o", "--output", "-D", "--dump-header", "-c", "--cookie-jar", "--trace", "--trace-ascii", "--stderr",
+    "--etag-save", "--hsts", "--libcurl",
+)  # fmt: skip
+
+
+def _curl(call: Call) -> Iterator[Judgement]:
+    options = read_options(call.args, _CURL)
+    for word in options.values(*_CURL_WRITES):
+        yield from overwritten(word)
+    if options.has("-O", "--remote-name", "--remote-name-all") and not options.has("--no-clobber"):
+        for word in [*options.operands, *options.values("--url")]:
+            yield Judgement("Overwrites a file named like the download if it exists", Risk.MEDIUM, word)
+
+
+_WGET = takes(
+    "-O --output-document -o --output-file -a --append-output -P --directory-prefix -i --input-file -e"
+    " --execute -U --user-agent -t --tries -T --timeout -w --wait -Q --quota --header --user --password"
+    " --post-data --post-file --body-data --body-file --method --referer --save-cookies --load-cookies -B"
+    " --base -A --accept -R --reject -D --domains -l --level -I -X --certificate --private-key"
+    " --ca-certificate --limit-rate --start-pos --warc-file -n"
+)
+
+
+def _wget(call: Call) -> Iterator[Judgement]:
+    options = read_options(call.args, _WGET)
+    # Without -O, wget itself never takes the name of a file that exists.
+    for word in options.values("-O", "--output-document", "-o", "--output-file", "--save-cookies"):
+        yield from overwritten(word)
+    for word in options.values("-a", "--append-output"):
+        yield from overwritten(word, appends=True)
+
+
+def _named(table: str, *names: str, single: bool = False) -> Callable[[Call], Iterator[Judgement]]:
+    """A judge of a program that overwrites the values of these options; `table` has all that take one."""
+    known: Takes = takes(table)
+
+    def judge(call: Call) -> Iterator[Judgement]:
+        options: Options = read_options(call.args, known, single=single)
+        for word in options.values(*names):
+            yield from overwritten(word)
+
+    return judge
+
+
+def _sponge(call: Call) -> Iterator[Judgement]:
+    options = read_options(call.args, takes())
+    for word in options.operands:
+        yield from overwritten(word, appends=options.has("-a"))
+
+
+def _uniq(call: Call) -> Iterator[Judgement]:
+    operands = read_options(call.args, takes("-f --skip-fields -s --skip-chars -w --check-chars")).operands
+    for word in operands[1:2]:
+        yield from overwritten(word)
+
+
+_PROGRAMS: dict[str, Callable[[Call], Iterator[Judgement]]] = {
+    **dict.fromkeys(("cp", "mv", "install", "ln", "copy", "move", "xcopy"), _copies),
+    "rsync": _rsync,
+    "scp": _scp,
+    "tee": _tee,
+    "sponge": _sponge,
+    **dict.fromkeys(("dd", "dcfldd", "dc3dd"), _dd),
+    **dict.fromkeys(("tar", "bsdtar", "gtar"), _tar),
+    "zip": _zip,
+    "unzip": _unzip,
+    **dict.fromkeys(("7z", "7za", "7zr"), _seven_zip),
+    "curl": _curl,
+    "wget": _wget,
+    "uniq": _uniq,
+    "sort": _named(
+        "-o --output -k --key -t --field-separator -S --buffer-size -T --temporary-directory --parallel"
+        " --files0-from --compress-program --batch-size --random-source",
+        "-o",
+        "--output",
+    ),
+    "shuf": _named("-o --output -n --head-count -i --input-range --random-source", "-o", "--output"),
+    "patch": _named(
+        "-o --output -p -d --directory -i --input -r --reject-file -B -D -F -V", "-o", "--output"
+    ),
+    "openssl": _named(
+        "-out -keyout -in -inkey -config -subj -days -passin -passout -CAfile", "-out", "-keyout",
+        single=True,
+    ),
+}  # fmt: skip
+NAMES = frozenset(_PROGRAMS)
+"""The programs that this table knows."""
