@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from core.audit.entries import Entry
-from core.batch.models import Batch, Plan, Run, RunSummary
+from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import CommandResult
 from core.fleet.models import (
@@ -386,12 +386,24 @@ class Console(ABC):
         """Names of the batches saved in this home."""
 
     @abstractmethod
+    async def saved_batches(self) -> list[SavedBatch]:
+        """The batches saved in this home, by name, with time, size and number of steps."""
+
+    @abstractmethod
     async def load_batch(self, name: str) -> Batch:
         """A saved batch. NOT_FOUND, or INVALID_ARGUMENTS with line numbers."""
 
     @abstractmethod
     async def save_batch(self, name: str, batch: Batch) -> None:
         """Save a batch. Its name has at most 100 characters, none of them hidden (else INVALID_ARGUMENTS)."""
+
+    @abstractmethod
+    async def rename_batch(self, name: str, to: str) -> None:
+        """Rename a saved batch. NOT_FOUND; INVALID_ARGUMENTS where `to` is refused as a name or is taken."""
+
+    @abstractmethod
+    async def delete_batch(self, name: str) -> None:
+        """Delete a saved batch; runs of it stay as they are. NOT_FOUND."""
 
     @abstractmethod
     async def shut_down(self, cancel_work: bool) -> str:

@@ -10,12 +10,11 @@ from typing import Any
 
 from core import __version__
 from core.audit.entries import Entry, Kind, NewEntry
-from core.batch.file import batch_to_yaml, read_batch
-from core.batch.file_names import batch_name, file_stem
 from core.batch.history import rebuild_run
 from core.batch.live import Live
-from core.batch.models import Batch, Plan, Run, RunSummary, Step, flatten
+from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch, Step, flatten
 from core.batch.planner import make_plan
+from core.batch.saved import SavedBatches
 from core.canonical import canonical_bytes
 from core.changes import Change, ChangeKind, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import CommandResult
@@ -49,7 +48,6 @@ FACETS_LOOKED_AT = 200
 AROUND_BEFORE, AROUND_AFTER = 150, 250
 LONGEST_WAIT = 3600.0
 MOST_SAID = 20_000
-SUFFIX = ".yaml"
 
 
 class LocalConsole(DecidingDoor):
@@ -375,30 +373,32 @@ class LocalConsole(DecidingDoor):
         )
         return build_timeline(page.entries, f"Around entry {middle:,}", None)
 
+    @property
+    def _batches(self) -> SavedBatches:
+        return SavedBatches(self._service.home.batches)
+
     async def batches(self) -> list[str]:
-        names = (batch_name(path.stem) for path in self._service.home.batches.glob(f"*{SUFFIX}"))
-        return sorted(name for name in names if name is not None)
+        return self._batches.names()
+
+    async def saved_batches(self) -> list[SavedBatch]:
+        # Reads every file of the folder.
+        return await asyncio.to_thread(self._batches.listing)
 
     async def load_batch(self, name: str) -> Batch:
-        path = self._service.home.batches / f"{file_stem(name)}{SUFFIX}"
-        try:
-            text = path.read_text("utf-8")
-        except FileNotFoundError as error:
-            raise BadInput(f"No batch is saved as {name!r}.", ErrorCode.NOT_FOUND) from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"{path} cannot be read: {error}") from error
-        return read_batch(text, path.name)
+        return self._batches.load(name)
 
     async def save_batch(self, name: str, batch: Batch) -> None:
         # A saved batch is started by people, as theirs.
         self._only_people("save a batch")
-        path = self._service.home.batches / f"{file_stem(name)}{SUFFIX}"
-        temporary = path.with_suffix(".new")
-        try:
-            temporary.write_text(batch_to_yaml(batch), "utf-8")
-            temporary.replace(path)
-        except OSError as error:
-            raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
+        self._batches.save(name, batch)
+
+    async def rename_batch(self, name: str, to: str) -> None:
+        self._only_people("rename a batch")
+        self._batches.rename(name, to)
+
+    async def delete_batch(self, name: str) -> None:
+        self._only_people("delete a batch")
+        self._batches.delete(name)
 
     async def shut_down(self, cancel_work: bool) -> str:
         self._only_people("end the service")

@@ -10,7 +10,7 @@ from typing import Any
 
 from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind
-from core.batch.models import Batch, Cell, CellState, Plan, Run, RunState, RunSummary, Step
+from core.batch.models import Batch, Cell, CellState, Plan, Run, RunState, RunSummary, SavedBatch, Step
 from core.canonical import sha256_hex
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import Basis, CommandResult, Verdict
@@ -406,6 +406,15 @@ class MemoryConsole(MemoryDevices):
 
     async def batches(self) -> list[str]:
         return []
+
+    async def saved_batches(self) -> list[SavedBatch]:
+        return []
+
+    async def rename_batch(self, name: str, to: str) -> None:
+        self.host.asked[f"rename_batch {name} {to}"] += 1
+
+    async def delete_batch(self, name: str) -> None:
+        self.host.asked[f"delete_batch {name}"] += 1
 
     async def load_batch(self, name: str) -> Batch:
         raise Refused(f"There is no batch {name!r}.", ErrorCode.DENIED_BY_POLICY)

@@ -27,8 +27,8 @@ SAID = "hunter2hunter2"
 AGENT_MAY = frozenset(
     "approval approvals batches blob call cancel_run challenge command contract_change device_details doctor "
     "entries entry entry_numbers explain explanation facets fatigue grants helpers histogram listening "
-    "load_batch match_devices plan proof refusals run runs find_runs start_run state stop_all timeline tools "
-    "verify wait_run".split()
+    "load_batch match_devices plan proof refusals run runs saved_batches find_runs start_run state stop_all "
+    "timeline tools verify wait_run".split()
 )
 
 
@@ -89,6 +89,21 @@ async def test_an_agent_does_not_put_its_steps_into_an_operators_batch(console: 
     with pytest.raises(Refused):
         await service.console("agent:claude").save_batch("tidy", batch.model_copy(update={"name": "evil"}))
     assert (await console.load_batch("tidy")).name == "tidy"
+
+
+async def test_an_agent_neither_renames_nor_deletes_an_operators_batch(console: Console, service: Service):
+    batch = Batch(name="tidy", targets="name:desk", steps=[Step(id="a", tool="enter", parameters={})])
+    await console.save_batch("tidy", batch)
+    agent = service.console("agent:claude")
+    with pytest.raises(Refused):
+        await agent.rename_batch("tidy", "evil")
+    with pytest.raises(Refused):
+        await agent.delete_batch("tidy")
+    assert [saved.name for saved in await console.saved_batches()] == ["tidy"]
+    await console.rename_batch("tidy", "tidier")
+    assert (await console.load_batch("tidier")).name == "tidier"
+    await console.delete_batch("tidier")
+    assert await console.batches() == []
 
 
 async def test_a_batch_keeps_the_name_that_people_write_and_its_file_stays_in_its_folder(
