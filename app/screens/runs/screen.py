@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QWidget
 
 from app.components.banner import Banner
 from app.components.label import rule, surface
@@ -71,6 +71,8 @@ class RunsScreen(Screen):
         self.pages.set_share(float(str(self.remembered("matrix_share", 0)) or 0))
         self.pages.divided.connect(lambda share: self.keep("matrix_share", share))
         self._drawer_open = str(self.remembered("drawer_open", "true")).lower() == "true"
+        self.drawer.output.show_numbers(str(self.remembered("output_numbers", "")).lower() == "true")
+        self.drawer.output.numbers_chosen.connect(lambda shown: self.keep("output_numbers", shown))
         self.drawer.want_tab(str(self.remembered("tab", "")))
         self._take_runs("")
         self._show_head()
@@ -133,12 +135,16 @@ class RunsScreen(Screen):
             Shortcut("Down", "Cell below; in the list the run below"),
             Shortcut("Return", "Drawer of the cell, or the request that waits"),
             Shortcut("N", "Next cell that needs a look", self._next_needing),
+            Shortcut("Ctrl+F", "Filter of the list; in an output its search (Enter next, Shift+Enter back)"),
             Shortcut("F", "Picture over the whole window", self._open_picture),
             Shortcut("Shift+Esc", "Cancel run…", lambda: self._wish("cancel")),
         ]
 
     def primary_filter(self) -> QWidget:
-        """The field above the list."""
+        """The search in the output while the keyboard is there, else the field above the list."""
+        focus = QApplication.focusWidget()
+        if self.drawer.tab == "output" and focus is not None and self.drawer.isAncestorOf(focus):
+            return self.drawer.output.open_search()
         if self.list.isHidden():
             self._toggle_list()
         return self.list.field
@@ -150,9 +156,11 @@ class RunsScreen(Screen):
         return [self.list.view, self.matrix, self.drawer]
 
     def escape(self) -> bool:
-        """First a question, then the list's filter, the matrix' filter, the drawer."""
+        """First a question, then the output's search, the list's filter, the matrix' filter, the drawer."""
         if self.ask.isVisible():
             self.ask.close_question()
+        elif self.drawer.isVisible() and self.drawer.output.search.isVisible():
+            self.drawer.output.search.close_search()
         elif self.list.field.hasFocus() and self.list.field.text():
             self.list.field.clear()
         elif self._narrow and self.list.isVisible():
