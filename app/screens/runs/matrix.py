@@ -170,6 +170,11 @@ class MatrixView(QTableView):
         super().resizeEvent(event)
         if event.oldSize().width() != event.size().width():
             self._spread()
+        # What takes room above or below, as a banner does, does not take the chosen row out of sight.
+        row = self.visualRect(self.currentIndex())
+        before = event.oldSize().height()
+        if row.isValid() and row.bottom() >= event.size().height() and row.top() < before:
+            self.scrollTo(self.currentIndex())
 
     def changeEvent(self, event: QEvent) -> None:
         """Take the new density's heights."""

@@ -45,7 +45,9 @@ class RunsScreen(Screen):
         self._task: asyncio.Future[object] | None = None
         self._asked_older = False
         self._narrow = False
+        # The operator's wish for runs of many devices; a run of one has its drawer until that is closed.
         self._drawer_open = True
+        self._closed_for = ""
         self._pause = once(self, READ_PAUSE_MS, self._read_run)
         self._count_soon = once(self, 0, self._say_counts)
         self._settle_soon = once(self, 0, self._settle)
@@ -105,6 +107,7 @@ class RunsScreen(Screen):
         self.ask.closed.connect(self._focus_matrix)
         self.drawer.closed.connect(self._close_drawer)
         self.drawer.tab_chosen.connect(lambda tab: self.keep("tab", tab))
+        self.pages.hint.clicked.connect(lambda *_: self._open_drawer())
         self.empty.acted.connect(lambda _key: self.nav.open("batch"))
 
     # What the window asks
@@ -235,6 +238,7 @@ class RunsScreen(Screen):
         self.matrix.cells.clear()
         self.counts.show_chosen("")
         self.drawer.hide()
+        self.pages.show_hint(False)
         self.list.choose(run)
         self._summary = self.state.runs.get(run) or self.list.model.find(run)
         self.pages.say("Reading…")
@@ -357,9 +361,12 @@ class RunsScreen(Screen):
     def _show_cell(self, cell: Cell | None) -> None:
         if cell is None or self._run is None:
             self.drawer.hide()
+            self.pages.show_hint(False)
             return
-        self.drawer.setVisible(self._drawer_open)
-        if self._drawer_open:
+        wanted = self._drawer_wanted()
+        self.drawer.setVisible(wanted)
+        self.pages.show_hint(not wanted)
+        if wanted:
             step = step_of(self._run, cell.step)
             look = self.matrix.cells.look_at(self.matrix.currentIndex())
             self.drawer.show_cell(cell, look, cell.tool, step.timeout if step else None)
@@ -374,15 +381,25 @@ class RunsScreen(Screen):
     def _ended(self) -> bool:
         return self._summary is not None and self._summary.state.ended
 
+    def _drawer_wanted(self) -> bool:
+        if self._run is not None and len(self._run.summary.devices) == 1:
+            return self._closed_for != self._run.summary.id
+        return self._drawer_open
+
     def _open_drawer(self) -> None:
         self._drawer_open = True
+        self._closed_for = ""
         self.keep("drawer_open", "true")
         self._show_cell(self.matrix.current_cell())
 
     def _close_drawer(self) -> None:
-        self._drawer_open = False
-        self.keep("drawer_open", "false")
+        if self._run is not None and len(self._run.summary.devices) == 1:
+            self._closed_for = self._run.summary.id
+        else:
+            self._drawer_open = False
+            self.keep("drawer_open", "false")
         self.drawer.hide()
+        self.pages.show_hint(True)
         self._focus_matrix()
 
     def _focus_matrix(self) -> None:
