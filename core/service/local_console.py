@@ -266,10 +266,7 @@ class LocalConsole(DecidingDoor):
         for live in runs:
             await service.runner.cancel(live, self._actor)
         service.live_pictures.cancel()
-        words = (
-            f"Stopped {len(runs)} runs; {withdrawn} requests were withdrawn; "
-            f"{len(sent)} commands were on devices and were asked to cancel."
-        )
+        words = _stop_words(len(runs), withdrawn, len(sent))
         service.dispatcher.stop(words)
         service.tell_control()
         body = {"runs": [live.id for live in runs], "withdrawn": withdrawn, "calls": sent}
@@ -410,11 +407,24 @@ class LocalConsole(DecidingDoor):
             service.on_shutdown_asked.set()
             return "The service is ending."
         service.tasks.spawn("end when the work has ended", _end_after(service))
-        return f"The service ends when {len(runs)} runs have ended."
+        return f"The service ends when {'1 run has' if len(runs) == 1 else f'{len(runs)} runs have'} ended."
 
     async def close(self) -> None:
         self._service.approvals.let_go(self._reader)
         self._service.live_pictures.let_go(self._reader)
+
+
+def _stop_words(runs: int, requests: int, commands: int) -> str:
+    """What a stop met; what there was none of is left out."""
+    parts = []
+    if runs:
+        parts.append(f"{runs} run{'s were' if runs > 1 else ' was'} stopped")
+    if requests:
+        parts.append(f"{requests} request{'s were' if requests > 1 else ' was'} withdrawn")
+    if commands:
+        one, many = " was on a device and was asked to cancel", "s were on devices and were asked to cancel"
+        parts.append(f"{commands} command{many if commands > 1 else one}")
+    return f"Stopped: {'; '.join(parts) or 'nothing was under way'}."
 
 
 async def _end_after(service: Service) -> None:
