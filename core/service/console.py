@@ -31,6 +31,7 @@ from core.policy.checking import PolicyCheck, PolicyText, Trial
 from core.policy.grants import Grant, SignedGrant
 from core.policy.models import Approval, Decision, Fatigue, Operator, Profile
 from core.policy.policy import Explanation
+from core.replay.contents import ContentHits
 from core.replay.models import Timeline
 from core.service.door_events import (
     ApprovalChanged,
@@ -380,6 +381,12 @@ class Console(ABC):
     @abstractmethod
     async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
         """A run, or the entries around one entry, laid out for replay."""
+
+    @abstractmethod
+    async def find_in_results(
+        self, words: list[str], run: str | None = None, around: int | None = None
+    ) -> ContentHits:
+        """Which results of a timeline (as `timeline` lays it out) hold each of these words."""
 
     @abstractmethod
     async def batches(self) -> list[str]:

@@ -22,6 +22,7 @@ from core.errors import BadInput, ErrorCode, JournalError, JournalUnavailable, R
 from core.fleet.filter import parse_filter
 from core.fleet.models import Device, Tool
 from core.policy.models import Decision, Operator
+from core.replay.contents import ContentHits, find_in_results
 from core.replay.models import Timeline
 from core.replay.timeline import build_timeline
 from core.service import proposals
@@ -358,17 +359,30 @@ class LocalConsole(DecidingDoor):
         return await self._service.journal.get_blob(sha256)
 
     async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
+        await self._service.journal.settle()
+        if run is not None:
+            found = await self.run(run)
+            return build_timeline(await self._stretch(run, around), found.summary.name, run)
+        middle = around if around is not None else self._service.journal.state.entries
+        return build_timeline(await self._stretch(None, middle), f"Around entry {middle:,}", None)
+
+    async def _stretch(self, run: str | None, around: int | None) -> list[Entry]:
+        """The entries of a run, or those around one entry; oldest first."""
         journal = self._service.journal
         await journal.settle()
         if run is not None:
-            found = await self.run(run)
-            entries = await journal.entries_of_run(run)
-            return build_timeline(entries, found.summary.name, run)
+            return await journal.entries_of_run(run)
         middle = around if around is not None else journal.state.entries
         page = await journal.query(
             "", after=max(0, middle - AROUND_BEFORE), limit=AROUND_BEFORE + AROUND_AFTER
         )
-        return build_timeline(page.entries, f"Around entry {middle:,}", None)
+        return list(page.entries)
+
+    async def find_in_results(
+        self, words: list[str], run: str | None = None, around: int | None = None
+    ) -> ContentHits:
+        entries = await self._stretch(run, around)
+        return await find_in_results(entries, words, self._service.journal.get_blob)
 
     @property
     def _batches(self) -> SavedBatches:

@@ -18,6 +18,7 @@ from core.errors import BadInput, ErrorCode, ErrorInfo, Refused
 from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
 from core.policy.grants import SignedGrant
 from core.policy.models import Answer, Approval, ApprovalState, Decision, Operator, Profile, Reason
+from core.replay.contents import ContentHits
 from core.replay.models import Timeline
 from core.service.console import (
     ApprovalChanged,
@@ -403,6 +404,11 @@ class MemoryConsole(MemoryDevices):
             marks=[],
             frames=[],
         )
+
+    async def find_in_results(
+        self, words: list[str], run: str | None = None, around: int | None = None
+    ) -> ContentHits:
+        return ContentHits(numbers=[[] for _ in words], not_searched=0)
 
     async def batches(self) -> list[str]:
         return []

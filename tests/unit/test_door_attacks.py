@@ -26,9 +26,9 @@ SAID = "hunter2hunter2"
 # An agent asks, waits, withdraws its own, stops everything, and reads; what is new goes here or is barred.
 AGENT_MAY = frozenset(
     "approval approvals batches blob call cancel_run challenge command contract_change device_details doctor "
-    "entries entry entry_numbers explain explanation facets fatigue grants helpers histogram listening "
-    "load_batch match_devices plan proof refusals run runs saved_batches find_runs start_run state stop_all "
-    "timeline tools verify wait_run".split()
+    "entries entry entry_numbers explain explanation facets fatigue find_in_results grants helpers "
+    "histogram listening load_batch match_devices plan proof refusals run runs saved_batches find_runs "
+    "start_run state stop_all timeline tools verify wait_run".split()
 )
 
 
