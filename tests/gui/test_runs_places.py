@@ -6,11 +6,14 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
 
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenRun
+from app.screens.runs.matrix import MatrixView
 from app.screens.runs.screen import RunsScreen
+from core.batch.models import Batch, Cell, CellState, Run
 from tests.fakes.runs_screen import CLEAN, runs_of
 from tests.fakes.story import story
 from tests.fakes.window import play_without_fleet, seen
@@ -67,3 +70,28 @@ def test_a_closed_drawer_says_how_it_opens_and_a_run_of_one_device_has_its_own(
 
     assert len(singles) >= 2
     play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_few_columns_of_many_devices_have_words_and_many_columns_shapes(theme: Theme, qtbot: QtBot) -> None:
+    matrix = MatrixView()
+    qtbot.addWidget(matrix)
+    matrix.resize(1000, 400)
+    matrix.show()
+    few = story().work.find(CLEAN)
+    devices = [f"lab-{number:03d}" for number in range(50)]
+    for count, words in ((3, True), (30, False), (2, True)):
+        steps = [f"s{number}" for number in range(count)]
+        summary = few.summary.model_copy(update={"devices": devices, "steps": steps, "tools": ["x"] * count})
+        batch = Batch.model_validate({"name": "x", "steps": [{"id": step, "tool": "x"} for step in steps]})
+        cells = [
+            Cell(run=CLEAN, device=device, step=step, tool="x", state=CellState.DONE)
+            for device in devices
+            for step in steps
+        ]
+        matrix.cells.show_run(Run(summary=summary, batch=batch, cells=cells))
+        assert matrix.dense
+        assert matrix.has_words is words
+        if words:
+            wide = sum(matrix.columnWidth(column) for column in range(count))
+            assert wide == matrix.viewport().width()
+        matrix.grab().save(f"/tmp/screens/dense-{count}.png")

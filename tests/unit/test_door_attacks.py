@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.audit.entries import Kind
+from core.audit.entries import Kind, NewEntry
 from core.batch.models import Batch, Step
 from core.dispatch.channel import LocalCommandDispatcher
 from core.errors import BadInput, QuarterdeckError, Refused
@@ -179,3 +179,18 @@ async def test_an_asker_says_no_book_about_its_call(service: Service, desk: Scri
     with pytest.raises(BadInput, match="at most"):
         await service.console("agent:claude").call("desk", "enter", {"text": "x"}, said="x" * 1_000_000)
     assert service.runner.active == []
+
+
+async def test_a_search_in_results_does_not_find_a_secret_and_finds_what_is_beside_it(
+    console: Console, service: Service, desk: ScriptedTools
+):
+    blob = await service.journal.put_blob(b"deep words")
+    stored = {"blob": blob, "media_type": "text/plain", "size": 10}
+    body = {"result": {"result": {"echo": "Plain words", "stored": stored}}}
+    wrote = await service.journal.append(
+        NewEntry(kind=Kind.RESULT_RECORDED, actor="service", run="r-1", body=body)
+    )
+    await console.call("desk", "enter", {"text": SAID, "hide": True})
+    hits = await console.find_in_results(["plain", "deep", SAID], around=wrote.seq)
+    assert hits.numbers == [[wrote.seq], [wrote.seq], []]
+    assert (await console.find_in_results(["plain"], run="r-1")).numbers == [[wrote.seq]]
