@@ -24,6 +24,11 @@ def plural(number: int, one: str, many: str = "") -> str:
     return f"{count_words(number)} {one if number == 1 else many or one + 's'}"
 
 
+def with_nothing_sent(reason: str) -> str:
+    """A reason behind "Nothing was sent.", which many reasons say themselves: it is said once."""
+    return reason if "nothing was sent" in reason.casefold() else f"Nothing was sent. {reason}".strip()
+
+
 def parse_time(stamp: str) -> datetime:
     """Read ISO 8601 as a local time.
 

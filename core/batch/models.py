@@ -110,6 +110,16 @@ class CellState(StrEnum):
     NO_SUCH_TOOL = "no_such_tool"
 
 
+class SavedBatch(Plain):
+    """A batch saved in a home. `changed_at` is UTC, ISO 8601; `steps` is None for a file that is not a valid
+    batch, or too large to be counted for a list."""
+
+    name: str
+    changed_at: str
+    size_bytes: int
+    steps: int | None
+
+
 class Cell(Plain):
     """One step on one device in one run. Times are UTC, ISO 8601; `result` is set when it has ended.
 

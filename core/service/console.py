@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from core.audit.entries import Entry
-from core.batch.models import Batch, Plan, Run, RunSummary
+from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import CommandResult
 from core.fleet.models import (
@@ -31,6 +31,7 @@ from core.policy.checking import PolicyCheck, PolicyText, Trial
 from core.policy.grants import Grant, SignedGrant
 from core.policy.models import Approval, Decision, Fatigue, Operator, Profile
 from core.policy.policy import Explanation
+from core.replay.contents import ContentHits
 from core.replay.models import Timeline
 from core.service.door_events import (
     ApprovalChanged,
@@ -62,7 +63,7 @@ from core.service.door_models import (
 )
 from core.statements import SignedStatement
 
-API_VERSION = 2
+API_VERSION = 3
 
 # The door's own words stand beside it; whoever comes through it finds all of them here.
 __all__ = [
@@ -382,8 +383,18 @@ class Console(ABC):
         """A run, or the entries around one entry, laid out for replay."""
 
     @abstractmethod
+    async def find_in_results(
+        self, words: list[str], run: str | None = None, around: int | None = None
+    ) -> ContentHits:
+        """Which results of a timeline (as `timeline` lays it out) hold each of these words."""
+
+    @abstractmethod
     async def batches(self) -> list[str]:
         """Names of the batches saved in this home."""
+
+    @abstractmethod
+    async def saved_batches(self) -> list[SavedBatch]:
+        """The batches saved in this home, by name, with time, size and number of steps."""
 
     @abstractmethod
     async def load_batch(self, name: str) -> Batch:
@@ -392,6 +403,14 @@ class Console(ABC):
     @abstractmethod
     async def save_batch(self, name: str, batch: Batch) -> None:
         """Save a batch. Its name has at most 100 characters, none of them hidden (else INVALID_ARGUMENTS)."""
+
+    @abstractmethod
+    async def rename_batch(self, name: str, to: str) -> None:
+        """Rename a saved batch. NOT_FOUND; INVALID_ARGUMENTS where `to` is refused as a name or is taken."""
+
+    @abstractmethod
+    async def delete_batch(self, name: str) -> None:
+        """Delete a saved batch; runs of it stay as they are. NOT_FOUND."""
 
     @abstractmethod
     async def shut_down(self, cancel_work: bool) -> str:

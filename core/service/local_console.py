@@ -10,12 +10,11 @@ from typing import Any
 
 from core import __version__
 from core.audit.entries import Entry, Kind, NewEntry
-from core.batch.file import batch_to_yaml, read_batch
-from core.batch.file_names import batch_name, file_stem
 from core.batch.history import rebuild_run
 from core.batch.live import Live
-from core.batch.models import Batch, Plan, Run, RunSummary, Step, flatten
+from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch, Step, flatten
 from core.batch.planner import make_plan
+from core.batch.saved import SavedBatches
 from core.canonical import canonical_bytes
 from core.changes import Change, ChangeKind, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import CommandResult
@@ -23,6 +22,7 @@ from core.errors import BadInput, ErrorCode, JournalError, JournalUnavailable, R
 from core.fleet.filter import parse_filter
 from core.fleet.models import Device, Tool
 from core.policy.models import Decision, Operator
+from core.replay.contents import ContentHits, find_in_results
 from core.replay.models import Timeline
 from core.replay.timeline import build_timeline
 from core.service import proposals
@@ -49,7 +49,6 @@ FACETS_LOOKED_AT = 200
 AROUND_BEFORE, AROUND_AFTER = 150, 250
 LONGEST_WAIT = 3600.0
 MOST_SAID = 20_000
-SUFFIX = ".yaml"
 
 
 class LocalConsole(DecidingDoor):
@@ -268,10 +267,7 @@ class LocalConsole(DecidingDoor):
         for live in runs:
             await service.runner.cancel(live, self._actor)
         service.live_pictures.cancel()
-        words = (
-            f"Stopped {len(runs)} runs; {withdrawn} requests were withdrawn; "
-            f"{len(sent)} commands were on devices and were asked to cancel."
-        )
+        words = _stop_words(len(runs), withdrawn, len(sent))
         service.dispatcher.stop(words)
         service.tell_control()
         body = {"runs": [live.id for live in runs], "withdrawn": withdrawn, "calls": sent}
@@ -363,42 +359,57 @@ class LocalConsole(DecidingDoor):
         return await self._service.journal.get_blob(sha256)
 
     async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
+        await self._service.journal.settle()
+        if run is not None:
+            found = await self.run(run)
+            return build_timeline(await self._stretch(run, around), found.summary.name, run)
+        middle = around if around is not None else self._service.journal.state.entries
+        return build_timeline(await self._stretch(None, middle), f"Around entry {middle:,}", None)
+
+    async def _stretch(self, run: str | None, around: int | None) -> list[Entry]:
+        """The entries of a run, or those around one entry; oldest first."""
         journal = self._service.journal
         await journal.settle()
         if run is not None:
-            found = await self.run(run)
-            entries = await journal.entries_of_run(run)
-            return build_timeline(entries, found.summary.name, run)
+            return await journal.entries_of_run(run)
         middle = around if around is not None else journal.state.entries
         page = await journal.query(
             "", after=max(0, middle - AROUND_BEFORE), limit=AROUND_BEFORE + AROUND_AFTER
         )
-        return build_timeline(page.entries, f"Around entry {middle:,}", None)
+        return list(page.entries)
+
+    async def find_in_results(
+        self, words: list[str], run: str | None = None, around: int | None = None
+    ) -> ContentHits:
+        entries = await self._stretch(run, around)
+        return await find_in_results(entries, words, self._service.journal.get_blob)
+
+    @property
+    def _batches(self) -> SavedBatches:
+        return SavedBatches(self._service.home.batches)
 
     async def batches(self) -> list[str]:
-        names = (batch_name(path.stem) for path in self._service.home.batches.glob(f"*{SUFFIX}"))
-        return sorted(name for name in names if name is not None)
+        return self._batches.names()
+
+    async def saved_batches(self) -> list[SavedBatch]:
+        # Reads every file of the folder.
+        return await asyncio.to_thread(self._batches.listing)
 
     async def load_batch(self, name: str) -> Batch:
-        path = self._service.home.batches / f"{file_stem(name)}{SUFFIX}"
-        try:
-            text = path.read_text("utf-8")
-        except FileNotFoundError as error:
-            raise BadInput(f"No batch is saved as {name!r}.", ErrorCode.NOT_FOUND) from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"{path} cannot be read: {error}") from error
-        return read_batch(text, path.name)
+        return self._batches.load(name)
 
     async def save_batch(self, name: str, batch: Batch) -> None:
         # A saved batch is started by people, as theirs.
         self._only_people("save a batch")
-        path = self._service.home.batches / f"{file_stem(name)}{SUFFIX}"
-        temporary = path.with_suffix(".new")
-        try:
-            temporary.write_text(batch_to_yaml(batch), "utf-8")
-            temporary.replace(path)
-        except OSError as error:
-            raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
+        self._batches.save(name, batch)
+
+    async def rename_batch(self, name: str, to: str) -> None:
+        self._only_people("rename a batch")
+        self._batches.rename(name, to)
+
+    async def delete_batch(self, name: str) -> None:
+        self._only_people("delete a batch")
+        self._batches.delete(name)
 
     async def shut_down(self, cancel_work: bool) -> str:
         self._only_people("end the service")
@@ -410,11 +421,24 @@ class LocalConsole(DecidingDoor):
             service.on_shutdown_asked.set()
             return "The service is ending."
         service.tasks.spawn("end when the work has ended", _end_after(service))
-        return f"The service ends when {len(runs)} runs have ended."
+        return f"The service ends when {'1 run has' if len(runs) == 1 else f'{len(runs)} runs have'} ended."
 
     async def close(self) -> None:
         self._service.approvals.let_go(self._reader)
         self._service.live_pictures.let_go(self._reader)
+
+
+def _stop_words(runs: int, requests: int, commands: int) -> str:
+    """What a stop met; what there was none of is left out."""
+    parts = []
+    if runs:
+        parts.append(f"{runs} run{'s were' if runs > 1 else ' was'} stopped")
+    if requests:
+        parts.append(f"{requests} request{'s were' if requests > 1 else ' was'} withdrawn")
+    if commands:
+        one, many = " was on a device and was asked to cancel", "s were on devices and were asked to cancel"
+        parts.append(f"{commands} command{many if commands > 1 else one}")
+    return f"Stopped: {'; '.join(parts) or 'nothing was under way'}."
 
 
 async def _end_after(service: Service) -> None:

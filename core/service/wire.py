@@ -65,6 +65,8 @@ AGENT_MAY_NOT = frozenset(
         "check_policy",
         "try_policy",
         "save_batch",
+        "rename_batch",
+        "delete_batch",
         "watch_pictures",
     }
 )

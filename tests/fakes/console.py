@@ -28,7 +28,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from core.audit.entries import Entry, Kind
-from core.batch.models import Batch, Plan, Run, RunSummary, flatten
+from core.batch.file_names import file_stem
+from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch, flatten
 from core.changes import SignedChange
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused, ServiceError
 from core.fleet.filter import parse_filter
@@ -55,6 +56,7 @@ from tests.fakes.plans import plan_cell
 from tests.fakes.runs import FakeRuns
 
 _END = object()
+SAVED_AT = "2026-03-04T05:06:07Z"
 
 
 class FakeConsole(ApprovalsDoor):
@@ -348,6 +350,24 @@ class FakeConsole(ApprovalsDoor):
     async def batches(self) -> list[str]:
         await self._step("batches")
         return sorted(self.saved)
+
+    async def saved_batches(self) -> list[SavedBatch]:
+        await self._step("saved_batches")
+        return [
+            SavedBatch(name=name, changed_at=SAVED_AT, size_bytes=512, steps=len(flatten(batch.steps)))
+            for name, batch in sorted(self.saved.items())
+        ]
+
+    async def rename_batch(self, name: str, to: str) -> None:
+        await self._step("rename_batch")
+        file_stem(to)
+        if to in self.saved:
+            raise BadInput(f"There is a saved batch “{to}” already.")
+        self.saved[to] = self.saved.pop(name).model_copy(update={"name": to})
+
+    async def delete_batch(self, name: str) -> None:
+        await self._step("delete_batch")
+        del self.saved[name]
 
     async def load_batch(self, name: str) -> Batch:
         await self._step("load_batch")

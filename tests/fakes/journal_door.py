@@ -7,6 +7,7 @@ from abc import abstractmethod
 from core.audit.entries import Entry
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode, QuarterdeckError
+from core.replay.contents import ContentHits, find_in_results
 from core.replay.models import Timeline
 from core.service.console import (
     Bucket,
@@ -88,6 +89,13 @@ class JournalDoor(DecidingDoor):
         if sha256 not in self.journal.blobs:
             raise QuarterdeckError(f"There is no blob {sha256[:12]}.", ErrorCode.NOT_FOUND)
         return self.journal.blobs[sha256]
+
+    async def find_in_results(
+        self, words: list[str], run: str | None = None, around: int | None = None
+    ) -> ContentHits:
+        await self._step("find_in_results")
+        entries = [entry for entry in self.journal.entries if run is None or entry.run == run]
+        return await find_in_results(entries, words, self.blob)
 
     async def timeline(self, run: str | None = None, around: int | None = None) -> Timeline:
         await self._step("timeline")

@@ -10,7 +10,7 @@ from typing import Any
 
 from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind
-from core.batch.models import Batch, Cell, CellState, Plan, Run, RunState, RunSummary, Step
+from core.batch.models import Batch, Cell, CellState, Plan, Run, RunState, RunSummary, SavedBatch, Step
 from core.canonical import sha256_hex
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import Basis, CommandResult, Verdict
@@ -18,6 +18,7 @@ from core.errors import BadInput, ErrorCode, ErrorInfo, Refused
 from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
 from core.policy.grants import SignedGrant
 from core.policy.models import Answer, Approval, ApprovalState, Decision, Operator, Profile, Reason
+from core.replay.contents import ContentHits
 from core.replay.models import Timeline
 from core.service.console import (
     ApprovalChanged,
@@ -404,8 +405,22 @@ class MemoryConsole(MemoryDevices):
             frames=[],
         )
 
+    async def find_in_results(
+        self, words: list[str], run: str | None = None, around: int | None = None
+    ) -> ContentHits:
+        return ContentHits(numbers=[[] for _ in words], not_searched=0)
+
     async def batches(self) -> list[str]:
         return []
+
+    async def saved_batches(self) -> list[SavedBatch]:
+        return []
+
+    async def rename_batch(self, name: str, to: str) -> None:
+        self.host.asked[f"rename_batch {name} {to}"] += 1
+
+    async def delete_batch(self, name: str) -> None:
+        self.host.asked[f"delete_batch {name}"] += 1
 
     async def load_batch(self, name: str) -> Batch:
         raise Refused(f"There is no batch {name!r}.", ErrorCode.DENIED_BY_POLICY)

@@ -15,7 +15,9 @@ from app.main import Desk
 from app.screens.base import OpenReplay
 from app.screens.replay.screen import ReplayScreen
 from app.screens.replay.source import RELOAD_MS
+from core.audit.entries import Kind
 from core.errors import ServiceError
+from core.replay.contents import MOST_TEXT_BYTES
 from core.service.console import RunChanged
 from tests.fakes.bay_count import RUN
 from tests.fakes.console import FakeConsole
@@ -305,3 +307,38 @@ def test_a_low_window_puts_head_and_transport_into_one_row(theme: Theme, tmp_pat
         assert not screen.head.isAncestorOf(screen.transport)
 
     replay(theme, tmp_path, scenario, size=(1280, 720))
+
+
+def test_a_search_finds_the_texts_of_results_and_says_what_it_searches(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+        body = {"result": {"result": {"stdout": "a flux capacitor", "stored": {}}}}
+        body["result"]["result"]["stored"] = {
+            "blob": "gone",
+            "media_type": "text/plain",
+            "size": MOST_TEXT_BYTES + 1,
+        }
+        wanted = console.journal.write(
+            Kind.RESULT_RECORDED, "service", run=RUN, device="stock-pc-02", tool="exec_cli", body=body
+        )
+        desk.window.open("replay", OpenReplay(run=RUN, at=console.journal.entries[0].seq))
+        await seen(lambda: screen.reel is not None and wanted.seq in screen.reel.seqs)
+        screen.go_to(0)
+        assert "texts of results" in screen.head.search.toolTip()
+        assert "1.0 MB" in screen.head.search.toolTip()
+        QTest.keyClicks(screen.head.search, "capacitor exec_cli")
+        await seen(lambda: seq_of(screen) == wanted.seq)
+        assert screen.head.found.text() == "1 of 1, 1 text too large or unreadable, not searched"
+        screen.head.search.setText("capacitor nowhere")
+        await seen(lambda: screen.head.found.text().startswith("nothing found, 1 text"))
+
+    replay(theme, tmp_path, scenario)
+
+
+def test_results_that_cannot_be_searched_are_said_beside_what_is_found(theme: Theme, tmp_path: Path) -> None:
+    async def scenario(desk: Desk, screen: ReplayScreen, console: FakeConsole) -> None:
+        console.fail_next["find_in_results"] = ServiceError("The line dropped.")
+        QTest.keyClicks(screen.head.search, "harbour approved")
+        await seen(lambda: "results not searched: The line dropped." in screen.head.found.text())
+        assert screen.finder._found
+
+    replay(theme, tmp_path, scenario)

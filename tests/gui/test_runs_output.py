@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.look.theme import Theme
 from app.main import Desk
+from app.screens.runs.output_search import MOST_MARKED
 from app.screens.runs.output_text import LONGEST_LINE, MOST_SHOWN, Stream, make_readable, streams_of
 from app.screens.runs.terminal_colors import MOST_COLORED, take_colors
 from tests.fakes.runs_screen import CLEAN, change_cell, drawer_of
@@ -180,3 +183,82 @@ def test_what_a_failed_command_complained_about_comes_first() -> None:
     assert result is not None
     failed = result.model_copy(update={"result": {"stdout": "a", "stderr": "b", "exit_code": 3}})
     assert [stream.name for stream in streams_of(failed)] == ["stderr", "stdout"]
+
+
+def test_an_output_is_searched_counted_and_walked_through_by_keyboard(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    text = "\U0001f600 Error: a\nfine\nerror.b\n" + "x\n" * 400 + "ERROR\n"
+    change_cell(console, "lab-lnx-01", "clean", result={"stdout": text, "stderr": "", "exit_code": 0})
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
+        box, search = drawer.output.box, drawer.output.search
+        await seen(lambda: "Error" in box.toPlainText())
+        box.setFocus()
+        QTest.keyClick(desk.window, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+        await seen(search.field.hasFocus)
+        QTest.keyClicks(search.field, "error")
+        assert search.count.text() == "1 of 3"
+        assert {mark.cursor.selectedText() for mark in box.extraSelections()} == {"Error", "error", "ERROR"}
+        top = box.verticalScrollBar().value()
+        QTest.keyClick(search.field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+        assert search.count.text() == "3 of 3"
+        assert box.extraSelections()[-1].cursor.selectedText() == "ERROR"
+        assert box.verticalScrollBar().value() > top
+        QTest.keyClick(search.field, Qt.Key.Key_Return)
+        assert search.count.text() == "1 of 3"
+        search.field.setText("r.b")
+        assert search.count.text() == "1 of 1"  # the sign, not any sign
+        search.field.setText("nowhere")
+        assert search.count.text() == "not in this output"
+        assert box.extraSelections() == []
+        QTest.keyClick(desk.window, Qt.Key.Key_Escape)
+        assert search.isHidden()
+        assert drawer.isVisible()
+        assert box.hasFocus()
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_an_output_with_a_flood_of_places_counts_all_and_marks_some(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    answer = {"stdout": "a\n" * (2 * MOST_MARKED), "stderr": "", "exit_code": 0}
+    change_cell(console, "lab-lnx-01", "clean", result=answer)
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
+        box, search = drawer.output.box, drawer.output.search
+        await seen(lambda: box.document().blockCount() == 2 * MOST_MARKED)
+        search.field.setText("A")
+        assert search.count.text() == "1 of 4,000"
+        assert len(box.extraSelections()) == MOST_MARKED
+        search.step(-1)
+        assert search.count.text() == "4,000 of 4,000"
+        assert len(box.extraSelections()) == MOST_MARKED + 1
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+
+
+def test_line_numbers_count_each_stream_and_are_not_copied(theme: Theme, tmp_path: Path) -> None:
+    console = story()
+    answer = {"stdout": "one\ntwo\n", "stderr": "rm: busy\nrm: gone\n", "exit_code": 1}
+    change_cell(console, "lab-lnx-01", "clean", result=answer)
+
+    async def scenario(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
+        output = drawer.output
+        await seen(lambda: output.box.blockCount() == 4)
+        margin = output.box.viewport().x()
+        output.numbers.click()
+        assert output.box.viewport().x() > margin
+        assert [number for number, _top in output.box.numbers_in_sight()] == [1, 2, 1, 2]
+        output.box.selectAll()
+        output.box.copy()
+        assert QApplication.clipboard().text() == "rm: busy\nrm: gone\none\ntwo"
+
+    async def again(desk: Desk) -> None:
+        drawer = await drawer_of(desk, "lab-lnx-01", "clean")
+        assert drawer.output.numbers.isChecked()
+
+    play_without_fleet(theme, tmp_path, console, scenario)
+    play_without_fleet(theme, tmp_path, console, again)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.audit.entries import Kind
+from core.audit.entries import Kind, NewEntry
 from core.batch.models import Batch, Step
 from core.dispatch.channel import LocalCommandDispatcher
 from core.errors import BadInput, QuarterdeckError, Refused
@@ -26,9 +26,9 @@ SAID = "hunter2hunter2"
 # An agent asks, waits, withdraws its own, stops everything, and reads; what is new goes here or is barred.
 AGENT_MAY = frozenset(
     "approval approvals batches blob call cancel_run challenge command contract_change device_details doctor "
-    "entries entry entry_numbers explain explanation facets fatigue grants helpers histogram listening "
-    "load_batch match_devices plan proof refusals run runs find_runs start_run state stop_all timeline tools "
-    "verify wait_run".split()
+    "entries entry entry_numbers explain explanation facets fatigue find_in_results grants helpers "
+    "histogram listening load_batch match_devices plan proof refusals run runs saved_batches find_runs "
+    "start_run state stop_all timeline tools verify wait_run".split()
 )
 
 
@@ -89,6 +89,21 @@ async def test_an_agent_does_not_put_its_steps_into_an_operators_batch(console: 
     with pytest.raises(Refused):
         await service.console("agent:claude").save_batch("tidy", batch.model_copy(update={"name": "evil"}))
     assert (await console.load_batch("tidy")).name == "tidy"
+
+
+async def test_an_agent_neither_renames_nor_deletes_an_operators_batch(console: Console, service: Service):
+    batch = Batch(name="tidy", targets="name:desk", steps=[Step(id="a", tool="enter", parameters={})])
+    await console.save_batch("tidy", batch)
+    agent = service.console("agent:claude")
+    with pytest.raises(Refused):
+        await agent.rename_batch("tidy", "evil")
+    with pytest.raises(Refused):
+        await agent.delete_batch("tidy")
+    assert [saved.name for saved in await console.saved_batches()] == ["tidy"]
+    await console.rename_batch("tidy", "tidier")
+    assert (await console.load_batch("tidier")).name == "tidier"
+    await console.delete_batch("tidier")
+    assert await console.batches() == []
 
 
 async def test_a_batch_keeps_the_name_that_people_write_and_its_file_stays_in_its_folder(
@@ -164,3 +179,18 @@ async def test_an_asker_says_no_book_about_its_call(service: Service, desk: Scri
     with pytest.raises(BadInput, match="at most"):
         await service.console("agent:claude").call("desk", "enter", {"text": "x"}, said="x" * 1_000_000)
     assert service.runner.active == []
+
+
+async def test_a_search_in_results_does_not_find_a_secret_and_finds_what_is_beside_it(
+    console: Console, service: Service, desk: ScriptedTools
+):
+    blob = await service.journal.put_blob(b"deep words")
+    stored = {"blob": blob, "media_type": "text/plain", "size": 10}
+    body = {"result": {"result": {"echo": "Plain words", "stored": stored}}}
+    wrote = await service.journal.append(
+        NewEntry(kind=Kind.RESULT_RECORDED, actor="service", run="r-1", body=body)
+    )
+    await console.call("desk", "enter", {"text": SAID, "hide": True})
+    hits = await console.find_in_results(["plain", "deep", SAID], around=wrote.seq)
+    assert hits.numbers == [[wrote.seq], [wrote.seq], []]
+    assert (await console.find_in_results(["plain"], run="r-1")).numbers == [[wrote.seq]]

@@ -11,6 +11,7 @@ from app.components.label import ElidedLabel, Label, Link, rule, surface
 from app.look.tokens import SPACE
 from app.screens.approvals.time_left import local_time
 from app.screens.approvals.words import one_line, outcome_words
+from app.shell.words import with_nothing_sent
 from core.dispatch.models import CommandResult
 from core.policy.models import Approval, ApprovalState
 
@@ -67,7 +68,7 @@ class SessionLog:
         """What became of a request, as far as it is known."""
         if approval.state is not ApprovalState.APPROVED:
             reason = one_line(approval.reason)
-            return f"Nothing was sent. {reason}".strip()
+            return with_nothing_sent(reason)
         result = self._results.get(approval.request.call_id)
         return outcome_words(result) if result is not None else "No result yet."
 

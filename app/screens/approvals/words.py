@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.screens.approvals.time_left import local_time
-from app.shell.words import person_words
+from app.shell.words import person_words, with_nothing_sent
 from core.dispatch.models import CommandResult, Verdict
 from core.policy.models import Approval, ApprovalState
 from core.text import escape_hidden
@@ -66,13 +66,13 @@ def final_words(approval: Approval) -> tuple[str, str]:
         case ApprovalState.APPROVED:
             return f"Approved by {by}{when}.", reason
         case ApprovalState.DENIED:
-            return f"Denied by {by}{when}.", f"Nothing was sent. {reason}".strip()
+            return f"Denied by {by}{when}.", with_nothing_sent(reason)
         case ApprovalState.EXPIRED:
             return f"Expired{when}.", "Nobody answered in time; it was denied once and nothing was sent."
         case ApprovalState.EDITED:
             return f"Edited by {by}{when}.", "Nothing was sent. It asks again with other arguments."
         case ApprovalState.WITHDRAWN:
-            return f"Withdrawn{when}.", f"{reason} Nothing was sent.".strip()
+            return f"Withdrawn{when}.", with_nothing_sent(reason)
         case _:
             return "This request still waits.", ""
 

@@ -64,6 +64,13 @@ class _Edit(QUndoCommand):
         self._after, self._chosen_after, self._at = other._after, other._chosen_after, other._at
         return True
 
+    def name_changed(self, name: str, to: str) -> None:
+        """The batch has another name on the disk; undoing this edit does not bring the old one back."""
+        if self._before.name == name:
+            self._before = replace(self._before, name=to)
+        if self._after.name == name:
+            self._after = replace(self._after, name=to)
+
     def redo(self) -> None:
         self._editor._take(self._after, self._chosen_after)
 
@@ -134,6 +141,29 @@ class BatchEditor(QObject):
             self._base_is_saved = True
             self.undo_stack.setClean()
         self.saved_changed.emit()
+
+    def saved_file_renamed(self, name: str, to: str) -> None:
+        """The file of a saved batch has another name; an open batch that had its name has the new one too."""
+        if self.saved_as != name:
+            return
+        self.saved_as = to
+        if self.saved_name == name:
+            self.saved_name = to
+            for index in range(self.undo_stack.count()):
+                edit = self.undo_stack.command(index)
+                if isinstance(edit, _Edit):
+                    edit.name_changed(name, to)
+            if self.content.name == name:
+                # No edit: there is nothing to undo, and the batch is as saved as before.
+                self.content = replace(self.content, name=to)
+                self.changed.emit()
+        self.saved_changed.emit()
+
+    def saved_file_deleted(self, name: str) -> None:
+        """The file of a saved batch is gone; where it is the open one, that is saved nowhere any more."""
+        if self.saved_as == name:
+            self.saved_as, self.saved_name, self._base_is_saved = "", "", False
+            self.saved_changed.emit()
 
     def choose(self, current: int, marked: Iterable[int] = ()) -> None:
         """Open a step, and mark it with others."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QWidget
+from shiboken6 import isValid
 
 from app.link import ConsoleLink
 from app.screens.base import OpenBatch, OpenTool
@@ -12,7 +15,9 @@ from app.screens.batch.editor import BatchEditor
 from app.screens.batch.files import EXAMPLES, Files
 from app.screens.batch.head import BatchHead
 from app.screens.batch.open_sheet import EXAMPLE, NEW, SAVED, OpenSheet
-from core.errors import QuarterdeckError
+from core.batch.models import SavedBatch
+from core.errors import ErrorCode, QuarterdeckError
+from core.service.console import Console
 
 
 class Opening(QObject):
@@ -49,16 +54,68 @@ class Opening(QObject):
         """Show what can be opened."""
         if self._link is not None:
             self._link.ask(
-                lambda console: console.batches(), self._choose, self._cannot_list, what="list the batches"
+                lambda console: console.saved_batches(),
+                self._choose,
+                self._cannot_list,
+                what="list the batches",
             )
 
     def _cannot_list(self, error: QuarterdeckError) -> None:
         self.failed.emit(f"The saved batches cannot be listed. {error.message}", error.info.next)
 
-    def _choose(self, saved: list[str]) -> None:
+    def _choose(self, saved: list[SavedBatch]) -> None:
         sheet = OpenSheet(self._screen.window(), saved)
         sheet.finished.connect(self._open)
+        sheet.question.rename_wanted.connect(lambda name, to: self._rename(sheet, name, to))
+        sheet.question.delete_wanted.connect(lambda name: self._delete(sheet, name))
         sheet.open(focus=sheet.search)
+
+    def _rename(self, sheet: OpenSheet, name: str, to: str) -> None:
+        async def rename(console: Console) -> list[SavedBatch]:
+            await console.rename_batch(name, to)
+            return await console.saved_batches()
+
+        def renamed(saved: list[SavedBatch]) -> None:
+            self._editor.saved_file_renamed(name, to)
+            self._show_files(sheet, saved, to)
+
+        self._change(sheet, rename, renamed, "rename the batch")
+
+    def _delete(self, sheet: OpenSheet, name: str) -> None:
+        async def delete(console: Console) -> list[SavedBatch]:
+            await console.delete_batch(name)
+            return await console.saved_batches()
+
+        def deleted(saved: list[SavedBatch]) -> None:
+            self._editor.saved_file_deleted(name)
+            self._show_files(sheet, saved)
+
+        self._change(sheet, delete, deleted, "delete the batch")
+
+    def _change(
+        self,
+        sheet: OpenSheet,
+        change: Callable[[Console], Awaitable[list[SavedBatch]]],
+        done: Callable[[list[SavedBatch]], None],
+        what: str,
+    ) -> None:
+        def refused(error: QuarterdeckError) -> None:
+            # The general advice of this code is about arguments of a call.
+            advice = "" if error.code is ErrorCode.INVALID_ARGUMENTS else f" {error.info.next}"
+            if _is_open(sheet):
+                sheet.question.say(f"{error.message}{advice}")
+            else:
+                self.failed.emit(error.message, advice.strip())
+
+        assert self._link is not None
+        self._link.ask(change, done, refused, what=what)
+
+    @staticmethod
+    def _show_files(sheet: OpenSheet, saved: list[SavedBatch], choose: str = "") -> None:
+        # The sheet may have been closed while the service was asked.
+        if _is_open(sheet):
+            sheet.question.close_question()
+            sheet.show_saved(saved, choose)
 
     def _open(self, answer: str) -> None:
         if answer.startswith(SAVED):
@@ -128,3 +185,7 @@ def _quoted(name: str) -> str:
     """A device's name as a filter's value; quoted where it would mean something else."""
     plain = not any(sign.isspace() or sign in ":,!\"'*?" for sign in name)
     return name if plain else f'"{name}"' if '"' not in name else f"'{name}'"
+
+
+def _is_open(sheet: OpenSheet) -> bool:
+    return isValid(sheet) and sheet.isVisible()

@@ -19,6 +19,7 @@ from app.screens.base import Navigator, OpenApproval, OpenRun
 from app.screens.fleet.long_words import copies_whole
 from app.screens.fleet.rows import tool_title
 from app.screens.fleet.tab_order import as_they_stand, put_in_tab_order
+from app.shell.words import with_nothing_sent
 from app.state import AppState
 from core.batch.models import Run, RunState
 from core.errors import QuarterdeckError
@@ -248,7 +249,7 @@ class TryTab(QWidget):
 
     def _refused(self, error: QuarterdeckError) -> None:
         self._come_back()
-        self._show_outcome(f"Nothing was sent. {error.info.sentences}", "fail")
+        self._show_outcome(with_nothing_sent(error.info.sentences), "fail")
 
     def _run_changed(self, run: str) -> None:
         if self._run and run in ("", self._run) and (known := self._state.runs.get(self._run)) is not None:

@@ -6,12 +6,14 @@ Plain data. Built once for each timeline; every question of a step is answered b
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 
 from core.replay.models import Frame, Moment, Timeline
 from core.text import escape_hidden
 
 LONGEST_GAP_S = 2.0
 SHORTEST_STEP_S = 0.03
+NO_HITS: Mapping[str, frozenset[int]] = {}
 
 
 class Reel:
@@ -117,14 +119,22 @@ class Reel:
 
     # Words
 
-    def search(self, words: str) -> list[int]:
-        """The moments whose title, tool, actor, device, kind or outcome hold every word."""
+    def search(self, words: str, in_results: Mapping[str, frozenset[int]] = NO_HITS) -> list[int]:
+        """The moments whose title, tool, actor, device, kind or outcome, or whose result, hold every word.
+
+        `in_results` has for each word the numbers of the entries whose result holds it.
+        """
         wanted = words.casefold().split()
         if not wanted:
             return []
         if self._texts is None:
             self._texts = [_text_of(moment) for moment in self.moments]
-        return [place for place, text in enumerate(self._texts) if all(word in text for word in wanted)]
+        hits = [(word, in_results.get(word, frozenset())) for word in wanted]
+        return [
+            place
+            for place, text in enumerate(self._texts)
+            if all(word in text or self.seqs[place] in entries for word, entries in hits)
+        ]
 
     def lanes_of(self, places: list[int]) -> frozenset[str]:
         """The lanes that these moments are on: their devices, and people or agents that did something."""

@@ -42,6 +42,7 @@ class ReplayScreen(ReplayParts):
         """Build what needs the door."""
         self.build(state, link)
         self.finder = Finder(self.head, self.lanes, self)
+        self.finder.bind(link)
         super().bind(state, link, nav)
         self.remember("panes", self.split)
         self._connect(state)
@@ -216,7 +217,7 @@ class ReplayScreen(ReplayParts):
         self.details.production_devices = production
         self.lanes.show_reel(reel, self._clock, production)
         if len(reel):
-            self.finder.show_reel(reel)
+            self.finder.show_reel(reel, self._shown)
             place = self._place_in(reel, old, target)
             self._place = -1
             self.go_to(place)

@@ -9,10 +9,16 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 from app.components.badges import ProductionTag, StateBadge
 from app.components.buttons import Button, IconButton, Segmented
 from app.components.inputs import CheckBox, SearchField, mark_failed
+from app.components.json_view import size_words
 from app.components.label import ElidedLabel, Label, plain_tip, surface
 from app.look.states import cell_look
 from app.look.tokens import SPACE
+from core.replay.contents import MOST_TEXT_BYTES
 
+SEARCHED = (
+    "Searches titles, tools, devices, people, outcomes, and the texts of results.\n"
+    f"Of texts that are stored beside the journal, those of up to {size_words(MOST_TEXT_BYTES)}."
+)
 SPEEDS = (("0.5", "½×"), ("1", "1×"), ("4", "4×"), ("16", "16×"))
 
 
@@ -50,6 +56,7 @@ class ReplayHead(QWidget):
         self.state = StateBadge(cell_look("done"), "Run")
         self.state.hide()
         self.search = SearchField("Search in time", "Search in time", keys="/")
+        self.search.setToolTip(plain_tip(SEARCHED))
         self.search.setFixedWidth(190)
         self.search.textChanged.connect(self.searched)
         self.search.installEventFilter(self)
@@ -82,9 +89,10 @@ class ReplayHead(QWidget):
         self.facts.set_text(facts)
         self.run.setToolTip(plain_tip(f"{name}\n{facts}\nChoose another run, or an entry (O)"))
 
-    def show_found(self, number: int, count: int, searching: bool) -> None:
-        """`3 of 17`, or that nothing matches."""
+    def show_found(self, number: int, count: int, searching: bool, note: str = "") -> None:
+        """`3 of 17`, or that nothing matches; `note` says what was not searched."""
         words = f"{number:,} of {count:,}" if count else "nothing found"
+        words = f"{words}, {note}" if note else words
         self.found.setText(words if searching else "")
         self.search.setAccessibleDescription(words if searching else "")
         mark_failed(self.search, searching and not count)

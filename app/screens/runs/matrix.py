@@ -37,6 +37,7 @@ class MatrixView(QTableView):
         super().__init__(parent)
         self.cells = MatrixModel(self)
         self.dense = False
+        self.has_words = True
         self._kept: tuple[str, str] | None = None
         self._telling = True
         self._pulse = pulse_of(self)
@@ -150,9 +151,11 @@ class MatrixView(QTableView):
         least = DENSE_COLUMN if self.dense else LEAST_COLUMN
         width = self.viewport().width()
         each = max(least, width // count)
-        if self.dense:
+        # Few columns of a dense matrix have room for words, and take it; more are shapes only.
+        self.has_words = not self.dense or each >= LEAST_COLUMN
+        if not self.has_words:
             each = min(each, MOST_DENSE_COLUMN)
-        fills = each * count <= width and not self.dense
+        fills = each * count <= width and self.has_words
         for column in range(count):
             rest = width - each * (count - 1)
             self.setColumnWidth(column, rest if fills and column == count - 1 else each)
@@ -170,6 +173,11 @@ class MatrixView(QTableView):
         super().resizeEvent(event)
         if event.oldSize().width() != event.size().width():
             self._spread()
+        # What takes room above or below, as a banner does, does not take the chosen row out of sight.
+        row = self.visualRect(self.currentIndex())
+        before = event.oldSize().height()
+        if row.isValid() and row.bottom() >= event.size().height() and row.top() < before:
+            self.scrollTo(self.currentIndex())
 
     def changeEvent(self, event: QEvent) -> None:
         """Take the new density's heights."""

@@ -73,7 +73,7 @@ class CellPainter(QStyledItemDelegate):
         ratio = painter.device().devicePixelRatio()
         pixmap = glyph_pixmap(look, theme, color, ratio, view.turn())
         top = rect.y() + (rect.height() - GLYPH) // 2
-        if view.dense:
+        if not view.has_words:
             painter.drawPixmap(rect.x() + (rect.width() - GLYPH) // 2, top, pixmap)
         else:
             painter.drawPixmap(rect.x() + PAD, top, pixmap)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from PySide6.QtCore import QEvent
-from PySide6.QtGui import QFontMetricsF, QGuiApplication, QTextCursor, QTextLayout
+from PySide6.QtCore import QEvent, Signal
+from PySide6.QtGui import QGuiApplication, QTextCursor, QTextLayout
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QTextEdit, QVBoxLayout, QWidget
 
 from app.components.inputs import CheckBox
@@ -14,6 +14,8 @@ from app.link import ConsoleLink
 from app.look.theme import theme_of
 from app.look.tokens import SPACE
 from app.screens.base import Navigator
+from app.screens.runs.output_box import OutputBox
+from app.screens.runs.output_search import OutputSearch, units
 from app.screens.runs.output_text import Shown, Stream, make_readable, streams_of
 from app.screens.runs.save import Saver
 from app.screens.runs.terminal_colors import MOST_COLORED, ColoredPart
@@ -24,7 +26,13 @@ from core.service.console import Console
 
 
 class OutputTab(QWidget):
-    """The streams of one result; large ones are read through the door."""
+    """The streams of one result; large ones are read through the door.
+
+    Signals:
+        numbers_chosen(shown): the operator wants line numbers, or not.
+    """
+
+    numbers_chosen = Signal(bool)
 
     def __init__(self, link: ConsoleLink, nav: Navigator, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -34,14 +42,10 @@ class OutputTab(QWidget):
         self._name = "output"
         self._task: asyncio.Future[object] | None = None
         self._shown: list[Shown] = []
-        self.box = QPlainTextEdit()
-        self.box.setReadOnly(True)
-        self.box.setProperty("code", "true")
-        self.box.setFont(theme_of(self).font("mono_small"))
-        self.box.setAccessibleName("Output")
-        self.box.setUndoRedoEnabled(False)
-        self.box.document().setDocumentMargin(8)
-        self.box.setTabStopDistance(8 * QFontMetricsF(self.box.font()).horizontalAdvance("0"))
+        self.box = OutputBox()
+        self.search = OutputSearch(self.box)
+        self.search.marks_changed.connect(self._mark_all)
+        self._stream_marks: list[QTextEdit.ExtraSelection] = []
         self.sizes = Label("", "meta", "text2")
         self.errors = Label("", "meta", "warn")
         self.ended = Label("", "meta", "text2")
@@ -49,13 +53,15 @@ class OutputTab(QWidget):
         self.wrap = CheckBox("Wrap lines")
         self.wrap.toggled.connect(self._set_wrap)
         self.wrap.setChecked(True)
+        self.numbers = CheckBox("Line numbers")
+        self.numbers.toggled.connect(self._set_numbers)
         self.copy = Link("Copy", "meta_strong")
         self.copy.clicked.connect(lambda *_: self._copy())
         self.save = Link("Save as…", "meta_strong")
         self.save.clicked.connect(lambda *_: self._save())
         foot = QHBoxLayout()
         foot.setSpacing(SPACE.medium)
-        for widget in (self.sizes, self.errors, self.ended, self.wrap):
+        for widget in (self.sizes, self.errors, self.ended, self.wrap, self.numbers):
             foot.addWidget(widget)
         foot.addStretch(1)
         foot.addWidget(self.message)
@@ -64,6 +70,7 @@ class OutputTab(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.small)
         column.setSpacing(SPACE.small)
+        column.addWidget(self.search)
         column.addWidget(self.box, 1)
         column.addLayout(foot)
 
@@ -80,7 +87,7 @@ class OutputTab(QWidget):
         self.message.setText("")
         self._say_sizes(result)
         self._shown = []
-        self.box.setPlainText("Reading…" if streams else "")
+        self._say_instead("Reading…" if streams else "")
         if streams:
             self._task = self._link.ask(self._read, self._came, self._failed, what="read the output")
 
@@ -94,20 +101,43 @@ class OutputTab(QWidget):
     def _came(self, shown: list[Shown]) -> None:
         self._task = None
         self._shown = [one for one in shown if one.text]
-        self.box.setPlainText("\n".join(one.text.rstrip("\n") for one in self._shown))
+        texts = [one.text.rstrip("\n") for one in self._shown]
+        self.box.show_streams(texts)
         self._tint()
+        self.search.show_text("\n".join(texts))
         left = sum(one.left for one in shown)
         if left:
             self.message.set_tone("text2")
             self.message.setText(f"{size_words(left)} more are not shown; Save as… has everything.")
         if not self._shown:
-            self.box.setPlainText("It wrote nothing.")
+            self._say_instead("It wrote nothing.")
 
     def _failed(self, error: QuarterdeckError) -> None:
         self._task = None
-        self.box.setPlainText("")
+        self._say_instead("")
         self.message.set_tone("fail")
         self.message.setText(error.info.sentences)
+
+    def _say_instead(self, words: str) -> None:
+        """Words in the place of an output."""
+        self.box.show_streams([words])
+        self._stream_marks = []
+        self.search.show_text("")
+
+    def open_search(self) -> QWidget:
+        """Open the search; the field that takes the keyboard."""
+        return self.search.open_search()
+
+    def show_numbers(self, shown: bool) -> None:
+        """Show line numbers, as the operator had it before."""
+        self.numbers.setChecked(shown)
+
+    def _set_numbers(self, shown: bool) -> None:
+        self.box.set_numbers(shown)
+        self.numbers_chosen.emit(shown)
+
+    def _mark_all(self) -> None:
+        self.box.setExtraSelections([*self._stream_marks, *self.search.marks()])
 
     def _tint(self) -> None:
         """Tint what was written as errors, and color what the command colored: nothing between the bytes."""
@@ -116,7 +146,7 @@ class OutputTab(QWidget):
         at = 0
         for shown in self._shown:
             text = shown.text.rstrip("\n")
-            length = _units(text)
+            length = units(text)
             if shown.is_error and length:
                 mark = self._mark(at, length, "warn")
                 mark.format.setBackground(theme.color("warn_tint"))
@@ -124,7 +154,8 @@ class OutputTab(QWidget):
             elif not shown.is_error:
                 self._color(at, text, shown.colored)
             at += length + 1
-        self.box.setExtraSelections(marks)
+        self._stream_marks = marks
+        self._mark_all()
 
     def _color(self, at: int, text: str, parts: tuple[ColoredPart, ...]) -> None:
         """Color the parts of a text that begins `at` a place in the box.
@@ -136,9 +167,9 @@ class OutputTab(QWidget):
         # A single part may reach over every line of a large output.
         seen = lines = 0
         for part in parts:
-            at += _units(text[seen : part.start])
+            at += units(text[seen : part.start])
             seen = part.start + part.length
-            end = at + _units(text[part.start : seen])
+            end = at + units(text[part.start : seen])
             block = document.findBlock(at)
             while block.isValid() and block.position() < end and lines < MOST_COLORED:
                 lines += 1
@@ -208,8 +239,3 @@ class OutputTab(QWidget):
 
     def _save(self) -> None:
         self._saver.save(f"{self._name}.txt", self._whole, self._failed_to_copy)
-
-
-def _units(text: str) -> int:
-    """The length of a text as Qt counts it, in units of UTF-16."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from app.components.empty_state import EmptyState
-from app.components.label import Label, rule
+from app.components.label import Label, Link, rule
 from app.components.timers import once
+from app.look.tokens import SPACE
 from app.screens.runs.drawer import Drawer
 from app.screens.runs.matrix import MatrixView
 
 LIST_WIDTH = 228
+CLOSED = "The drawer is closed. Enter opens it for the chosen cell."
 
 
 class Panes(QStackedWidget):
@@ -34,6 +36,7 @@ class Panes(QStackedWidget):
         self.message = Label("", tone="text2", wrap=True)
         self.message.setContentsMargins(16, 16, 16, 16)
         self.message.hide()
+        self.hint = Link(CLOSED)
         self.split = _split(Qt.Orientation.Vertical)
         self.split.addWidget(matrix)
         self.split.addWidget(drawer)
@@ -48,6 +51,8 @@ class Panes(QStackedWidget):
         for widget in (*above, counts, rule(), self.message):
             column.addWidget(widget)
         column.addWidget(self.split, 1)
+        self._hint_row = _hint_row(self.hint)
+        column.addWidget(self._hint_row)
         self.across = _split(Qt.Orientation.Horizontal)
         self.across.addWidget(runs)
         self.across.addWidget(right)
@@ -75,6 +80,10 @@ class Panes(QStackedWidget):
         if waited and known and not nothing and waits:
             # There was nothing that could take the keyboard; what the operator went to since keeps it.
             self._matrix.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def show_hint(self, shown: bool) -> None:
+        """Say how the drawer is opened, where it is closed."""
+        self._hint_row.setVisible(shown)
 
     def say(self, words: str) -> None:
         """Say why there is no matrix; empty shows the matrix."""
@@ -119,6 +128,16 @@ class Panes(QStackedWidget):
         super().resizeEvent(event)
         if event.oldSize().height() != event.size().height():
             self.divide()
+
+
+def _hint_row(hint: Link) -> QWidget:
+    holder = QWidget()
+    row = QHBoxLayout(holder)
+    row.setContentsMargins(SPACE.pane, SPACE.small, SPACE.pane, SPACE.small)
+    row.addWidget(hint)
+    row.addStretch(1)
+    holder.hide()
+    return holder
 
 
 def _split(orientation: Qt.Orientation) -> QSplitter:

@@ -13,6 +13,7 @@ from app.components.label import ElidedLabel, Label, rule, surface
 from app.look.states import cell_look
 from app.look.tokens import SPACE
 from app.screens.runs.words import actor_words, elapsed_words, one_line
+from core.batch.file_names import MOST_CHARACTERS
 from core.batch.models import Batch, CellState, RunState, RunSummary
 
 
@@ -182,7 +183,7 @@ class AskLine(QWidget):
     def ask_for_name(self, name: str) -> None:
         """Ask under which name the run's batch is saved."""
         self.words.setText("Save as batch")
-        self.detail.setText("Letters, digits, spaces, '-', '_' and '.'")
+        self.detail.setText(f"Under a name of at most {MOST_CHARACTERS} characters")
         self._open("Cancel", "Save", "normal", name)
 
     def _open(self, keep: str, go_on: str, kind: str, field: str | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QWidget
 
 from app.components.banner import Banner
 from app.components.label import rule, surface
@@ -45,7 +45,9 @@ class RunsScreen(Screen):
         self._task: asyncio.Future[object] | None = None
         self._asked_older = False
         self._narrow = False
+        # The operator's wish for runs of many devices; a run of one has its drawer until that is closed.
         self._drawer_open = True
+        self._closed_for = ""
         self._pause = once(self, READ_PAUSE_MS, self._read_run)
         self._count_soon = once(self, 0, self._say_counts)
         self._settle_soon = once(self, 0, self._settle)
@@ -71,6 +73,8 @@ class RunsScreen(Screen):
         self.pages.set_share(float(str(self.remembered("matrix_share", 0)) or 0))
         self.pages.divided.connect(lambda share: self.keep("matrix_share", share))
         self._drawer_open = str(self.remembered("drawer_open", "true")).lower() == "true"
+        self.drawer.output.show_numbers(str(self.remembered("output_numbers", "")).lower() == "true")
+        self.drawer.output.numbers_chosen.connect(lambda shown: self.keep("output_numbers", shown))
         self.drawer.want_tab(str(self.remembered("tab", "")))
         self._take_runs("")
         self._show_head()
@@ -103,6 +107,7 @@ class RunsScreen(Screen):
         self.ask.closed.connect(self._focus_matrix)
         self.drawer.closed.connect(self._close_drawer)
         self.drawer.tab_chosen.connect(lambda tab: self.keep("tab", tab))
+        self.pages.hint.clicked.connect(lambda *_: self._open_drawer())
         self.empty.acted.connect(lambda _key: self.nav.open("batch"))
 
     # What the window asks
@@ -133,12 +138,16 @@ class RunsScreen(Screen):
             Shortcut("Down", "Cell below; in the list the run below"),
             Shortcut("Return", "Drawer of the cell, or the request that waits"),
             Shortcut("N", "Next cell that needs a look", self._next_needing),
+            Shortcut("Ctrl+F", "Filter of the list; in an output its search (Enter next, Shift+Enter back)"),
             Shortcut("F", "Picture over the whole window", self._open_picture),
             Shortcut("Shift+Esc", "Cancel run…", lambda: self._wish("cancel")),
         ]
 
     def primary_filter(self) -> QWidget:
-        """The field above the list."""
+        """The search in the output while the keyboard is there, else the field above the list."""
+        focus = QApplication.focusWidget()
+        if self.drawer.tab == "output" and focus is not None and self.drawer.isAncestorOf(focus):
+            return self.drawer.output.open_search()
         if self.list.isHidden():
             self._toggle_list()
         return self.list.field
@@ -150,9 +159,11 @@ class RunsScreen(Screen):
         return [self.list.view, self.matrix, self.drawer]
 
     def escape(self) -> bool:
-        """First a question, then the list's filter, the matrix' filter, the drawer."""
+        """First a question, then the output's search, the list's filter, the matrix' filter, the drawer."""
         if self.ask.isVisible():
             self.ask.close_question()
+        elif self.drawer.isVisible() and self.drawer.output.search.isVisible():
+            self.drawer.output.search.close_search()
         elif self.list.field.hasFocus() and self.list.field.text():
             self.list.field.clear()
         elif self._narrow and self.list.isVisible():
@@ -227,6 +238,7 @@ class RunsScreen(Screen):
         self.matrix.cells.clear()
         self.counts.show_chosen("")
         self.drawer.hide()
+        self.pages.show_hint(False)
         self.list.choose(run)
         self._summary = self.state.runs.get(run) or self.list.model.find(run)
         self.pages.say("Reading…")
@@ -349,9 +361,12 @@ class RunsScreen(Screen):
     def _show_cell(self, cell: Cell | None) -> None:
         if cell is None or self._run is None:
             self.drawer.hide()
+            self.pages.show_hint(False)
             return
-        self.drawer.setVisible(self._drawer_open)
-        if self._drawer_open:
+        wanted = self._drawer_wanted()
+        self.drawer.setVisible(wanted)
+        self.pages.show_hint(not wanted)
+        if wanted:
             step = step_of(self._run, cell.step)
             look = self.matrix.cells.look_at(self.matrix.currentIndex())
             self.drawer.show_cell(cell, look, cell.tool, step.timeout if step else None)
@@ -366,15 +381,25 @@ class RunsScreen(Screen):
     def _ended(self) -> bool:
         return self._summary is not None and self._summary.state.ended
 
+    def _drawer_wanted(self) -> bool:
+        if self._run is not None and len(self._run.summary.devices) == 1:
+            return self._closed_for != self._run.summary.id
+        return self._drawer_open
+
     def _open_drawer(self) -> None:
         self._drawer_open = True
+        self._closed_for = ""
         self.keep("drawer_open", "true")
         self._show_cell(self.matrix.current_cell())
 
     def _close_drawer(self) -> None:
-        self._drawer_open = False
-        self.keep("drawer_open", "false")
+        if self._run is not None and len(self._run.summary.devices) == 1:
+            self._closed_for = self._run.summary.id
+        else:
+            self._drawer_open = False
+            self.keep("drawer_open", "false")
         self.drawer.hide()
+        self.pages.show_hint(True)
         self._focus_matrix()
 
     def _focus_matrix(self) -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
 from app.link import ConsoleLink
 from app.screens.base import Navigator, OpenQuery, OpenReplay
 from app.screens.runs.run_head import AskLine
+from core.batch.file_names import MOST_CHARACTERS
 from core.batch.models import Run, RunSummary
-from core.errors import QuarterdeckError
+from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import Console
-
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9 _.-]+")
+from core.text import escape_hidden
 
 
 class RunWishes(QObject):
@@ -53,8 +51,8 @@ class RunWishes(QObject):
     def ask_for_name(self, run: Run) -> None:
         """Ask for the name under which the run's batch is saved."""
         self._cancels, self._saves, self._replaces = "", run, ""
-        name = _NOT_IN_NAMES.sub("-", run.batch.name).strip("-. ")
-        self._ask.ask_for_name(name[:100])
+        name = escape_hidden(run.batch.name, keep_lines=False).strip()
+        self._ask.ask_for_name(name[:MOST_CHARACTERS].strip())
 
     def _closed(self) -> None:
         self._cancels, self._saves, self._replaces = "", None, ""
@@ -107,4 +105,6 @@ class RunWishes(QObject):
         self._link.ask(save, saved, self._failed, what="save the batch")
 
     def _failed(self, error: QuarterdeckError) -> None:
-        self._ask.say(error.info.sentences)
+        # The general advice of this code is about arguments of a call.
+        bad_input = error.code is ErrorCode.INVALID_ARGUMENTS
+        self._ask.say(error.message if bad_input else error.info.sentences)

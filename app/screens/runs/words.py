@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from app.look.states import StateLook, cell_look
-from app.shell.words import count_words, left_words, parse_time, person_words, plural
+from app.shell.words import count_words, left_words, parse_time, person_words, plural, with_nothing_sent
 from core.batch.models import Cell, CellState, Run, RunState, RunSummary, Step, flatten
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
@@ -188,7 +188,7 @@ def who_refused(cell: Cell, decided_by: str = "") -> tuple[str, str]:
         ErrorCode.STOPPED: "Refused: everything was stopped.",
         ErrorCode.CONTRACT_CHANGED: "Refused: the tool is not what was trusted.",
     }.get(error.code if error else ErrorCode.DENIED_BY_POLICY, "Refused.")
-    return by, f"Nothing was sent. {why}".strip()
+    return by, with_nothing_sent(why)
 
 
 def decision_words(decision: Decision | None, approved: str) -> str:

@@ -1,0 +1,93 @@
+"""The box of an output: plain text, read only, with line numbers beside it that are not part of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QPlainTextEdit, QWidget
+
+from app.components import paint
+from app.look.theme import theme_of
+
+_PAD = 8
+
+
+class OutputBox(QPlainTextEdit):
+    """Shows streams one below the other; each has its own line numbers, from 1."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._first_blocks = [0]
+        self._numbers = False
+        self.setReadOnly(True)
+        self.setProperty("code", "true")
+        self.setFont(theme_of(self).font("mono_small"))
+        self.setAccessibleName("Output")
+        self.setUndoRedoEnabled(False)
+        self.document().setDocumentMargin(8)
+        self.setTabStopDistance(8 * QFontMetricsF(self.font()).horizontalAdvance("0"))
+        self._gutter = _Gutter(self)
+        self._gutter.hide()
+        self.updateRequest.connect(lambda *_: self._gutter.update())
+
+    def show_streams(self, texts: list[str]) -> None:
+        """Show these texts, each from a line of its own."""
+        self.setPlainText("\n".join(texts))
+        self._first_blocks = [0]
+        for text in texts[:-1]:
+            self._first_blocks.append(self._first_blocks[-1] + text.count("\n") + 1)
+        self._place_gutter()
+
+    def set_numbers(self, shown: bool) -> None:
+        """Show line numbers, or not."""
+        self._numbers = shown
+        self._gutter.setVisible(shown)
+        self._place_gutter()
+
+    def number_of(self, block: int) -> int:
+        """The number of a line in its stream, from 1; `block` counts all lines of the box, from 0."""
+        return block - self._first_blocks[bisect_right(self._first_blocks, block) - 1] + 1
+
+    def numbers_in_sight(self) -> list[tuple[int, float]]:
+        """Numbers of the lines on the screen, each with the height in the viewport where it begins."""
+        seen = []
+        block = self.firstVisibleBlock()
+        while block.isValid():
+            top = self.blockBoundingGeometry(block).translated(self.contentOffset()).top()
+            if top > self.viewport().height():
+                break
+            seen.append((self.number_of(block.blockNumber()), top))
+            block = block.next()
+        return seen
+
+    def _place_gutter(self) -> None:
+        digits = len(str(max(99, self.blockCount())))
+        width = QFontMetricsF(self.font()).horizontalAdvance("0") * digits + 2 * _PAD
+        self.setViewportMargins(int(width) if self._numbers else 0, 0, 0, 0)
+        view = self.viewport().geometry()
+        self._gutter.setGeometry(1, view.y(), max(0, view.x() - 1), view.height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the numbers beside the text."""
+        super().resizeEvent(event)
+        self._place_gutter()
+
+
+class _Gutter(QWidget):
+    """Draws the numbers."""
+
+    def __init__(self, box: OutputBox) -> None:
+        super().__init__(box)
+        self._box = box
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw a number at the first row of each line in sight."""
+        theme = theme_of(self)
+        painter = QPainter(self)
+        height = QFontMetricsF(self._box.font()).lineSpacing()
+        for number, top in self._box.numbers_in_sight():
+            rect = QRectF(0, top, self.width() - _PAD, height)
+            paint.text(painter, rect, str(number), theme, "mono_small", "text3", Qt.AlignmentFlag.AlignRight)
+        painter.end()

@@ -1,0 +1,82 @@
+"""Search in what results contain: texts in the journal's entries, and texts that are stored as blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+from core.audit.entries import Entry, Kind
+from core.errors import BadInput, JournalError
+from core.fleet.models import Plain
+
+MOST_WORDS = 16
+LONGEST_WORD = 200
+# Of one stored text, and of all of them in one search: each is read and hashed again.
+MOST_TEXT_BYTES = 1024 * 1024
+MOST_BYTES = 32 * 1024 * 1024
+
+
+class ContentHits(Plain):
+    """For each word, in the order asked, the numbers of the entries whose result holds it, ascending.
+
+    `not_searched` counts stored texts that are too large, or cannot be read.
+    """
+
+    numbers: list[list[int]]
+    not_searched: int
+
+
+async def find_in_results(
+    entries: Sequence[Entry], words: Sequence[str], read_blob: Callable[[str], Awaitable[bytes]]
+) -> ContentHits:
+    """Search the results among these entries for each word, without regard to case.
+
+    Raises:
+        BadInput: too many words, or one is empty or too long.
+    """
+    if len(words) > MOST_WORDS or not all(0 < len(word) <= LONGEST_WORD for word in words):
+        raise BadInput(f"At most {MOST_WORDS} words of 1 to {LONGEST_WORD} characters are searched.")
+    wanted = [word.casefold() for word in words]
+    numbers: list[list[int]] = [[] for _ in wanted]
+    not_searched, left = 0, MOST_BYTES
+    for entry in entries:
+        if entry.kind not in (Kind.RESULT_RECORDED, Kind.COMMAND_REFUSED):
+            continue
+        missing = set(range(len(wanted)))
+        for inline, blob, size in _texts(entry.body.get("result")):
+            text = inline
+            if not missing:
+                break
+            if blob:
+                if size > min(MOST_TEXT_BYTES, left):
+                    not_searched += 1
+                    continue
+                left -= size
+                try:
+                    text = (await read_blob(blob)).decode("utf-8", "replace")
+                except (BadInput, JournalError):
+                    not_searched += 1
+                    continue
+            folded = text.casefold()
+            missing -= {number for number in missing if wanted[number] in folded}
+        for number in range(len(wanted)):
+            if number not in missing:
+                numbers[number].append(entry.seq)
+    return ContentHits(numbers=numbers, not_searched=not_searched)
+
+
+def _texts(value: Any) -> Iterator[tuple[str, str, int]]:
+    """All texts in a result, each as (text, "", 0), or of a stored text ("", its blob, its size in bytes)."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value, "", 0
+        elif isinstance(value, list):
+            waiting.extend(value)
+        elif isinstance(value, dict):
+            media, blob, size = value.get("media_type"), value.get("blob"), value.get("size")
+            text = isinstance(media, str) and media.startswith("text/")
+            if text and isinstance(blob, str) and isinstance(size, int):
+                yield "", blob, max(0, size)
+            waiting.extend(value.values())
