@@ -58,9 +58,9 @@ def takes(names: str = "") -> Takes:
     attached = frozenset(word[:-1] for word in words if word.endswith("?"))
     twice = frozenset(word[:-2] for word in words if word.endswith(":2"))
     values = twice | {word for word in words if not word.endswith(("?", ":2"))}
-    return Takes(
-        values, attached, twice, tuple(word for word in (*values, *attached) if word.startswith("--"))
-    )
+    long = [word for word in values | attached if word.startswith("--")]
+    # A cut name that could be several is the shortest of them, in every process: sets have no order.
+    return Takes(values, attached, twice, tuple(sorted(long, key=lambda word: (len(word), word))))
 
 
 def read_options(

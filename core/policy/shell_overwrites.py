@@ -61,7 +61,9 @@ def _copies(call: Call) -> Iterator[Judgement]:
     """`cp`, `mv`, `install` and `ln`: POSIX lets the first two replace what is there without asking."""
     options = read_options(call.args, _COPY)
     update = [word.written for word in options.values("--update")]
-    if options.has(*_KEEPS) or any(word.startswith("none") for word in update):
+    keeps = options.has(*_KEEPS) or any(word.startswith("none") for word in update)
+    # Of `-n` and `-f`, the last one counts for `mv`, and the program decides for others.
+    if keeps and not options.has("-f", "--force"):
         return
     if call.name == "ln" and not options.has("-f", "--force"):
         return

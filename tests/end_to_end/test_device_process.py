@@ -7,6 +7,7 @@ import os
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from core.audit.entries import Kind
@@ -78,18 +79,18 @@ async def test_the_screen_is_told_why_the_device_is_away(home: Home):
 async def test_closing_the_service_leaves_no_process_and_records_what_is_unknown(
     home: Home, operator: OperatorKey, tmp_path: Path, whistle: Whistle
 ):
-    late = tmp_path / "late"
+    shell = tmp_path / "shell"
     async with open_service(home) as service:
         console = signing(service.console("operator:anna"), service.home)
         await console.register_operator(operator.operator)
-        run = await run_shell(console, operator, f"echo x > '{whistle.path}'; sleep 3; touch '{late}'")
+        run = await run_shell(console, operator, f"echo $$ > '{shell}'; echo x > '{whistle.path}'; sleep 600")
         await whistle.blown()
         pid = service.this_computer.pid
         assert pid is not None
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    assert not late.exists()
+    assert not psutil.pid_exists(int(shell.read_text()))
     async with open_service(home) as service:
         [cell] = (await signing(service.console("operator:anna"), service.home).run(run)).cells
         assert cell.state is CellState.CANCELLED

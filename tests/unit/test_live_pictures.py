@@ -343,7 +343,7 @@ async def test_through_the_door_stop_all_reaches_a_picture_under_way_and_whoever
         await console.watch_pictures(["desk"])
         await other.watch_pictures(["desk"])
         await asyncio.wait_for(asked.wait(), PATIENCE)
-        assert "1 commands were on devices" in await console.stop_all()
+        assert "1 command was on a device" in await console.stop_all()
         await until(lambda: tools.cancelled)
         gate.set()
         [stands] = await console.watch_pictures(["desk"])

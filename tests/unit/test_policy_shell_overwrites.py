@@ -39,6 +39,7 @@ OVERWRITES = [
     ("curl -sSLo /data/x https://example.org/a", "/data/x"),
     ("curl https://example.org/a --output=/data/x", "/data/x"),
     ("curl https://example.org/a --outp /data/x", "/data/x"),
+    ("mv -n -f a /data/x", "/data/x"),
     ("curl -D /data/x https://example.org/a", "/data/x"),
     ("curl -c /data/x https://example.org/a", "/data/x"),
     ("wget -O /data/x https://example.org/a", "/data/x"),
@@ -182,3 +183,7 @@ def test_every_tool_with_a_shell_line_has_the_same_findings(tool: str, line: str
     ours = {(one.text, one.risk, one.detail) for one in judge_line(line, "command")}
     assert ours
     assert ours <= {(one.text, one.risk, one.detail) for one in findings_of(offered, {"command": line})}
+
+
+def test_a_cut_option_is_the_same_one_in_every_process() -> None:
+    assert takes("--output-dir --output --output-x?").long == ("--output", "--output-x", "--output-dir")

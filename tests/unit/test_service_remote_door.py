@@ -16,6 +16,7 @@ from core.errors import BadInput, ErrorCode, Refused, ServiceError
 from core.home import Home
 from core.policy.models import Operator, Profile
 from core.service import endpoint, wire
+from core.service.console import API_VERSION
 from core.service.endpoint import port_file
 from core.service.remote import RemoteConsole
 from core.service.server import ControlServer
@@ -131,7 +132,7 @@ class TestFrames:
 
     async def test_another_version_is_told_which_and_what_to_do(self, home, server, monkeypatch):
         monkeypatch.setattr("core.service.remote.API_VERSION", 99)
-        with pytest.raises(ServiceError, match=r"version 2 .* version 99") as mismatch:
+        with pytest.raises(ServiceError, match=rf"version {API_VERSION} .* version 99") as mismatch:
             await RemoteConsole.connect(home, "cli", "cli:x")
         assert mismatch.value.code is ErrorCode.HOME_BUSY
 
