@@ -10,6 +10,7 @@ from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
 from core.fleet.models import Risk
 from core.policy.shell_findings import judge_line
+from core.policy.shell_options import takes
 from core.policy.words import findings_of
 
 OVERWRITES = [
