@@ -1,0 +1,37 @@
+"""The home that an earlier version left opens, verifies and replays; what it knew is known."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+from core.batch.models import RunState
+from core.service.service import Service
+from tests.fakes.remote_device import make_listening_home
+from tests.golden import recordings
+
+
+async def test_a_home_of_an_earlier_version_opens_verifies_and_replays(tmp_path: Path):
+    with tarfile.open(recordings.HOME) as archive:
+        archive.extractall(tmp_path, filter="data")
+    home = make_listening_home(tmp_path / "home")
+    service = await Service.open(home)
+    try:
+        console = service.console("operator:anna")
+        report = await console.verify()
+        assert report.ok, report
+        runs = await console.runs()
+        assert len(runs) > 20
+        assert {run.state for run in runs} >= {RunState.DONE, RunState.FAILED, RunState.REFUSED}
+        for summary in runs:
+            run = await console.run(summary.id)
+            timeline = await console.timeline(summary.id)
+            assert {cell.device for cell in run.cells} <= set(timeline.lanes)
+            for cell in run.cells:
+                if cell.call_id:
+                    assert (await console.command(cell.call_id)).call_id == cell.call_id
+        assert [device.name for device in (await console.state()).devices] == ["lab-1", "this-computer"]
+        assert [grant.over for grant in await console.grants()] == [True]
+        assert [operator.name for operator in (await console.state()).operators] == ["anna", "cleo"]
+    finally:
+        await service.close()

@@ -1,0 +1,524 @@
+"""The story that is kept: every end that a command can have, every method of the door, both kinds of device.
+
+It is played against the service as a process of its own, on its control socket, with a device whose frames
+are written here (`lab-1`), with our own device client (`lab-2`) and with the console's own computer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from core.aip.extras import FEATURES
+from core.aip.pairing import decode_pairing, encode_pairing
+from core.audit.checkpoint import load_or_create_journal_key
+from core.audit.journal import Journal
+from core.batch.models import Batch, Run
+from core.changes import Change, ChangeKind
+from core.errors import QuarterdeckError
+from core.fleet.models import DeviceSettings, Health, Risk
+from core.home import Home
+from core.ids import new_id
+from core.policy.grants import GrantTerms, exact_arguments
+from core.policy.models import Approval, Profile
+from core.policy.operator_keys import OperatorKey, create_operator_key, statement_for
+from core.policy.policy import text_digest
+from core.policy.policy_file import with_profile
+from core.service.console import Console
+from core.service.remote import RemoteConsole
+from core.service.trusted import POLICY_SUBJECT
+from core.user import user_name
+from tests.fakes.desk import next_approval
+from tests.fakes.remote_device import make_listening_home, paired, stands
+from tests.fakes.scripted_device import ScriptedDevice, scripted, tool
+from tests.fakes.service_process import service_process, until
+from tests.fakes.signing import identify, signed_by, signing
+from tests.golden.readings import calls, entries, events, link
+from tests.golden.recordings import Chance, lines_of
+from tests.golden.relays import Recording, relayed_link, relayed_socket
+
+PATIENCE = 30.0
+LOOK = "get_system_info"
+OWN, SCRIPTED, OURS = "this-computer", "lab-1", "lab-2"
+POLICY = """profile = "guarded"
+
+[[rule]]
+id = "short"
+decision = "ask"
+tool = "poke"
+expires = 5
+
+[[rule]]
+id = "two"
+decision = "ask"
+tool = "write_file"
+approvers = 2
+
+[[rule]]
+id = "looks"
+decision = "allow"
+device = "lab-1"
+tool = ["get_system_info", "screenshot"]
+risk = ["low", "medium", "high"]
+
+[[rule]]
+id = "seen"
+decision = "allow"
+device = "lab-1"
+tool = "get_system_info"
+risk = ["low", "medium", "high"]
+evidence = ["before"]
+parameters.info_type = { equals = "seen" }
+
+[[rule]]
+id = "never"
+decision = "deny"
+tool = "shell_execute"
+parameters.command = { pattern = "^reboot" }
+"""
+# A PNG of one pixel.
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+BATCH = {
+    "name": "look and poke",
+    "targets": f"name:{SCRIPTED}",
+    "steps": [
+        {"id": "look", "tool": LOOK},
+        {"id": "press", "tool": "shell_execute", "with": {"command": "false"}},
+        {"id": "after", "tool": LOOK},
+    ],
+}
+
+
+def shell() -> dict[str, Any]:
+    """The tool of the scripted device that runs a line."""
+    schema = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
+    return {**tool("shell_execute", "Runs a line."), "input_schema": schema}
+
+
+def tools(description: str = "Does what it is called.") -> list[dict[str, Any]]:
+    """What the scripted device lists."""
+    schema = {"type": "object", "properties": {"info_type": {"type": "string"}}}
+    look = {**tool(LOOK, "Looks.", "data_collection"), "input_schema": schema}
+    screen = tool("screenshot", "Takes a picture.", "data_collection")
+    return [tool("poke", description), look, screen, shell()]
+
+
+@dataclass(slots=True)
+class Play:
+    """One play of the story and what was recorded of it."""
+
+    folder: Path
+    home: Home
+    key: OperatorKey
+    others: tuple[OperatorKey, OperatorKey]
+    door: Recording = field(default_factory=Recording)
+    links: dict[str, Recording] = field(default_factory=lambda: {SCRIPTED: Recording(), OURS: Recording()})
+    journal: list[dict[str, Any]] = field(default_factory=list)
+    undo: str = ""
+    # The console as it is, which signs nothing by itself.
+    client: Console | None = None
+
+    @property
+    def root(self) -> Path:
+        """Where our own device may write."""
+        return self.folder / "root"
+
+
+@asynccontextmanager
+async def attached(play: Play) -> AsyncIterator[Console]:
+    """A client of the control socket behind a relay, with an operator at it who has proved it."""
+    async with contextlib.AsyncExitStack() as stack:
+        front = Home(play.folder / f"front-{len(play.door.frames)}").create()
+        await stack.enter_async_context(relayed_socket(front, play.home, play.door))
+        console = await RemoteConsole.connect(front, "window", "operator:anna")
+        stack.push_async_callback(console.close)
+        play.client = console
+        yield signing(console, play.home)
+
+
+def stranger() -> OperatorKey:
+    """A key that says it is the operator's and is not."""
+    return OperatorKey("anna", False, Ed25519PrivateKey.generate())
+
+
+async def ended(console: Console, run: Run) -> Run:
+    """The run once it has ended."""
+    now = await console.wait_run(run.summary.id, PATIENCE)
+    assert now.summary.state.ended, now
+    return now
+
+
+async def answer(play: Play, console: Console, verdict: Any, reason: str = "", **more: Any) -> Approval:
+    """Answer what waits."""
+    approval = await next_approval(console)
+    return await console.decide(play.key.sign(statement_for(approval, verdict, "anna", reason)), **more)
+
+
+async def refused(call: Any) -> QuarterdeckError:
+    """The error that a call ends with."""
+    try:
+        await call
+    except QuarterdeckError as error:
+        return error
+    raise AssertionError("It was not refused")
+
+
+async def begin(play: Play, console: Console) -> tuple[int, str, str]:
+    """Operators, a policy, two devices; gives the port, the token of `lab-1`, the string of `lab-2`."""
+    await stands(console, OWN, Health.ONLINE)
+    await console.register_operator(play.key.operator)
+    await identify(console, play.key)
+    for other in play.others:
+        await console.register_operator(other.operator)
+    text = await console.policy_text()
+    await console.check_policy(POLICY)
+    await refused(console.save_policy("profile = ", text.digest))
+    await console.save_policy(POLICY, text.digest)
+    await console.accept_policy((await console.policy_text()).digest)
+    await console.accept_settings()
+    await console.listening()
+    address = urlsplit((await console.pair(SCRIPTED, DeviceSettings(tags=["lab"]))).stock_url)
+    ours = await console.pair(OURS, DeviceSettings(tags=["lab"], production=False))
+    assert address.port
+    return address.port, parse_qs(address.query)["token"][0], ours.string
+
+
+async def reads(play: Play, console: Console, device: ScriptedDevice) -> None:
+    """What only looks: the devices, one read, calls that are refused before they are commands."""
+    await console.tools(SCRIPTED)
+    await console.match_devices("tag:lab")
+    await console.device_details(SCRIPTED)
+    await console.doctor(SCRIPTED)
+    await console.explain(SCRIPTED, "shell_execute", {"command": "id"})
+    await console.explanation(SCRIPTED, "shell_execute", {"command": "reboot now"}, "agent:clerk")
+    run = await console.call(SCRIPTED, LOOK, {}, said="a look")
+    await device.answer(await device.command(), {"seen": ["a", "b"]})
+    await ended(console, run)
+    run = await console.call(SCRIPTED, LOOK, {"info_type": "seen"})
+    await device.answer(await device.command(), {"media_type": "image/png", "data_base64": PIXEL})
+    await device.answer(await device.command(), {"seen": []})
+    await ended(console, run)
+    for name, arguments in (("nothing", {}), ("shell_execute", {"command": 7}), ("shell_execute", {})):
+        await ended(console, await console.call(SCRIPTED, name, arguments))
+    await ended(console, await console.call(SCRIPTED, "shell_execute", {"command": "reboot"}))
+    await refused(console.call("nowhere", LOOK, {}))
+
+
+async def approvals(play: Play, console: Console, watcher: Console, device: ScriptedDevice) -> None:
+    """Approved, edited, denied, expired, stopped, cancelled; under a grant."""
+    run = await console.call(SCRIPTED, "shell_execute", {"command": "rm -rf build"})
+    asked = await next_approval(console)
+    await console.approval(asked.id)
+    await console.preview(asked.id)
+    for helper in await console.helpers(asked.id):
+        await console.explain(SCRIPTED, helper.tool, helper.parameters)
+    await refused(console.run_helper(asked.id, "none"))
+    await console.hold(asked.id, True)
+    await console.hold(asked.id, False)
+    await console.edit_approval(asked.id, {"command": "rm -r build"})
+    edited = await next_approval(console)
+    await refused(console.decide(stranger().sign(statement_for(edited, "approve", "anna", ""))))
+    await console.decide(play.key.sign(statement_for(edited, "approve", "anna", "")))
+    frame = await device.command()
+    if_progress = {"call_id": frame["actions"][0]["call_id"], "stream": "stdout", "text": "gone\n"}
+    await device.say(type="quarterdeck.progress", seq=0, **if_progress)
+    await device.answer(frame, "done")
+    await ended(console, run)
+
+    run = await console.call(SCRIPTED, "shell_execute", {"command": "id"})
+    await answer(play, console, "deny", "Not now")
+    denied = await ended(console, run)
+    run = await console.call(SCRIPTED, "poke", {})
+    await ended(console, run)  # Nobody answers: it expires.
+    run = await console.call(SCRIPTED, "shell_execute", {"command": "id"})
+    await next_approval(console)
+    await console.cancel_run(run.summary.id)
+    await ended(console, run)
+    run = await console.call(SCRIPTED, "shell_execute", {"command": "sleep 9"})
+    await answer(play, console, "approve")
+    frame = await device.command()
+    await console.cancel_run(run.summary.id)
+    stop = await device.command()
+    await device.answer(stop, {"cancelled": True})
+    await device.say(
+        type="command_results",
+        client_type="device",
+        client_id=SCRIPTED,
+        status=frame["status"],
+        session_id=frame["session_id"],
+        prev_response_id=frame["response_id"],
+        timestamp=frame["timestamp"],
+        action_results=[
+            {
+                "status": "failure",
+                "error": "cancelled: stopped",
+                "result": None,
+                "call_id": frame["actions"][0]["call_id"],
+            }
+        ],
+    )
+    await ended(console, run)
+
+    run = await console.call(SCRIPTED, "shell_execute", {"command": "sleep 1"}, 0.5)
+    await answer(play, console, "approve")
+    frame = await device.command()
+    await ended(console, run)
+    await device.answer(frame, "too late")
+    await until(watcher, lambda: _has(watcher, "kind:late_answer_received"), watcher.events())
+
+    run = await console.call(SCRIPTED, "shell_execute", {"command": "uptime"})
+    asked = await next_approval(console)
+    terms = GrantTerms(
+        id=f"g-{new_id()}",
+        approval=asked.id,
+        author="anna",
+        devices=[SCRIPTED],
+        tool_key=asked.request.tool_key,
+        contract=asked.request.contract,
+        actors=[asked.actor],
+        arguments=exact_arguments(asked.request.parameters),
+        risk=Risk.HIGH,
+        uses=3,
+        expires=(datetime.now(UTC) + timedelta(hours=1)).isoformat(),
+    )
+    await console.decide(
+        play.key.sign(statement_for(asked, "approve", "anna", "")), play.key.sign_grant(terms)
+    )
+    for _again in range(2):
+        await device.answer(await device.command(), "up")
+        await ended(console, run)
+        run = await console.call(SCRIPTED, "shell_execute", {"command": "uptime"})
+    await device.answer(await device.command(), "up")
+    await ended(console, run)
+    await console.grants()
+    await console.revoke_grant(terms.id)
+    await console.fatigue("anna")
+
+    run = await console.call(SCRIPTED, "shell_execute", {"command": "id"})
+    await next_approval(console)
+    await console.stop_all()
+    await ended(console, run)
+    await ended(console, await console.call(SCRIPTED, LOOK, {}))
+    await console.resume()
+    command = denied.cells[0].result
+    assert command is not None
+    await console.command(command.call_id)
+
+
+async def batches(play: Play, console: Console, device: ScriptedDevice) -> None:
+    """A batch that stops at its second step."""
+    batch = Batch.model_validate(BATCH)
+    await console.save_batch(batch.name, batch)
+    await console.batches()
+    await console.load_batch(batch.name)
+    await console.rename_batch(batch.name, "poke")
+    await console.saved_batches()
+    await console.delete_batch("poke")
+    await refused(console.load_batch("none"))
+    await console.plan(batch)
+    await refused(console.start_run(batch, ["lab-9"]))
+    run = await console.start_run(batch, [SCRIPTED])
+    await device.answer(await device.command(), {"seen": []})
+    await answer(play, console, "approve", "As planned")
+    await device.answer(await device.command(), {"success": False, "error": "no such thing"})
+    await ended(console, run)
+    await console.run(run.summary.id)
+    await console.runs()
+    await console.find_runs("look poke")
+    await console.timeline(run.summary.id)
+    await console.find_in_results(["no", "such"], run.summary.id)
+
+
+async def files(play: Play, console: Console) -> None:
+    """Our own device: written under two signatures, read, run, taken back."""
+    path = str(play.root / "notes.txt")
+    run = await console.call(OURS, "write_file", {"file_path": path, "content": "first\n"})
+    asked = await next_approval(console)
+    await console.preview(asked.id)
+    for other in play.others:
+        await console.decide(other.sign(statement_for(asked, "approve", other.name, "")))
+    run = await ended(console, run)
+    result = run.cells[0].result
+    assert result is not None
+    assert result.error is None, result
+    await ended(console, await console.call(OURS, "read_file", {"file_path": path}))
+    await ended(console, await console.call(OURS, "list_directory", {"path": str(play.root)}))
+    for line in ("printf golden", "exit 3"):
+        run = await console.call(OURS, "shell_execute", {"command": line})
+        await answer(play, console, "approve")
+        await ended(console, run)
+    await ended(console, await console.call(OURS, "read_file", {"file_path": "/opt/other.txt"}))
+    play.undo = result.result["undo"]
+    run = await console.call(OURS, "undo", {"undo_id": play.undo})
+    await answer(play, console, "approve")
+    await ended(console, run)
+
+
+async def journal(play: Play, console: Console) -> None:
+    """What the journal answers."""
+    page = await console.entries("verdict:confirmed", limit=5)
+    first = page.entries[0]
+    await console.entry(first.seq)
+    await console.entry_numbers("kind:command_refused")
+    await console.histogram("", 2)
+    await console.facets("tool")
+    await console.proof(1)
+    await console.timeline(around=first.seq)
+    await console.try_policy(POLICY)
+    for blob in [
+        sha for entry in (await console.entries("kind:policy_saved")).entries for sha in entry.blobs
+    ]:
+        await console.blob(blob)
+    await console.verify()
+    await refused(console.entry(10_000_000))
+
+
+async def changes(play: Play, console: Console, watcher: Console, device: ScriptedDevice) -> None:
+    """A policy that is broken for a while, a forged signature, a tool that changed, settings."""
+    for text, is_broken in (("profile = \n", True), (POLICY, False)):
+        play.home.policy.write_text(text)
+        await until(watcher, lambda broken=is_broken: _is_broken(watcher, broken), watcher.events())
+    laxer = with_profile(POLICY, Profile.TRUSTED)
+    wish = Change(kind=ChangeKind.POLICY, subject=POLICY_SUBJECT, after={"sha256": text_digest(laxer)})
+    forged = signed_by(stranger(), await console.propose(wish, laxer))
+    assert play.client is not None
+    await refused(play.client.set_profile(Profile.TRUSTED, forged))
+    device.tools = tools("Presses something else.")
+    await console.reconnect(SCRIPTED)
+    run = await ended(console, await console.call(SCRIPTED, "poke", {}))
+    assert run.cells[0].result is not None
+    await console.contract_change(SCRIPTED, "action::poke")
+    [poke] = [one for one in await console.tools(SCRIPTED) if one.tool_name == "poke"]
+    await console.review_contract(SCRIPTED, "action::poke", poke.contract.digest)
+    await console.set_device(SCRIPTED, DeviceSettings(tags=["lab", "new"], production=True))
+    await console.watch_pictures([SCRIPTED])
+    await console.watch_pictures([])
+    await console.set_profile(Profile.LOCKDOWN)
+    await console.set_profile(Profile.GUARDED)
+    await console.propose(Change(kind=ChangeKind.RESUME))
+    await refused(console.pair_listening("lab-3", "nonsense", DeviceSettings()))
+
+
+async def lost(play: Play, console: Console, device: ScriptedDevice) -> None:
+    """A device that vanishes while an action runs: nobody knows what became of it."""
+    run = await console.call(SCRIPTED, "shell_execute", {"command": "vanish"}, 2.0)
+    await answer(play, console, "approve")
+    await device.command()
+    await device.connection.close()
+    await ended(console, run)
+    await stands(console, SCRIPTED, Health.OFFLINE, Health.RECONNECTING)
+
+
+async def last(play: Play, console: Console) -> None:
+    """Devices and operators go, and the service."""
+    await console.refusals()
+    await console.listen("127.0.0.1:0")
+    await console.revoke(OURS)
+    await console.forget(OURS)
+    await console.remove_operator("bert")
+    await console.shut_down(True)
+
+
+async def play_story(folder: Path) -> Play:
+    """Play it in this folder."""
+    home = make_listening_home(folder / "home")
+    anna, bert, cleo = (create_operator_key(home, name, None) for name in ("anna", "bert", "cleo"))
+    play = Play(folder, home, anna, (bert, cleo))
+    async with contextlib.AsyncExitStack() as stack:
+        service = await stack.enter_async_context(service_process(home))
+        watcher = await service.console()
+        console = await stack.enter_async_context(attached(play))
+        port, token, pairing = await begin(play, console)
+        near = await stack.enter_async_context(relayed_link(port, play.links[SCRIPTED]))
+        url = f"ws://127.0.0.1:{near}/ws"
+        async with contextlib.AsyncExitStack() as devices:
+            with contextlib.suppress(Exception):
+                async with scripted(url, "wrong", SCRIPTED):
+                    pass
+            device = await devices.enter_async_context(
+                scripted(url, token, SCRIPTED, features=sorted(FEATURES))
+            )
+            await stands(console, SCRIPTED, Health.ONLINE)
+            device.tools = tools()
+            await console.reconnect(SCRIPTED)
+            await reads(play, console, device)
+            await approvals(play, console, watcher, device)
+            await batches(play, console, device)
+            await changes(play, console, watcher, device)
+            await lost(play, console, device)
+        ours = await stack.enter_async_context(relayed_link(port, play.links[OURS]))
+        play.root.mkdir()
+        (folder / "ours").mkdir()
+        (folder / "ours" / "device.toml").write_text(f'roots = ["{play.root}"]\n')
+        line = decode_pairing(pairing)
+        string = encode_pairing(replace(line, url=line.url.replace(f":{port}/", f":{ours}/")))
+        async with paired(folder / "ours", string):
+            await stands(console, OURS, Health.ONLINE)
+            await files(play, console)
+            await journal(play, console)
+            # The service is killed while a command is on its way.
+            run = await console.call(OURS, "shell_execute", {"command": "sleep 30"})
+            await answer(play, console, "approve")
+            sent = f"kind:command_sent run:{run.summary.id}"
+            await until(watcher, lambda: _has(watcher, sent), watcher.events())
+            await service.kill()
+    async with service_process(home) as service, contextlib.AsyncExitStack() as stack:
+        await service.console()
+        console = await stack.enter_async_context(attached(play))
+        await stands(console, OWN, Health.ONLINE)
+        await identify(console, play.key)
+        await console.run(run.summary.id)
+        await last(play, console)
+        await service.ends()
+    kept = await Journal.open(home.path, load_or_create_journal_key(home.keys / "journal.key"), "quarterdeck")
+    try:
+        before = None
+        while (page := await kept.query("", limit=200, before=before)).entries:
+            play.journal += [entry.model_dump(mode="json") for entry in page.entries]
+            before = page.entries[-1].seq
+    finally:
+        await kept.close()
+    play.journal.reverse()
+    return play
+
+
+async def _is_broken(console: Console, expected: bool) -> bool:
+    policy = (await console.state()).policy
+    return bool(policy.problem) is expected
+
+
+async def _has(console: Console, query: str) -> bool:
+    return bool((await console.entries(query)).entries)
+
+
+def read_play(play: Play, fixed: frozenset[str]) -> tuple[dict[str, list[str]], set[str]]:
+    """What the play left, with nothing of chance in it, and the strings that were held to be of chance."""
+    places = {
+        str(play.folder): "<folder>",
+        socket.gethostname(): "<host>",
+        play.undo: "<undo>",
+        user_name(): "<user>",
+        platform.python_version(): "<python>",
+    }
+    found, seen = {}, set()
+    for name, recording in {
+        "journal": entries(play.journal),
+        "door": calls(play.door.frames),
+        "events": events(play.door.frames),
+        "device": link(play.links[SCRIPTED].frames),
+        "our_device": link(play.links[OURS].frames),
+    }.items():
+        chance = Chance(fixed, places)
+        found[name] = lines_of(chance.plain(recording))
+        seen |= chance.seen
+    return found, seen
