@@ -13,6 +13,7 @@ from collections.abc import Iterator, Set
 from typing import Any
 
 from core.canonical import digest_of
+from core.controls import programs_named
 from core.policy.before_deciding import Helper
 from core.policy.shell import Line, TooMuch, Word, read_line
 from core.policy.shell_arguments import SHELL_ARGUMENTS
@@ -63,8 +64,8 @@ def _wishes(request: Request, offered: Set[str]) -> Iterator[Wish]:
         yield _list(posixpath.dirname(path) or "/", "*")
     elif name not in SHELL_ARGUMENTS:
         yield from _of_paths(parameters)
-    for key in ("process_name", "app_name"):
-        if isinstance(program := parameters.get(key), str) and program:
+    for program in (*programs_named(parameters), parameters.get("app_name")):
+        if isinstance(program, str) and program:
             yield _processes(program)
     if name in _ON_SCREEN or name in ("launch_application", "close_application"):
         yield "Take a picture", "screenshot", {}

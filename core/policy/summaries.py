@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from core.controls import programs_named
 from core.text import escape_hidden, shorten_middle
 
 Parameters = Mapping[str, Any]
@@ -85,10 +86,15 @@ def _system_info(parameters: Parameters) -> str:
     )
 
 
+def _program(parameters: Parameters) -> str:
+    """Every program that a call names, also where it contradicts itself and will be refused."""
+    return " and ".join(str(name) for name in programs_named(parameters) if name)
+
+
 def _click_element(parameters: Parameters) -> str:
     control = parameters.get("control_id")
     name, role = parameters.get("name"), parameters.get("role")
-    program = parameters.get("process_name")
+    program = _program(parameters)
     twice = "Double-clicks" if parameters.get("double_click") is True else "Clicks"
     where = f" in {short(program, 40)}" if program else ""
     if name or role:
@@ -136,7 +142,7 @@ def _launch(parameters: Parameters) -> str:
 
 def _close(parameters: Parameters) -> str:
     force = parameters.get("force") is True
-    if name := parameters.get("process_name"):
+    if name := _program(parameters):
         # How many there are only the device knows, when it happens.
         how = "by force those that do not end" if force else "asking each first"
         return f"Closes every program of this user called {short(name, 60)}, however many, {how}"

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from core.audit.entries import Entry, Kind
 from core.audit.models import Page
 from core.audit.query import Query
-from core.controls import Node, meant, search_for
+from core.controls import PROGRAM_NAMES, Node, meant, search_for
 from core.dispatch.models import CommandResult
-from core.errors import ErrorCode
+from core.errors import BadInput, ErrorCode
 from core.ids import now_utc
 from core.policy.before_deciding import NOT_THERE, Preview, Region
 from core.policy.grants import holds_secret
@@ -177,7 +177,7 @@ class Previewer:
         wanted = {
             key: value
             for key, value in self._request.parameters.items()
-            if key in ("control_id", "process_name", "role", "name") and isinstance(value, str)
+            if key in ("control_id", *PROGRAM_NAMES, "role", "name") and isinstance(value, str)
         }
         if not wanted:
             return shown.model_copy(update={"problem": "It goes to whatever has the focus, or the pointer."})
@@ -190,7 +190,11 @@ class Previewer:
         return shown.model_copy(update={"target": target, "label": label, "problem": problem})
 
     async def _control(self, wanted: dict[str, str]) -> tuple[Node | None, str]:
-        result = await self._look("get_ui_tree", search_for(wanted))
+        try:
+            scope = search_for(wanted)
+        except BadInput as error:
+            return None, f"Which control is meant cannot be said: {error.message}"
+        result = await self._look("get_ui_tree", scope)
         if result.error is not None:
             return None, f"Where the control is cannot be read: {result.error.message}"
         fit = meant(result.result, wanted)
