@@ -28,6 +28,16 @@ _DEFINITIONS: dict[str, tuple[str, ...]] = {
         # Takes app_root_name.
         "f7a4822ab722595a3112b47908c0b46d2f795fef283ebcd4cda111b54d45a875",
     ),
+    "read_file": (
+        "6d26b5bf2394e3617340652eb0ef14e1ad5c34e2ee2100a76984ef60d1a52a8f",
+        # Takes every text encoding.
+        "66001f592c4547add3a27bfac7368bf10f3c99c552d0148feb04ef3dd0a439cb",
+    ),
+    "write_file": (
+        "92ab8f405784c430db6fe1a7352cea646c938b50b64f60d1f8b8b6bd5959f9bc",
+        # Takes every text encoding.
+        "1a80c9f9d93dd380b385b94bd941f9f54f53aac2c9112ff4367b93df6451fad5",
+    ),
 }
 """By tool, the digests of its pinned definitions (`core.contract_digest`), the oldest first."""
 

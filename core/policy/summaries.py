@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from core.controls import programs_named
+from core.errors import BadInput
 from core.text import escape_hidden, shorten_middle
+from core.text_encodings import UTF_8, encoded
 
 Parameters = Mapping[str, Any]
 
@@ -30,11 +33,22 @@ def short(value: object, limit: int = 80) -> str:
     return escape_hidden(shorten_middle(str(value), limit), keep_lines=False)
 
 
+def _bytes_in(content: str, parameters: Parameters) -> int:
+    """How many bytes a text is in the file; as UTF-8 where the device would refuse to write it."""
+    encoding = parameters.get("encoding", UTF_8)
+    try:
+        if encoding == "base64":
+            return len(base64.b64decode(content, validate=True))
+        return len(encoded(content, str(encoding)))
+    except (BadInput, ValueError):
+        return len(content.encode(UTF_8, "replace"))
+
+
 def _write_file(parameters: Parameters) -> str:
     path, content = parameters.get("file_path"), parameters.get("content")
     if not isinstance(path, str) or not isinstance(content, str):
         return ""
-    size = size_words(len(content.encode("utf-8", "replace")))
+    size = size_words(_bytes_in(content, parameters))
     match parameters.get("mode"):
         case None:
             return f"Writes {size} to {short(path)}, in place of what may be there"

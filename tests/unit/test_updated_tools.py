@@ -13,7 +13,7 @@ from core.device.desktop.model import NoDesktop
 from core.device.desktop.use import Use
 from core.device.observations import ObservationStore
 from core.device.tool import Tool
-from core.device.tools import applications, ui
+from core.device.tools import applications, files, ui
 from core.fleet.contracts import read_tool
 from core.fleet.updated_tools import _DEFINITIONS, is_update, newest
 from core.home import Home
@@ -21,17 +21,13 @@ from tests.fakes.scripted_device import tool
 from tests.fakes.trust_desk import TrustDesk, trust_desk
 from tests.unit.test_trusted_tools import is_blocked
 
-NEW_ARGUMENTS = {
-    "get_ui_tree": ["app_root_name"],
-    "list_windows": ["app_root_name"],
-    "click_element": ["app_root_name"],
-    "close_application": ["app_root_name"],
-}
+UPDATED = ["get_ui_tree", "list_windows", "click_element", "close_application", "read_file", "write_file"]
 
 
 def built_in() -> dict[str, Tool]:
     use = Use(NoDesktop("test"), ObservationStore())
     tools = [*(one for one, _ in ui._tools(use)), applications._close_application(None)]
+    tools += [files._read_file(None), files._write_file(None)]
     return {one.name: one for one in tools}
 
 
@@ -40,10 +36,17 @@ def listed_now(name: str) -> dict[str, Any]:
 
 
 def listed_before(name: str) -> dict[str, Any]:
-    """The tool as the version before listed it: without the arguments that it takes since."""
+    """The tool as the version before listed it."""
     listed = copy.deepcopy(listed_now(name))
-    for argument in NEW_ARGUMENTS[name]:
-        del listed["input_schema"]["properties"][argument]
+    properties = listed["input_schema"]["properties"]
+    if name in ("read_file", "write_file"):
+        properties["encoding"] = {
+            "enum": ["utf-8", "base64"],
+            "default": "utf-8",
+            "description": "How `content` is written: UTF-8 text, or base64 for anything else.",
+        }
+    else:
+        del properties["app_root_name"]
     return listed
 
 
@@ -53,12 +56,12 @@ def digest(listed: dict[str, Any]) -> str:
     return read_tool(ToolInfo.model_validate(listed)).digest
 
 
-@pytest.mark.parametrize("name", NEW_ARGUMENTS)
+@pytest.mark.parametrize("name", UPDATED)
 def test_the_definitions_are_those_of_the_tools(name: str):
     """Where this fails, a built-in tool was changed: add its digest, or known homes have it blocked."""
     assert newest(name) == digest(listed_now(name))
     assert is_update(name, digest(listed_before(name)), digest(listed_now(name)))
-    assert set(_DEFINITIONS) == set(NEW_ARGUMENTS)
+    assert set(_DEFINITIONS) == set(UPDATED)
 
 
 def test_an_update_goes_forward_between_known_definitions_of_the_same_tool_only():
@@ -90,7 +93,7 @@ async def known(home: Home, listed: dict[str, Any]) -> str:
     return token
 
 
-@pytest.mark.parametrize("name", NEW_ARGUMENTS)
+@pytest.mark.parametrize("name", UPDATED)
 async def test_a_known_home_goes_on_after_an_update_and_the_journal_says_so(home: Home, name: str):
     token = await known(home, listed_before(name))
     async with trust_desk(home) as desk:
