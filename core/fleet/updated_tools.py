@@ -38,6 +38,11 @@ _DEFINITIONS: dict[str, tuple[str, ...]] = {
         # Takes every text encoding.
         "1a80c9f9d93dd380b385b94bd941f9f54f53aac2c9112ff4367b93df6451fad5",
     ),
+    "get_system_info": (
+        "fd6f1478c16e973e6f025bf0cb66299ea96bb6c242d45b0bdd5bd2e304ed5507",
+        # Tells disks and their controllers.
+        "3cd619117bc2291072d7bb062674cf3f2d0ad7ab837f2aff4d788d22476793ea",
+    ),
 }
 """By tool, the digests of its pinned definitions (`core.contract_digest`), the oldest first."""
 

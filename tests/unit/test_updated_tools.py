@@ -13,7 +13,7 @@ from core.device.desktop.model import NoDesktop
 from core.device.desktop.use import Use
 from core.device.observations import ObservationStore
 from core.device.tool import Tool
-from core.device.tools import applications, files, ui
+from core.device.tools import applications, files, system, ui
 from core.fleet.contracts import read_tool
 from core.fleet.updated_tools import _DEFINITIONS, is_update, newest
 from core.home import Home
@@ -21,13 +21,21 @@ from tests.fakes.scripted_device import tool
 from tests.fakes.trust_desk import TrustDesk, trust_desk
 from tests.unit.test_trusted_tools import is_blocked
 
-UPDATED = ["get_ui_tree", "list_windows", "click_element", "close_application", "read_file", "write_file"]
+UPDATED = [
+    "get_ui_tree",
+    "list_windows",
+    "click_element",
+    "close_application",
+    "read_file",
+    "write_file",
+    "get_system_info",
+]
 
 
 def built_in() -> dict[str, Tool]:
     use = Use(NoDesktop("test"), ObservationStore())
     tools = [*(one for one, _ in ui._tools(use)), applications._close_application(None)]
-    tools += [files._read_file(None), files._write_file(None)]
+    tools += [files._read_file(None), files._write_file(None), system._get_system_info(None)]
     return {one.name: one for one in tools}
 
 
@@ -45,6 +53,15 @@ def listed_before(name: str) -> dict[str, Any]:
             "default": "utf-8",
             "description": "How `content` is written: UTF-8 text, or base64 for anything else.",
         }
+    elif name == "get_system_info":
+        [hardware] = [
+            one
+            for one in listed["output_schema"]["oneOf"]
+            if one["properties"]["info_type"] == {"const": "hardware"}
+        ]
+        for fact in ("disks", "disk_controllers"):
+            del hardware["properties"][fact]
+            hardware["required"].remove(fact)
     else:
         del properties["app_root_name"]
     return listed
