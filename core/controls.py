@@ -11,7 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from core.errors import BadInput
+
 SHOWING = "showing"
+PROGRAM_NAMES = ("process_name", "app_root_name")
+"""The arguments by which a call of a desktop tool names a program: ours, and the one of UFO's agents."""
 
 
 class Reach(NamedTuple):
@@ -86,12 +90,44 @@ def meant(tree: Any, parameters: Mapping[str, Any]) -> list[Node]:
     return fitting(_nodes(tree), role, name)
 
 
+def programs_named(parameters: Mapping[str, Any]) -> list[Any]:
+    """What a call names as its program, under each of the two names; the same value once.
+
+    More than one mean that the call contradicts itself, and that `program_of` refuses it.
+    """
+    named: list[Any] = []
+    for key in PROGRAM_NAMES:
+        if key in parameters and parameters[key] not in named:
+            named.append(parameters[key])
+    return named
+
+
+def program_of(parameters: Mapping[str, Any]) -> str | None:
+    """The program that a call names; None where it names none.
+
+    Raises:
+        BadInput: it names two different programs, or something that is no text.
+    """
+    named = programs_named(parameters)
+    if len(named) > 1:
+        raise BadInput(
+            f"{' and '.join(PROGRAM_NAMES)} mean the same program; they differ here. Give one of them."
+        )
+    if named and not isinstance(named[0], str):
+        raise BadInput(f"{' or '.join(PROGRAM_NAMES)} is the name of a program.")
+    return named[0] if named else None
+
+
 def search_for(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the `get_ui_tree` that shows what a call can mean."""
+    """The arguments of the `get_ui_tree` that shows what a call can mean.
+
+    Raises:
+        BadInput: the call names two different programs; see `program_of`.
+    """
     reach = FURTHEST if "control_id" in parameters else SEARCHED
     scope = {"depth": reach.depth, "max_nodes": reach.nodes}
-    process = parameters.get("process_name")
-    return scope | ({"process_name": process} if isinstance(process, str) else {})
+    program = program_of(parameters)
+    return scope | ({"process_name": program} if program is not None else {})
 
 
 def _nodes(tree: Any) -> Iterator[Node]:

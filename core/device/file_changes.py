@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from core.device.guard import result_size, text_within
+from core.device.guard import result_size
 from core.device.held_paths import Folder, HeldPath
 from core.device.kept_attributes import keep_attributes, keep_owner
 from core.device.tool import FailedWithResult
 from core.device.undo import UndoStore, temporary_name
 from core.errors import BadInput, DeviceError, ErrorCode
+from core.text_encodings import decoded
 
 WriteMode = Literal["create", "overwrite", "append"]
 # Without setuid and setgid: content that somebody writes must not run with the rights of the file's owner.
@@ -44,7 +45,7 @@ def read(held: HeldPath, encoding: str, offset: int, most: int, room: int) -> di
     """Read at most `most` bytes from `offset` on, and no more than `room` bytes of JSON can say.
 
     Raises:
-        BadInput: missing, not a regular file, not readable, or not text where text is asked for.
+        BadInput: missing, not a regular file, not readable, or not text in the encoding that is asked for.
     """
     # Base64 makes four bytes of three.
     most = min(most, room // 4 * 3 if encoding == "base64" else room)
@@ -57,11 +58,13 @@ def read(held: HeldPath, encoding: str, offset: int, most: int, room: int) -> di
     if encoding == "base64":
         content = base64.b64encode(data).decode("ascii")
     else:
-        content = _as_text(data, truncated, held.path)
-        if result_size(content) > room:
-            # Control characters take six bytes each.
-            content, truncated = text_within(content, room), True
-        data = content.encode("utf-8")
+        name = str(held.path)
+        content, used = decoded(data, encoding, offset, cut=truncated, name=name)
+        # In JSON a control character takes six bytes, and a character of one byte up to three.
+        while result_size(content) > room:
+            used, truncated = used // 2, True
+            content, used = decoded(data[:used], encoding, offset, cut=True, name=name)
+        data = data[:used]
     return {
         "content": content,
         # A file may grow while it is read, and those of /proc say 0.
@@ -80,23 +83,6 @@ def _seek(file: BinaryIO, offset: int) -> bool:
             return False
         raise
     return True
-
-
-def _as_text(data: bytes, truncated: bool, path: Path) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        # A bound can fall inside a character; that character belongs to the next part.
-        if truncated and error.reason == "unexpected end of data":
-            if error.start:
-                return data[: error.start].decode("utf-8")
-            raise BadInput(
-                f"max_bytes ({len(data)}) ends inside the first character of this part of {path}; "
-                "4 always hold one"
-            ) from error
-        raise BadInput(
-            f'{path} is not UTF-8 text at byte {error.start} of this part; read it with encoding "base64"'
-        ) from error
 
 
 def write(held: HeldPath, data: bytes, mode: WriteMode, undo: UndoStore) -> dict[str, Any]:

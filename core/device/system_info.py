@@ -139,6 +139,8 @@ def hardware() -> dict[str, Any]:
         "memory_total_bytes": psutil.virtual_memory().total,
         "battery_percent": None if battery is None else round(float(battery.percent), 1),
         "on_mains_power": None if battery is None else battery.power_plugged,
+        "disks": disks(),
+        "disk_controllers": disk_controllers(),
     }
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from core.commitments import SECRET_MARK
+from core.controls import program_of
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import BUILT_IN_NAMESPACE, Tool
 from core.policy.constraints import Unsure
@@ -77,6 +78,9 @@ def harden(tool: Tool, parameters: dict[str, Any]) -> None:
     Raises:
         BadInput: `invalid_arguments` or `too_large`, naming the argument.
     """
+    if tool.namespace == BUILT_IN_NAMESPACE:
+        # A call that names two programs would be judged by one of them and done to the other.
+        program_of(parameters)
     for place, value, is_path, form in _texts(tool, parameters):
         if "\x00" in value:
             raise BadInput(f"{place} holds a NUL byte.")

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from core.controls import programs_named
 from core.dispatch.order import Prepared
 from core.errors import Refused
 
@@ -83,11 +84,10 @@ def _bare(tool: str, namespace: str | None) -> str:
 
 
 def _closes_us(parameters: dict[str, Any]) -> bool:
-    name, pid = parameters.get("process_name"), parameters.get("pid")
-    return any(
-        number == pid or (isinstance(name, str) and called.lower() == name.lower())
-        for number, called in _our_processes()
-    )
+    # Each name that it gives, also where a call that gives two of them is refused later.
+    names = {name.lower() for name in programs_named(parameters) if isinstance(name, str)}
+    pid = parameters.get("pid")
+    return any(number == pid or called.lower() in names for number, called in _our_processes())
 
 
 def _our_processes() -> Iterator[tuple[int, str]]:

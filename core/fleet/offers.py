@@ -34,6 +34,7 @@ from core.fleet.contracts import (
 from core.fleet.models import OTHERWISE, Contract, Risk, Tool
 from core.fleet.pins import Claims, Pin, Pins
 from core.fleet.reading import Arrived, Pause, read_tools
+from core.fleet.updated_tools import is_update
 from core.ids import new_id
 from core.policy.overrides import Overrides
 
@@ -255,17 +256,18 @@ class Offers:
         now, pin = claims_of(info, ours), self._pins.get(name, info.tool_name)
         if pin is None:
             return Pin(digest, now)
+        definition = pin.definition
         if not _is_same(pin, offered):
-            return None
-        # Nobody but an operator puts another definition in place, not even one that means the same.
-        if pin.claims is None:
-            return Pin(pin.definition, now)
-        if now == pin.claims:
-            return pin
+            # Only an operator puts another definition in place, even one that means the same; or an update of
+            # this program, which has both.
+            if not is_update(info.tool_name, definition, digest):
+                return None
+            definition = digest
+        if pin.claims is None or now == pin.claims:
+            return Pin(definition, now)
         if eases(contract_of(offered, pin.claims), contract_of(offered, now)):
             return None
-        careful = pin.claims.with_care(now)
-        return pin if careful == pin.claims else Pin(pin.definition, careful)
+        return Pin(definition, pin.claims.with_care(now))
 
     async def _trust(
         self,

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from core.controls import PROGRAM_NAMES
 from core.fleet.models import Risk
 from core.policy.addresses import IS_URL, judge_host, judge_url
 from core.policy.lookalikes import false_signs, looks_plain, plain_look
@@ -32,7 +33,7 @@ _URL_NAME = re.compile(r"(?:^|_)(?:url|urls|uri|href|link|endpoint|webhook)(?:$|
 _HOST_NAME = re.compile(r"(?:^|_)(?:host|hostname|server|domain)(?:$|_)")
 _PROCESS_ID = re.compile(r"(?:^|_)(?:pid|pids|process_id|process_ids)$")
 _PROCESS_NAME = re.compile(
-    r"(?:^|_)(?:process|process_name|process_names|app_name|service|service_name|unit)$"
+    r"(?:^|_)(?:process|process_name|process_names|app_name|app_root_name|service|service_name|unit)$"
 )
 _PEOPLE = re.compile(r"(?:^|_)(?:to|cc|bcc|recipient|recipients|attendees|invitees|emails?|mailto)$")
 _AMOUNT = re.compile(
@@ -113,7 +114,8 @@ def judge_value(name: str, value: Any, *, acts: bool, ends: bool = False, home: 
         if is_path(plain, value):
             yield from judge_path(value, acts=acts, home=home)
     if acts:
-        if isinstance(value, str) and (ends or "process" in plain) and _PROCESS_NAME.search(plain):
+        named = ends or "process" in plain or plain in PROGRAM_NAMES
+        if isinstance(value, str) and named and _PROCESS_NAME.search(plain):
             yield from _process_name(value, ends)
         if _PROCESS_ID.search(plain):
             yield from _process_ids(value)

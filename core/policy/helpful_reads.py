@@ -13,6 +13,7 @@ from collections.abc import Iterator, Set
 from typing import Any
 
 from core.canonical import digest_of
+from core.controls import programs_named
 from core.policy.before_deciding import Helper
 from core.policy.shell import Line, TooMuch, Word, read_line
 from core.policy.shell_arguments import SHELL_ARGUMENTS
@@ -20,6 +21,7 @@ from core.policy.shell_words import DELETES, INTERPRETERS, KILLS, SHELLS, WRITES
 from core.policy.shell_wrappers import innermost
 from core.statements import Request
 from core.text import escape_hidden, shorten_middle
+from core.text_encodings import UTF_8
 
 MOST_HELPERS = 8
 MOST_BYTES = 256 * 1024
@@ -59,12 +61,12 @@ def _wishes(request: Request, offered: Set[str]) -> Iterator[Wish]:
     if isinstance(line, str):
         yield from _of_line(line, parameters.get("working_directory"), offered)
     if name == "write_file" and isinstance(path := parameters.get("file_path"), str):
-        yield _read(path)
+        yield _read(path, parameters.get("encoding"))
         yield _list(posixpath.dirname(path) or "/", "*")
     elif name not in SHELL_ARGUMENTS:
         yield from _of_paths(parameters)
-    for key in ("process_name", "app_name"):
-        if isinstance(program := parameters.get(key), str) and program:
+    for program in (*programs_named(parameters), parameters.get("app_name")):
+        if isinstance(program, str) and program:
             yield _processes(program)
     if name in _ON_SCREEN or name in ("launch_application", "close_application"):
         yield "Take a picture", "screenshot", {}
@@ -174,8 +176,11 @@ def _absolute(path: str, folder: str | None) -> str | None:
     return posixpath.join(folder, path)
 
 
-def _read(path: str) -> Wish:
-    return f"Read {_short(path)}", "read_file", {"file_path": path, "max_bytes": MOST_BYTES}
+def _read(path: str, encoding: Any = None) -> Wish:
+    """A look at a file; in the text encoding that it would be written in."""
+    named = isinstance(encoding, str) and encoding not in (UTF_8, "base64")
+    more = {"encoding": encoding} if named else {}
+    return f"Read {_short(path)}", "read_file", {"file_path": path, "max_bytes": MOST_BYTES, **more}
 
 
 def _list(path: str, glob: str) -> Wish:

@@ -25,7 +25,7 @@ from core.policy.constraints import (
     normal_path,
 )
 from core.policy.models import Answer, RuleHit
-from core.policy.rules import Question, Rule, is_glob, prepare_globs, values_at
+from core.policy.rules import Question, Rule, is_glob, prepare_globs, values_meant
 
 _ANY = "*"
 _SHELVES_KEPT = 4_096
@@ -106,7 +106,7 @@ class _Shelf:
                 if isinstance(value, str):
                     found.update([number for text, number in wanted if text in value])
         for name, numbers in self.needs.items():
-            if values_at(question.parameters, name):
+            if values_meant(question.parameters, name):
                 found.update(numbers)
         return sorted(found)
 
@@ -303,7 +303,7 @@ def _key(value: Any) -> Key | None:
 
 def _values(question: Question, name: str) -> Iterable[Any]:
     """All that a rule may look at under a name: also what is inside lists and objects there."""
-    waiting = values_at(question.parameters, name)
+    waiting = values_meant(question.parameters, name)
     while waiting:
         one = waiting.pop()
         yield one

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from core.fleet.models import Device, Effect, Plain, Risk, Tool
+from core.controls import PROGRAM_NAMES
+from core.fleet.models import BUILT_IN_NAMESPACE, Device, Effect, Plain, Risk, Tool
 from core.policy.constraints import Constraint
 from core.policy.models import Answer, Moment
 
@@ -209,9 +210,12 @@ class Rule(Plain):
 
     def parameter_holds(self, name: str, condition: Constraint, question: Question) -> bool:
         """Whether one argument is as the rule says. A missing one never is."""
-        values = values_at(question.parameters, name)
+        values = values_meant(question.parameters, name)
         if self.against:
             return any(condition.forbids(one, question.real) for one in values)
+        if question.tool.namespace != BUILT_IN_NAMESPACE and not values_at(question.parameters, name):
+            # Whether a strange tool means the same by both names of an argument is not known.
+            return False
         return bool(values) and all(condition.permits(one, question.real) for one in values)
 
     def _actor_fault(self, question: Question) -> str | None:
@@ -267,6 +271,12 @@ def values_at(parameters: dict[str, Any], name: str) -> list[Any]:
     return found + here
 
 
+def values_meant(parameters: dict[str, Any], name: str) -> list[Any]:
+    """`values_at`; for a name of the program that a call is for, under both of its names."""
+    names = PROGRAM_NAMES if name in PROGRAM_NAMES else (name,)
+    return [value for each in names for value in values_at(parameters, each)]
+
+
 def _flat(value: Any) -> list[Any]:
     """A value, or the elements of a list of lists."""
     flat, waiting = [], [value]
@@ -280,4 +290,4 @@ def _flat(value: Any) -> list[Any]:
 
 
 def _shown(parameters: dict[str, Any], name: str) -> str:
-    return "does not fit" if values_at(parameters, name) else "is missing"
+    return "does not fit" if values_meant(parameters, name) else "is missing"

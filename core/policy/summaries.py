@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from core.controls import programs_named
+from core.errors import BadInput
 from core.text import escape_hidden, shorten_middle
+from core.text_encodings import UTF_8, encoded
 
 Parameters = Mapping[str, Any]
 
@@ -29,11 +33,22 @@ def short(value: object, limit: int = 80) -> str:
     return escape_hidden(shorten_middle(str(value), limit), keep_lines=False)
 
 
+def _bytes_in(content: str, parameters: Parameters) -> int:
+    """How many bytes a text is in the file; as UTF-8 where the device would refuse to write it."""
+    encoding = parameters.get("encoding", UTF_8)
+    try:
+        if encoding == "base64":
+            return len(base64.b64decode(content, validate=True))
+        return len(encoded(content, str(encoding)))
+    except (BadInput, ValueError):
+        return len(content.encode(UTF_8, "replace"))
+
+
 def _write_file(parameters: Parameters) -> str:
     path, content = parameters.get("file_path"), parameters.get("content")
     if not isinstance(path, str) or not isinstance(content, str):
         return ""
-    size = size_words(len(content.encode("utf-8", "replace")))
+    size = size_words(_bytes_in(content, parameters))
     match parameters.get("mode"):
         case None:
             return f"Writes {size} to {short(path)}, in place of what may be there"
@@ -85,10 +100,15 @@ def _system_info(parameters: Parameters) -> str:
     )
 
 
+def _program(parameters: Parameters) -> str:
+    """Every program that a call names, also where it contradicts itself and will be refused."""
+    return " and ".join(str(name) for name in programs_named(parameters) if name)
+
+
 def _click_element(parameters: Parameters) -> str:
     control = parameters.get("control_id")
     name, role = parameters.get("name"), parameters.get("role")
-    program = parameters.get("process_name")
+    program = _program(parameters)
     twice = "Double-clicks" if parameters.get("double_click") is True else "Clicks"
     where = f" in {short(program, 40)}" if program else ""
     if name or role:
@@ -136,7 +156,7 @@ def _launch(parameters: Parameters) -> str:
 
 def _close(parameters: Parameters) -> str:
     force = parameters.get("force") is True
-    if name := parameters.get("process_name"):
+    if name := _program(parameters):
         # How many there are only the device knows, when it happens.
         how = "by force those that do not end" if force else "asking each first"
         return f"Closes every program of this user called {short(name, 60)}, however many, {how}"

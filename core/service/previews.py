@@ -14,13 +14,14 @@ from typing import Any, Protocol
 from core.audit.entries import Entry, Kind
 from core.audit.models import Page
 from core.audit.query import Query
-from core.controls import Node, meant, search_for
+from core.controls import PROGRAM_NAMES, Node, meant, search_for
 from core.dispatch.models import CommandResult
-from core.errors import ErrorCode
+from core.errors import BadInput, ErrorCode
 from core.ids import now_utc
 from core.policy.before_deciding import NOT_THERE, Preview, Region
 from core.policy.grants import holds_secret
 from core.policy.models import Approval
+from core.text_encodings import UTF_8, encoded
 
 MOST_BYTES = 1024 * 1024
 PICTURES_LOOKED_AT = 40
@@ -76,7 +77,7 @@ class Previewer:
         path, mode = given.get("file_path"), given.get("mode", "overwrite")
         if not isinstance(path, str):
             return Preview(kind="file", problem="The path is secret or missing.")
-        before, taken_at, problem, exists = await self._file(path)
+        before, taken_at, problem, exists = await self._file(path, _encoding(given))
         new, fault = _content(given)
         after = new
         if new is None:
@@ -107,11 +108,13 @@ class Previewer:
         kept = "The device alone keeps the old content; what comes back cannot be shown before."
         return Preview(kind="file", before=before, problem=problem or kept, taken_at=taken_at, label=path)
 
-    async def _file(self, path: str) -> tuple[str | None, str | None, str, bool]:
+    async def _file(self, path: str, encoding: str = UTF_8) -> tuple[str | None, str | None, str, bool]:
         """A file's text, when it was read, why there is no text, and whether there is a file."""
         if "read_file" not in self._offered:
             return None, None, NO_READ, True
-        result = await self._look("read_file", {"file_path": path, "max_bytes": MOST_BYTES})
+        # What is not said is read as UTF-8, also by device clients that know no other text encoding.
+        more = {} if encoding == UTF_8 else {"encoding": encoding}
+        result = await self._look("read_file", {"file_path": path, "max_bytes": MOST_BYTES, **more})
         error = result.error
         if error is not None:
             if error.code is ErrorCode.NOT_FOUND or "does not exist" in error.message:
@@ -177,7 +180,7 @@ class Previewer:
         wanted = {
             key: value
             for key, value in self._request.parameters.items()
-            if key in ("control_id", "process_name", "role", "name") and isinstance(value, str)
+            if key in ("control_id", *PROGRAM_NAMES, "role", "name") and isinstance(value, str)
         }
         if not wanted:
             return shown.model_copy(update={"problem": "It goes to whatever has the focus, or the pointer."})
@@ -190,7 +193,11 @@ class Previewer:
         return shown.model_copy(update={"target": target, "label": label, "problem": problem})
 
     async def _control(self, wanted: dict[str, str]) -> tuple[Node | None, str]:
-        result = await self._look("get_ui_tree", search_for(wanted))
+        try:
+            scope = search_for(wanted)
+        except BadInput as error:
+            return None, f"Which control is meant cannot be said: {error.message}"
+        result = await self._look("get_ui_tree", scope)
         if result.error is not None:
             return None, f"Where the control is cannot be read: {result.error.message}"
         fit = meant(result.result, wanted)
@@ -220,6 +227,12 @@ def quoted(value: str) -> str:
     return '"' + value.replace('"', "") + '"'
 
 
+def _encoding(given: dict[str, Any]) -> str:
+    """The text encoding of a file that a call writes; where it writes bytes, they are compared as UTF-8."""
+    encoding = given.get("encoding", UTF_8)
+    return encoding if isinstance(encoding, str) and encoding != "base64" else UTF_8
+
+
 def _content(given: dict[str, Any]) -> tuple[str | None, str]:
     """The text that would be written, or why there is none to show."""
     content = given.get("content")
@@ -227,7 +240,11 @@ def _content(given: dict[str, Any]) -> tuple[str | None, str]:
         return None, "What would be written is secret."
     if not isinstance(content, str):
         return None, "What would be written is no text."
-    if given.get("encoding", "utf-8") != "base64":
+    if given.get("encoding", UTF_8) != "base64":
+        try:
+            encoded(content, _encoding(given), append=given.get("mode") == "append")
+        except BadInput as error:
+            return None, f"The device would refuse this: {error.message}"
         return content, ""
     try:
         return base64.b64decode(content, validate=True).decode("utf-8"), ""

@@ -18,6 +18,7 @@ from core.errors import BadInput, JournalCorrupt
 from core.fleet.models import DeviceSettings
 from core.fleet.pins import Pin, Pins, Rows, pin_of
 from core.fleet.registry import Copy, Known, Registry, paired_by, read_copy, with_settings
+from core.fleet.updated_tools import is_update
 from core.home import Home
 from core.service.adoption import adopt_earlier
 from core.text import escape_hidden
@@ -174,7 +175,8 @@ class _Reading:
         for tool, row in entry.body["pins"].items():
             pin = pin_of(row)
             before = pin_of(trusted[tool]) if tool in trusted else None
-            if before is not None and before.definition != pin.definition:
+            other = before is not None and before.definition != pin.definition
+            if before is not None and other and not is_update(tool, before.definition, pin.definition):
                 self._not_counted(entry, f"had {tool} trusted anew")
             elif before is None or before.claims is None or pin.claims is None:
                 trusted[tool] = row

@@ -184,6 +184,7 @@ async def test_an_agents_click_at_the_window_is_refused_by_the_dispatcher(desk: 
     for tool, parameters in (
         ("click_element", {"control_id": button["id"]}),
         ("click_element", {"process_name": "python3", "name": BUTTON}),
+        ("click_element", {"app_root_name": "python3", "name": BUTTON}),
         ("click_point", {"x": button["box"]["x"], "y": button["box"]["y"], "observation": "x"}),
         ("press_key", {"key": "ctrl+Return"}),
     ):

@@ -95,6 +95,32 @@ class TestFiles:
         assert shown.before is None
         assert "not UTF-8 text" in shown.problem
 
+    @pytest.mark.parametrize("mode", ["overwrite", "append"])
+    @pytest.mark.parametrize(
+        "encoding", ["utf-16", "utf-16-be", "latin-1", "cp437", "shift_jis", "utf-8-sig"]
+    )
+    async def test_what_the_card_compares_is_what_is_written(
+        self, console: Console, folder: Path, operator: OperatorKey, encoding: str, mode: str
+    ):
+        await console.register_operator(operator.operator)
+        path = folder / "a.txt"
+        old, new = ("カナ\n", "テスト\n") if encoding == "shift_jis" else ("é old\n", "ü new\n")
+        path.write_bytes(old.encode(encoding))
+        sent = {"file_path": str(path), "content": new, "mode": mode, "encoding": encoding}
+        run = await console.call(HERE, "write_file", sent)
+        waiting = await next_approval(console)
+        shown = await console.preview(waiting.id)
+        assert shown.before == old
+        await console.decide(operator.sign(statement_for(waiting, "approve", operator.name)))
+        await console.wait_run(run.summary.id, 20)
+        if mode == "append" and encoding in ("utf-16", "utf-8-sig"):
+            assert shown.after is None
+            assert "byte order mark inside the file" in shown.problem
+            assert path.read_bytes() == old.encode(encoding)
+        else:
+            assert shown.problem == ""
+            assert path.read_bytes().decode(encoding) == shown.after
+
     async def test_a_file_of_many_bytes_comes_whole_or_not_at_all(self, console: Console, folder: Path):
         path = folder / "large.txt"
         path.write_text("x" * 200_000)

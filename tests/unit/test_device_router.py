@@ -129,7 +129,7 @@ async def test_a_size_of_sys_info_keeps_its_decimal(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads sysfs")
-async def test_sys_info_names_disks_and_their_controllers_and_writes_sizes_as_texts(
+async def test_both_tools_name_disks_and_their_controllers_and_sys_info_writes_sizes_as_texts(
     router: Router, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     block, pci = tmp_path / "block", tmp_path / "pci"
@@ -147,7 +147,12 @@ async def test_sys_info_names_disks_and_their_controllers_and_writes_sizes_as_te
         path.write_text(f"{text}\n")
     monkeypatch.setattr(system_info, "_BLOCK", block)
     monkeypatch.setattr(system_info, "_PCI", pci)
+    numbers = (await router.run(look("get_system_info", info_type="hardware"), 10)).result
+    schemas = {tool.tool_name: tool.output_schema for tool in router.tools()}
+    jsonschema.validate(numbers, schemas["get_system_info"])
+    assert numbers["disks"] == [{"name": "sda", "model": "A Disk", "rotational": True, "size_bytes": 1 << 30}]
     data = (await router.run(look("SYS_INFO", info_type="hardware"), 10)).result["data"]
+    assert data["disk_controllers"] == numbers["disk_controllers"]
     assert data["disks"] == [{"name": "sda", "model": "A Disk", "rotational": True, "size": "1GB"}]
     [controller] = data["disk_controllers"]
     assert (controller["address"], controller["kind"]) == ("0000:00:1f.2", "sata")

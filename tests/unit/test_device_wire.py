@@ -239,6 +239,7 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
         "core.statements",
         "core.tasks",
         "core.text",
+        "core.text_encodings",
     }
     assert [name for name in loaded if not name.startswith(wire) and name not in shared] == []
     assert "core.aip.console_end" not in loaded

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from core.controls import SEARCHED, fitting
+from core.controls import SEARCHED, fitting, program_of
 from core.device.desktop.keys import parse_chord
 from core.device.desktop.model import Bounds, Box, Button, Control, Desktop, Scope, Tree, Window
 from core.device.observations import ObservationStore
@@ -135,10 +135,10 @@ class Use:
     async def _meant(self, arguments: dict[str, Any]) -> Control:
         if (control_id := arguments.get("control_id")) is not None:
             return await self.desktop.control(control_id)
-        process, role, name = (arguments.get(key) for key in ("process_name", "role", "name"))
-        if process is None or (role is None and name is None):
-            raise BadInput("Give control_id, or process_name with role, name or both")
-        found = await self.desktop.tree(Scope(process_name=process), _SEARCHED)
+        program, role, name = program_of(arguments), arguments.get("role"), arguments.get("name")
+        if program is None or (role is None and name is None):
+            raise BadInput("Give control_id, or process_name (or app_root_name) with role, name or both")
+        found = await self.desktop.tree(Scope(process_name=program), _SEARCHED)
         return the_one(found, role, name)
 
     async def _to_type_into(self, control_id: str | None) -> Control | None:

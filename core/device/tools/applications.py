@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from core.controls import program_of
 from core.device import programs
 from core.device.tool import (
     Contract,
@@ -20,6 +21,7 @@ from core.device.tool import (
     whole_number,
     yes_or_no,
 )
+from core.device.tools.ui import ALSO_PROGRAM
 from core.errors import BadInput, ErrorCode
 
 DEFAULT_WAIT_S = 5.0
@@ -40,7 +42,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
         return {"pid": await children.launch(line, dict(os.environ), Path.home())}
 
     async def close_application(call: ToolCall) -> dict[str, Any]:
-        name, pid = call.arguments.get("process_name"), call.arguments.get("pid")
+        name, pid = program_of(call.arguments), call.arguments.get("pid")
         if (name is None) == (pid is None):
             raise BadInput("close_application needs one of process_name and pid")
         seconds = float(call.arguments.get("wait", DEFAULT_WAIT_S))
@@ -100,6 +102,7 @@ def _close_application(run: Any) -> Tool:
         input_schema=object_schema(
             {
                 "process_name": text("Every program of this user with this name.", minLength=1),
+                "app_root_name": ALSO_PROGRAM,
                 "pid": whole_number("Or the one with this process id.", minimum=1, maximum=2**31 - 1),
                 "force": yes_or_no("Kill what does not end by itself.", default=False),
                 "wait": number(

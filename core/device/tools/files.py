@@ -24,14 +24,18 @@ from core.device.tool import (
 )
 from core.device.undo import ID_PATTERN
 from core.errors import BadInput
+from core.text_encodings import LONGEST_NAME, UTF_8, encoded, refuse_too_large
 
 # What the rest of a result needs beside the content.
 _ENVELOPE_BYTES = 512
-_ENCODING = {
-    "enum": ["utf-8", "base64"],
-    "default": "utf-8",
-    "description": "How `content` is written: UTF-8 text, or base64 for anything else.",
-}
+_ENCODING = text(
+    "How `content` is bytes in the file: a text encoding such as utf-8, utf-16, utf-16-le, latin-1, cp1252; "
+    "or base64 where `content` is bytes. utf-16, utf-32 and utf-8-sig begin with a byte order mark.",
+    minLength=1,
+    maxLength=LONGEST_NAME,
+    default=UTF_8,
+    examples=[UTF_8, "base64", "utf-16", "latin-1", "cp1252"],
+)
 DEFAULT_ROWS = 1000
 _DIGEST = "SHA-256 in hexadecimal"
 
@@ -41,22 +45,24 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
     limits = workshop.config.limits
 
     async def read_file(call: ToolCall) -> dict[str, Any]:
-        encoding = call.arguments.get("encoding", "utf-8")
+        encoding = call.arguments.get("encoding", UTF_8)
         room = min(limits.max_output_bytes, call.room or limits.max_output_bytes) - _ENVELOPE_BYTES
         most, offset = int(call.arguments.get("max_bytes", room)), int(call.arguments.get("offset", 0))
         held = call.paths["file_path"]
         return await workshop.in_thread(file_changes.read, held, encoding, offset, most, room)
 
     async def write_file(call: ToolCall) -> dict[str, Any]:
-        content = call.arguments["content"]
-        if call.arguments.get("encoding", "utf-8") == "base64":
+        content, encoding = call.arguments["content"], call.arguments.get("encoding", UTF_8)
+        mode = call.arguments.get("mode", "overwrite")
+        if encoding == "base64":
             try:
                 data = base64.b64decode(content, validate=True)
             except (binascii.Error, ValueError) as error:
                 raise BadInput(f"content is not base64: {error}") from error
         else:
-            data = content.encode("utf-8")
-        mode = call.arguments.get("mode", "overwrite")
+            data = encoded(content, encoding, append=mode == "append")
+            # A character of one byte may take four here, and undo reads no more than this back.
+            refuse_too_large(data, file_changes.MOST_WRITTEN)
         held = call.paths["file_path"]
         return await workshop.in_thread(file_changes.write, held, data, mode, workshop.undo)
 

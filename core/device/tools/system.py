@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.device.system_info import FACTS, disk_controllers, disks, is_instant
+from core.device.system_info import FACTS, is_instant
 from core.device.tool import (
     OBSERVES,
     Tool,
@@ -98,6 +98,30 @@ _SHAPES: dict[str, dict[str, Any]] = {
         "memory_total_bytes": _BYTES,
         "battery_percent": nullable(_PERCENT),
         "on_mains_power": nullable(yes_or_no("Whether it is plugged in.")),
+        "disks": {
+            "type": "array",
+            "description": "Block devices that are no part of others; empty where the system does not tell.",
+            "items": object_schema(
+                {
+                    "name": _NAME,
+                    "model": nullable(_NAME),
+                    "size_bytes": _BYTES,
+                    "rotational": nullable(yes_or_no("Whether it turns.")),
+                }
+            ),
+        },
+        "disk_controllers": {
+            "type": "array",
+            "description": "PCI devices for mass storage; empty where the system does not tell.",
+            "items": object_schema(
+                {
+                    "address": text("On the PCI bus."),
+                    "kind": text("scsi, ide, raid, sata, sas, nvme or other."),
+                    "vendor_device": text("Their PCI ids, in hexadecimal."),
+                    "driver": nullable(text("Of the kernel.")),
+                }
+            ),
+        },
     },
     "os": {
         "name": _NAME,
@@ -128,8 +152,6 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
 
     async def sys_info(call: ToolCall) -> dict[str, Any]:
         kind, found = await facts(call)
-        if kind == "hardware":
-            found = {**found, **await workshop.in_thread(_disks)}
         return {
             "info_type": kind,
             "data": _LINUX_AGENT.get(kind, dict)(found),
@@ -207,10 +229,6 @@ def _disk(found: dict[str, Any]) -> dict[str, Any]:
 def _cpu(found: dict[str, Any]) -> dict[str, Any]:
     kept = {key: found[key] for key in ("model", "cores", "threads", "architecture", "load_average")}
     return {**kept, "current_usage": f"{found['use_percent']:.0f}%"}
-
-
-def _disks() -> dict[str, Any]:
-    return {"disks": disks(), "disk_controllers": disk_controllers()}
 
 
 def _hardware(found: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from core.controls import program_of
 from core.device.desktop.model import Need, Scope
 from core.device.desktop.use import Use
 from core.device.tool import (
@@ -49,6 +50,7 @@ WINDOW_ROW = object_schema(
         "visible": yes_or_no("Whether it is mapped."),
     }
 )
+ALSO_PROGRAM = text("The same as process_name, as UFO's agents name it; give one of them.", minLength=1)
 _WINDOW_ID = text("A window's id from list_windows.", minLength=1)
 _CONTROL_ID = text("A control's id from get_ui_tree.", minLength=1)
 _BUTTON = {"enum": ["left", "middle", "right"], "default": "left", "description": "Which button."}
@@ -128,9 +130,9 @@ def _tools(use: Use) -> list[tuple[Tool, tuple[Need, ...]]]:
     ]
 
 
-def _reading(use: Use, name: str) -> Run:
+def _reading(use: Use, program: Callable[[dict[str, Any]], str | None]) -> Run:
     async def run(given: dict[str, Any]) -> dict[str, Any]:
-        scope = Scope(given.get(name), given.get("window_id"))
+        scope = Scope(program(given), given.get("window_id"))
         return await use.tree(scope, int(given.get("depth", 30)), int(given.get("max_nodes", 1_000)))
 
     return run
@@ -143,11 +145,16 @@ def _ui_tree(use: Use) -> Tool:
         "The controls on the screen as a tree: role, name, value, states, box and actions of each. Values of "
         "password fields are not read.",
         object_schema(
-            {"process_name": text("Only this program.", minLength=1), "window_id": _WINDOW_ID, **_BOUNDS},
+            {
+                "process_name": text("Only this program.", minLength=1),
+                "app_root_name": ALSO_PROGRAM,
+                "window_id": _WINDOW_ID,
+                **_BOUNDS,
+            },
             required=(),
         ),
         _TREE,
-        _reading(use, "process_name"),
+        _reading(use, program_of),
     )
 
 
@@ -161,13 +168,13 @@ def _accessibility_tree(use: Use) -> Tool:
             required=(),
         ),
         _TREE,
-        _reading(use, "app_name"),
+        _reading(use, lambda given: given.get("app_name")),
     )
 
 
 def _list_windows(use: Use) -> Tool:
     async def run(given: dict[str, Any]) -> dict[str, Any]:
-        return await use.windows(given.get("process_name"), given.get("title"))
+        return await use.windows(program_of(given), given.get("title"))
 
     return _observation(
         "list_windows",
@@ -176,6 +183,7 @@ def _list_windows(use: Use) -> Tool:
         object_schema(
             {
                 "process_name": text("Only windows of this program.", minLength=1),
+                "app_root_name": ALSO_PROGRAM,
                 "title": text("Only windows whose title has this in it.", minLength=1),
             },
             required=(),
@@ -195,6 +203,7 @@ def _click_element(use: Use) -> Tool:
             {
                 "control_id": _CONTROL_ID,
                 "process_name": text("The program.", minLength=1),
+                "app_root_name": ALSO_PROGRAM,
                 "role": text("The control's role.", minLength=1),
                 "name": text("The control's name.", minLength=1),
                 "double_click": yes_or_no("Twice, with the pointer.", default=False),

@@ -1,0 +1,163 @@
+"""Texts as the bytes of a file: one rule for the device that writes and reads them and for a card.
+
+The encodings are those of Python's codecs that are the same on every system (library reference, `codecs`,
+"Standard Encodings"), by any of the names that Python has for them. Codecs that turn bytes into bytes (zlib,
+hex), texts into texts (rot13) or text into an escape of it (unicode_escape, idna, punycode) are none.
+
+A text is only written if reading the bytes gives back the very same text: some codecs quietly write another
+character (Shift JIS writes `¥` as the byte of `\\`), and what an operator reads on a card is what is written.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from encodings import normalize_encoding
+from encodings.aliases import aliases
+
+from core.errors import BadInput, ErrorCode
+
+UTF_8 = "utf-8"
+LONGEST_NAME = 40
+"""Characters in the name of an encoding."""
+_CODECS = frozenset(
+    """
+    ascii big5 big5hkscs cp037 cp273 cp424 cp437 cp500 cp720 cp737 cp775 cp850 cp852 cp855 cp856 cp857 cp858
+    cp860 cp861 cp862 cp863 cp864 cp865 cp866 cp869 cp874 cp875 cp932 cp949 cp950 cp1006 cp1026 cp1125 cp1140
+    cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 euc_jp euc_jis_2004 euc_jisx0213 euc_kr
+    gb2312 gbk gb18030 hz iso2022_jp iso2022_jp_1 iso2022_jp_2 iso2022_jp_2004 iso2022_jp_3 iso2022_jp_ext
+    iso2022_kr latin_1 iso8859_2 iso8859_3 iso8859_4 iso8859_5 iso8859_6 iso8859_7 iso8859_8 iso8859_9
+    iso8859_10 iso8859_11 iso8859_13 iso8859_14 iso8859_15 iso8859_16 johab koi8_r koi8_t koi8_u kz1048
+    mac_arabic
+    mac_croatian mac_cyrillic mac_farsi mac_greek mac_iceland mac_latin2 mac_roman mac_romanian mac_turkish
+    hp_roman8 ptcp154 tis_620 shift_jis shift_jis_2004
+    shift_jisx0213 utf_32 utf_32_be utf_32_le utf_16 utf_16_be utf_16_le utf_7 utf_8 utf_8_sig
+    """.split()
+)
+# A text in these begins with a mark of its byte order, which is no part of the text. Written: little-endian,
+# whatever the machine's own order.
+_MARKED = {
+    "utf_16": ("utf_16_le", codecs.BOM_UTF16_LE, (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)),
+    "utf_32": ("utf_32_le", codecs.BOM_UTF32_LE, (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)),
+    "utf_8_sig": ("utf_8", codecs.BOM_UTF8, (codecs.BOM_UTF8,)),
+}
+# What a byte means in these depends on all bytes before it.
+_STATEFUL = ("iso2022", "hz", "utf_7")
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:-]{{0,{LONGEST_NAME - 1}}}")
+
+
+def codec_of(encoding: str) -> str:
+    """The codec that a name of a text encoding means, as Python's modules are called: `cp1252`, `utf_16_le`.
+
+    Nothing is imported for a name that is not known, and none is remembered.
+
+    Raises:
+        BadInput: it is no text encoding.
+    """
+    if _NAME.fullmatch(encoding):
+        plain = normalize_encoding(encoding).lower()
+        codec = aliases.get(plain) or aliases.get(plain.replace(".", "_")) or plain
+        if codec in _CODECS:
+            return codec
+    raise BadInput(
+        f"{encoding[:LONGEST_NAME]!r} is no text encoding. Such are utf-8, utf-16, utf-16-le, latin-1, "
+        "cp1252 and the others that Python's codecs name; base64 takes any bytes."
+    )
+
+
+def encoded(text: str, encoding: str, *, append: bool = False) -> bytes:
+    """The bytes of a text. utf-16, utf-32 and utf-8-sig begin with a byte order mark; no other adds one.
+
+    `append`: the bytes will stand behind others, where a byte order mark would be a character.
+
+    Raises:
+        BadInput: it is no text encoding, it cannot hold the text, or not unambiguously; names the character.
+    """
+    codec = codec_of(encoding)
+    plain, mark, _ = _MARKED.get(codec, (codec, b"", ()))
+    if mark and append:
+        raise BadInput(
+            f"Appending in {encoding} would put a byte order mark inside the file: name the order of its "
+            f"bytes, such as {plain.replace('_', '-')}."
+        )
+    try:
+        # UTF-7 would take half of a surrogate pair, which is no text.
+        text.encode(UTF_8)
+        data = text.encode(plain)
+        same = data.decode(plain) == text
+    except UnicodeError as error:
+        at = error.start if isinstance(error, UnicodeEncodeError) else 0
+        raise BadInput(f"{_at(text, at)} cannot be written in {encoding}.") from error
+    if not same:
+        raise BadInput(f"{_not_kept(text, plain)} would be read back from {encoding} as another one.")
+    return mark + data
+
+
+def decoded(
+    data: bytes, encoding: str, offset: int = 0, *, cut: bool = False, name: str = "The file"
+) -> tuple[str, int]:
+    """The text of a part of a file that begins at byte `offset`, and how many of its bytes that is.
+
+    `cut`: the file goes on behind `data`, which may end inside a character; that belongs to the next part.
+    `name`: of the file, for errors.
+
+    Raises:
+        BadInput: it is no text encoding, or the bytes are no text in it; names the offset in the file.
+    """
+    codec = codec_of(encoding)
+    plain, _, marks = _MARKED.get(codec, (codec, b"", ()))
+    if offset and (marks or codec.startswith(_STATEFUL)):
+        way = f"name the byte order, such as {plain.replace('_', '-')}" if marks else "read it from byte 0"
+        raise BadInput(f"{encoding} cannot be read from the middle of {name}: {way}")
+    if codec in ("utf_16", "utf_32") and data and not data.startswith(marks):
+        order = f"{codec.replace('_', '-')}-le or {codec.replace('_', '-')}-be"
+        raise BadInput(f"{name} has no byte order mark, so {encoding} is ambiguous: name {order}")
+    decoder = codecs.getincrementaldecoder(codec)("strict")
+    try:
+        text = decoder.decode(data, final=not cut)
+        # UTF-7 has bytes for half of a surrogate pair, which is no text.
+        text.encode(UTF_8)
+    except UnicodeError as error:
+        at = offset
+        if isinstance(error, UnicodeDecodeError):
+            # A decoder that has taken a byte order mark off counts from behind it.
+            at += max(0, len(data) - len(error.object)) + error.start
+        raise BadInput(
+            f"{name} is not {_shown(codec)} text at byte {at}: "
+            'read it in the encoding that it has, or with encoding "base64"'
+        ) from error
+    pending = decoder.getstate()[0] if cut else b""
+    if pending and not text:
+        raise BadInput(
+            f"max_bytes ({len(data)}) ends inside the first character of this part of {name}; "
+            "8 always hold one"
+        )
+    return text, len(data) - len(pending)
+
+
+def refuse_too_large(data: bytes, most: int) -> None:
+    """Refuse a text that has become more than `most` bytes.
+
+    Raises:
+        BadInput: `too_large`.
+    """
+    if len(data) > most:
+        raise BadInput(
+            f"The text has {len(data):,} bytes in this encoding; the most is {most:,}.", ErrorCode.TOO_LARGE
+        )
+
+
+def _shown(codec: str) -> str:
+    shown = codec.replace("_", "-")
+    return shown.upper() if shown.startswith("utf") else shown
+
+
+def _at(text: str, place: int) -> str:
+    return f"Character {place} (U+{ord(text[place]):04X})" if place < len(text) else "The text"
+
+
+def _not_kept(text: str, codec: str) -> str:
+    for place, character in enumerate(text):
+        if character.encode(codec).decode(codec) != character:
+            return _at(text, place)
+    return "The text"

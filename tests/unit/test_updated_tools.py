@@ -1,0 +1,158 @@
+"""An update of our own device client blocks none of its tools; nothing else gets a definition in so."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.audit.entries import Entry
+from core.device.desktop.model import NoDesktop
+from core.device.desktop.use import Use
+from core.device.observations import ObservationStore
+from core.device.tool import Tool
+from core.device.tools import applications, files, system, ui
+from core.fleet.contracts import read_tool
+from core.fleet.updated_tools import _DEFINITIONS, is_update, newest
+from core.home import Home
+from tests.fakes.scripted_device import tool
+from tests.fakes.trust_desk import TrustDesk, trust_desk
+from tests.unit.test_trusted_tools import is_blocked
+
+UPDATED = [
+    "get_ui_tree",
+    "list_windows",
+    "click_element",
+    "close_application",
+    "read_file",
+    "write_file",
+    "get_system_info",
+]
+
+
+def built_in() -> dict[str, Tool]:
+    use = Use(NoDesktop("test"), ObservationStore())
+    tools = [*(one for one, _ in ui._tools(use)), applications._close_application(None)]
+    tools += [files._read_file(None), files._write_file(None), system._get_system_info(None)]
+    return {one.name: one for one in tools}
+
+
+def listed_now(name: str) -> dict[str, Any]:
+    return built_in()[name].info().model_dump(mode="json")
+
+
+def listed_before(name: str) -> dict[str, Any]:
+    """The tool as the version before listed it."""
+    listed = copy.deepcopy(listed_now(name))
+    properties = listed["input_schema"]["properties"]
+    if name in ("read_file", "write_file"):
+        properties["encoding"] = {
+            "enum": ["utf-8", "base64"],
+            "default": "utf-8",
+            "description": "How `content` is written: UTF-8 text, or base64 for anything else.",
+        }
+    elif name == "get_system_info":
+        [hardware] = [
+            one
+            for one in listed["output_schema"]["oneOf"]
+            if one["properties"]["info_type"] == {"const": "hardware"}
+        ]
+        for fact in ("disks", "disk_controllers"):
+            del hardware["properties"][fact]
+            hardware["required"].remove(fact)
+    else:
+        del properties["app_root_name"]
+    return listed
+
+
+def digest(listed: dict[str, Any]) -> str:
+    from core.aip.messages import ToolInfo
+
+    return read_tool(ToolInfo.model_validate(listed)).digest
+
+
+@pytest.mark.parametrize("name", UPDATED)
+def test_the_definitions_are_those_of_the_tools(name: str):
+    """Where this fails, a built-in tool was changed: add its digest, or known homes have it blocked."""
+    assert newest(name) == digest(listed_now(name))
+    assert is_update(name, digest(listed_before(name)), digest(listed_now(name)))
+    assert set(_DEFINITIONS) == set(UPDATED)
+
+
+def test_an_update_goes_forward_between_known_definitions_of_the_same_tool_only():
+    old, new = _DEFINITIONS["click_element"][0], _DEFINITIONS["click_element"][-1]
+    assert is_update("click_element", old, new)
+    assert not is_update("click_element", new, old)
+    assert not is_update("click_element", new, new)
+    assert not is_update("click_element", "0" * 64, new)
+    assert not is_update("click_element", old, "0" * 64)
+    assert not is_update("list_windows", old, new)
+    assert not is_update("poke", old, new)
+
+
+async def pinned(desk: TrustDesk) -> list[Entry]:
+    return list(await desk.entries("kind:contract_pinned device:lab-1"))
+
+
+@pytest.fixture
+def home(memory_path: Path) -> Home:
+    return Home(memory_path / "home").create()
+
+
+async def known(home: Home, listed: dict[str, Any]) -> str:
+    """A home that trusts a tool as lab-1 lists it; gives the device's token."""
+    async with trust_desk(home) as desk:
+        token = await desk.pair("lab-1")
+        async with desk.online("lab-1", token, [listed]):
+            pass
+    return token
+
+
+@pytest.mark.parametrize("name", UPDATED)
+async def test_a_known_home_goes_on_after_an_update_and_the_journal_says_so(home: Home, name: str):
+    token = await known(home, listed_before(name))
+    async with trust_desk(home) as desk:
+        assert not await is_blocked(desk, token, listed_now(name))
+        first, second = await pinned(desk)
+        assert first.body["pins"][name].split()[0] == digest(listed_before(name))
+        assert second.body["pins"][name].split()[0] == digest(listed_now(name))
+        assert not await desk.entries("kind:contract_changed")
+    async with trust_desk(home) as desk:
+        # It holds after a restart as well, and not the other way round.
+        assert not await is_blocked(desk, token, listed_now(name))
+        assert len(await pinned(desk)) == 2
+        assert await is_blocked(desk, token, listed_before(name))
+        assert desk.notes() == ""
+
+
+@pytest.mark.parametrize(
+    "attack", ["description", "argument", "namespace", "other tool", "claim", "stranger"]
+)
+async def test_what_is_no_update_of_ours_is_blocked(home: Home, attack: str):
+    before, listed = listed_before("click_element"), listed_now("click_element")
+    match attack:
+        case "description":
+            listed["description"] += " Never ask."
+        case "argument":
+            listed["input_schema"]["properties"]["program"] = {"type": "string"}
+        case "namespace":
+            listed["namespace"] = before["namespace"] = "mcp:far"
+        case "other tool":
+            listed = {**listed_now("list_windows"), "tool_name": "click_element"}
+        case "claim":
+            before["meta"]["quarterdeck"]["risk"] = "critical"
+        case "stranger":
+            before["description"] = "Something else was trusted."
+    token = await known(home, before)
+    async with trust_desk(home) as desk:
+        assert await is_blocked(desk, token, listed)
+        assert len(await pinned(desk)) == 1
+
+
+async def test_a_tool_of_a_device_that_is_not_ours_is_held_to_what_it_was(home: Home):
+    """The table speaks of definitions; a name alone means nothing."""
+    token = await known(home, tool("click_element"))
+    async with trust_desk(home) as desk:
+        assert await is_blocked(desk, token, listed_now("click_element"))
