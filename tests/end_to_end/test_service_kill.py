@@ -45,9 +45,10 @@ def times_in(count: Path) -> int:
 async def test_killed_in_the_middle_of_an_action_it_leaves_no_orphan_and_the_action_is_unknown(
     home: Home, operator: OperatorKey, tmp_path: Path, whistle: Whistle
 ):
-    count, late = tmp_path / "count", tmp_path / "late"
-    quoted = [shlex.quote(str(path)) for path in (count, whistle.path, late)]
-    line = "echo x >> {}; echo x > {}; sleep 2; touch {}".format(*quoted)
+    count = tmp_path / "count"
+    quoted = [shlex.quote(str(path)) for path in (count, whistle.path)]
+    # Far longer than the test lasts: what has ended was ended.
+    line = "echo x >> {}; echo x > {}; sleep 600".format(*quoted)
     async with service_process(home) as service:
         console = await service.console()
         await console.register_operator(operator.operator)
@@ -59,7 +60,6 @@ async def test_killed_in_the_middle_of_an_action_it_leaves_no_orphan_and_the_act
         assert len(family) >= 3
         await service.kill()
         await all_ended(family, 10)
-    assert not late.exists()
     async with service_process(home) as service:
         console = await service.console()
         found = await console.run(run)
@@ -80,7 +80,6 @@ async def test_killed_in_the_middle_of_an_action_it_leaves_no_orphan_and_the_act
         assert kinds.count(Kind.COMMAND_SENT) == 1
         assert kinds.count(Kind.RESULT_RECORDED) == 1
         assert (await console.verify()).ok
-    assert not late.exists()
     shown = command(home, "runs", "show", run, "--json")
     assert shown.json["results"][0]["verdict"] == "unknown"
 

@@ -6,7 +6,9 @@ from typing import Any
 
 from tests.golden.relays import Frame
 
-OWN = "this-computer"
+# Both list the tools that this machine allows.
+OWN, OURS = "this-computer", "lab-2"
+OF_MACHINE = frozenset({"contract_pinned", "device_connected"})
 # Asked again and again while the story waits for something, or different on each machine: their form is kept.
 FORM_ONLY = frozenset({"state", "approvals", "doctor", "histogram", "device_details"})
 # Tools that our device offers on every machine.
@@ -26,8 +28,16 @@ def shape(value: Any) -> Any:
 
 
 def entries(journal: list[dict[str, Any]]) -> list[Any]:
-    """Entries in order; of this computer's own, whose tools are not those of another, the form."""
-    return [{**entry, "body": shape(entry["body"])} if entry["device"] == OWN else entry for entry in journal]
+    """Entries in order; of what depends on the machine's own tools, the form."""
+    return [_form_of(entry) if _is_of_machine(entry) else entry for entry in journal]
+
+
+def _is_of_machine(entry: dict[str, Any]) -> bool:
+    return entry["device"] == OWN or (entry["device"] == OURS and entry["kind"] in OF_MACHINE)
+
+
+def _form_of(entry: dict[str, Any]) -> dict[str, Any]:
+    return {**entry, "body": shape(entry["body"]), "blobs": shape(entry["blobs"])}
 
 
 def calls(frames: list[Frame]) -> list[Any]:

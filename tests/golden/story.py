@@ -424,7 +424,11 @@ async def last(play: Play, console: Console) -> None:
     await console.refusals()
     await console.listen("127.0.0.1:0")
     await console.revoke(OURS)
+    events = console.events()
     await console.forget(OURS)
+    async for event in events:
+        if event.event == "device_forgotten":
+            break
     await console.remove_operator("bert")
     await console.shut_down(True)
 
