@@ -8,11 +8,13 @@ interfaces.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QAccessible, QAccessibleInterface, QAccessibleStateChangeEvent
-from PySide6.QtWidgets import QAbstractButton, QAccessibleWidget, QApplication, QCheckBox
+from PySide6.QtWidgets import QAbstractButton, QAccessibleWidget, QCheckBox
+
+from app.components.python_interfaces import install_factory
 
 if TYPE_CHECKING:
     from app.components.buttons import Button
@@ -26,7 +28,10 @@ class PressInterface(QAccessibleWidget):
 
     def __init__(self, button: QAbstractButton, role: QAccessible.Role = QAccessible.Role.CheckBox) -> None:
         super().__init__(button, role, "")
-        self._button = button
+
+    @property
+    def _button(self) -> QAbstractButton:
+        return cast(QAbstractButton, self.object())
 
     def state(self) -> QAccessible.State:
         """Qt's own, and what the button says of itself."""
@@ -61,19 +66,18 @@ class ButtonInterface(PressInterface):
 
     def __init__(self, button: Button) -> None:
         super().__init__(button, QAccessible.Role.Button)
-        self._push = button
 
     def state(self) -> QAccessible.State:
         """As for any, and whether it works."""
         state = super().state()
-        state.busy = self._push.is_working
+        state.busy = cast("Button", self.object()).is_working
         return state
 
     def _presses(self) -> tuple[str, ...]:
-        return (TOGGLE if self._push.isCheckable() else PRESS,)
+        return (TOGGLE if self._button.isCheckable() else PRESS,)
 
 
-def _interface_of(_key: str, thing: QObject) -> QAccessibleInterface | None:
+def _interface_of(thing: QObject) -> QAccessibleInterface | None:
     # Buttons say when they work, and this says what a button is: one of the two has to be looked up late.
     from app.components.buttons import Button
 
@@ -86,10 +90,7 @@ def _interface_of(_key: str, thing: QObject) -> QAccessibleInterface | None:
 
 def show_buttons_as_they_are() -> None:
     """Give assistive technology this view of buttons; once for an application."""
-    app = QApplication.instance()
-    if app is not None and not app.property(_PROPERTY):
-        app.setProperty(_PROPERTY, True)
-        QAccessible.installFactory(_interface_of)
+    install_factory(_PROPERTY, _interface_of)
 
 
 def tell_of_change(button: QObject) -> None:

@@ -8,9 +8,13 @@ of choices is a child, and so is the field of one that can be searched.
 
 from __future__ import annotations
 
+from typing import cast
+
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QAccessible, QAccessibleInterface
-from PySide6.QtWidgets import QAccessibleWidget, QApplication, QComboBox, QLabel, QWidget
+from PySide6.QtWidgets import QAccessibleWidget, QComboBox, QLabel, QWidget
+
+from app.components.python_interfaces import install_factory
 
 SHOW_MENU, PRESS = "ShowMenu", "Press"
 _PROPERTY = "quarterdeck_combo_access"
@@ -23,7 +27,10 @@ class ComboInterface(QAccessibleWidget):
 
     def __init__(self, combo: QComboBox) -> None:
         super().__init__(combo, QAccessible.Role.ComboBox, "")
-        self._combo = combo
+
+    @property
+    def _combo(self) -> QComboBox:
+        return cast(QComboBox, self.object())
 
     def text(self, which: QAccessible.Text) -> str:
         """The name that it was given; as the value, what is chosen."""
@@ -80,16 +87,13 @@ class ComboInterface(QAccessibleWidget):
             self._combo.showPopup()
 
 
-def _interface_of(_key: str, thing: QObject) -> QAccessibleInterface | None:
+def _interface_of(thing: QObject) -> QAccessibleInterface | None:
     return ComboInterface(thing) if isinstance(thing, QComboBox) else None
 
 
 def show_combos_by_name() -> None:
     """Give assistive technology this view of drop-downs; once for an application."""
-    app = QApplication.instance()
-    if app is not None and not app.property(_PROPERTY):
-        app.setProperty(_PROPERTY, True)
-        QAccessible.installFactory(_interface_of)
+    install_factory(_PROPERTY, _interface_of)
 
 
 def label_combo(combo: QComboBox, label: QLabel) -> None:
