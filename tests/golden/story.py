@@ -386,7 +386,11 @@ async def journal(play: Play, console: Console) -> None:
 async def changes(play: Play, console: Console, watcher: Console, device: ScriptedDevice) -> None:
     """A policy that is broken for a while, a forged signature, a tool that changed, settings."""
     for text, is_broken in (("profile = \n", True), (POLICY, False)):
-        play.home.policy.write_text(text)
+        # In one step: the service looks at the file at any moment, also at a half-written one.
+        other = play.home.path / "policy.other"
+        other.write_text(text)
+        other.chmod(0o600)
+        other.replace(play.home.policy)
         await until(watcher, lambda broken=is_broken: _is_broken(watcher, broken), watcher.events())
     laxer = with_profile(POLICY, Profile.TRUSTED)
     wish = Change(kind=ChangeKind.POLICY, subject=POLICY_SUBJECT, after={"sha256": text_digest(laxer)})
@@ -402,6 +406,8 @@ async def changes(play: Play, console: Console, watcher: Console, device: Script
     await console.review_contract(SCRIPTED, "action::poke", poke.contract.digest)
     await console.set_device(SCRIPTED, DeviceSettings(tags=["lab", "new"], production=True))
     await console.watch_pictures([SCRIPTED])
+    await device.answer(await device.command(), {"media_type": "image/png", "data_base64": PIXEL})
+    await until(watcher, lambda: _has(watcher, "kind:result_recorded glimpse"), watcher.events())
     await console.watch_pictures([])
     await console.set_profile(Profile.LOCKDOWN)
     await console.set_profile(Profile.GUARDED)
