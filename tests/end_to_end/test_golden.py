@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from core.service.wire import methods
 from tests.golden import recordings
-from tests.golden.story import play_story, read_play
+from tests.golden.story import play_story, read_play, short_folder
 
 pytestmark = pytest.mark.slow
 
 
-async def test_what_is_written_and_said_is_as_it_was_kept(tmp_path: Path):
-    play = await play_story(tmp_path)
+async def test_what_is_written_and_said_is_as_it_was_kept():
+    with short_folder() as folder:
+        play = await play_story(folder)
     now, _ = read_play(play, recordings.fixed_strings())
     for name, lines in now.items():
         assert not (text := recordings.difference(name, recordings.kept(name), lines)), text

@@ -9,16 +9,14 @@ from __future__ import annotations
 import asyncio
 import sys
 import tarfile
-import tempfile
-from pathlib import Path
 
 from tests.golden import recordings
-from tests.golden.story import play_story, read_play
+from tests.golden.story import play_story, read_play, short_folder
 
 
 def _played(fixed: frozenset[str]) -> tuple[dict[str, list[str]], set[str]]:
-    with tempfile.TemporaryDirectory(prefix="golden-") as folder:
-        return read_play(asyncio.run(play_story(Path(folder))), fixed)
+    with short_folder() as folder:
+        return read_play(asyncio.run(play_story(folder)), fixed)
 
 
 def write() -> int:
@@ -49,8 +47,8 @@ def compare() -> int:
 
 def keep_home() -> int:
     """Keep the home of one play."""
-    with tempfile.TemporaryDirectory(prefix="golden-") as folder:
-        play = asyncio.run(play_story(Path(folder)))
+    with short_folder() as folder:
+        play = asyncio.run(play_story(folder))
         with tarfile.open(recordings.HOME, "w:xz") as archive:
             archive.add(play.home.path, "home", filter=_kept)
     return 0

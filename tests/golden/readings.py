@@ -24,7 +24,9 @@ def shape(value: Any) -> Any:
     if isinstance(value, list):
         shapes = [shape(part) for part in value]
         return [one for place, one in enumerate(shapes) if one not in shapes[:place]]
-    return type(value).__name__
+    # JSON has one kind of number: what is measured may come out whole.
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return "number" if is_number else type(value).__name__
 
 
 def entries(journal: list[dict[str, Any]]) -> list[Any]:

@@ -48,7 +48,7 @@ class Chance:
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, int | float) and not isinstance(value, bool) and MEASURED.search(key):
-            return f"<{type(value).__name__}>"
+            return "<number>"
         return value
 
     def _text(self, text: str) -> str:

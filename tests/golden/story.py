@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import platform
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -132,6 +133,13 @@ class Play:
     def root(self) -> Path:
         """Where our own device may write."""
         return self.folder / "root"
+
+
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """A folder for a play, its path always of one length: summaries shorten what is long."""
+    with tempfile.TemporaryDirectory(prefix="golden-", dir="/tmp") as folder:  # made by tempfile
+        yield Path(folder)
 
 
 @asynccontextmanager
