@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from app.look.theme import Theme
 from app.main import Desk
@@ -50,6 +51,32 @@ def test_the_focus_ring_has_room_beside_every_field_of_a_grant(play: Play) -> No
             assert field.mapTo(form, QPoint(0, 0)).x() >= FOCUS_ROOM
 
     play(story, requests=[write(1)])
+
+
+def test_nothing_moves_under_the_hand_while_the_scope_changes(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        sheet = await sheet_of(desk)
+        fixed = (sheet.devices, sheet.actors, sheet.uses, sheet.lasts, *sheet.rows, sheet.approve)
+
+        def places() -> list[tuple[QPoint, int]]:
+            QApplication.processEvents()
+            return [(one.mapTo(sheet.window(), QPoint(0, 0)), one.height()) for one in fixed]
+
+        began = places()
+        words = sheet.covers.text()
+        sheet.row("file_path").widen(Breadth.ANY)
+        sheet.row("content").widen(Breadth.ANY)
+        sheet.devices.setText("lab-lnx-*")
+        assert sheet.covers.text() != words
+        assert places() == began
+        sheet.row("file_path").widen(Breadth.PATTERN, "^/srv/a/")
+        assert places() == began
+        sheet.devices.clear()
+        await desk.until(lambda: not sheet.approve.isEnabled())
+        assert places() == began
+
+    requests = [write(1), *(write(n, id=f"a-{n}", device=f"lab-lnx-{n:02}") for n in range(2, 20))]
+    play(story, requests=requests)
 
 
 def given(desk: ApprovalsDesk) -> list[Any]:

@@ -84,6 +84,7 @@ class ArgumentRow(QWidget):
         row.addWidget(self.breadth)
         row.addWidget(self.field, 1)
         row.addWidget(self.value, 1)
+        self.setMinimumHeight(max(self.breadth.sizeHint().height(), self.field.sizeHint().height()))
         self.field.hide()
         self.breadth.activated.connect(lambda *_: self._choose())
         self.field.textChanged.connect(self._typed)
@@ -128,6 +129,7 @@ class GrantSheet(Sheet):
             "What is signed is exactly what stands at the right. It can be revoked at any time.",
             width=width,
         )
+        self.keep_room_for_problem()
         self._approval, self._author, self._state, self._by_hand = approval, author, state, by_hand
         self.why_not: Callable[[], str] = lambda: ""
         self.terms: GrantTerms | None = None
