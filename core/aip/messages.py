@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from core.aip.frame_parts import refuse_too_many
+from core.aip.frames import refuse_too_many
 from core.errors import DeviceError, ErrorCode
 
 
@@ -52,7 +52,7 @@ class Command(AipModel):
     parameters: dict[str, Any] | None = None
     tool_type: ToolType
     call_id: str | None = None
-    # Ours (`core.aip.extras.Terms`); left out of a frame to a peer that has not announced it.
+    # Ours (`core.aip.extensions.Terms`); left out of a frame to a peer that has not announced it.
     quarterdeck: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
 
 

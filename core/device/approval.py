@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 
-from core.aip.extras import Terms
+from core.aip.extensions import Terms
 from core.aip.messages import Command
 from core.commitments import as_shown
 from core.contract_digest import contract_digest

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
-from core.aip.extras import CANCEL_COMMAND, FEATURE_RECALL, RECALL_COMMAND
+from core.aip.extensions import CANCEL_COMMAND, FEATURE_RECALL, RECALL_COMMAND
 from core.aip.messages import Command, Result, ResultStatus
 from core.device.config import Limits
 from core.device.delivery import MOST_RECALLED, Call, Deliveries, what_of

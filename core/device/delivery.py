@@ -19,7 +19,7 @@ from typing import Any, Literal
 import structlog
 from pydantic import ValidationError
 
-from core.aip.extras import Recalled, Terms
+from core.aip.extensions import Recalled, Terms
 from core.aip.messages import Command, Result, ResultStatus
 from core.device.ledger import Ledger
 from core.device.ledger_lines import EXPIRY_S, KEPT_ANYWAY, Line

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from core.aip.extras import FEATURE_PROGRESS
+from core.aip.extensions import FEATURE_PROGRESS
 from core.device.batches import BatchRunner
 from core.device.config import DeviceConfig
 from core.device.delivery import Deliveries

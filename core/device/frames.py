@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from core.aip.extras import Terms
+from core.aip.extensions import Terms
 from core.aip.messages import Command, FrameStatus, ServerMessage, read_server_frame
 from core.errors import DeviceError, ErrorCode
 

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from core.aip.blobs import HeldBlobs
-from core.aip.extras import (
+from core.aip.binary_frames import HeldBlobs
+from core.aip.extensions import (
     FEATURE_BINARY,
     FEATURE_CANCEL,
     FEATURE_METRICS,

@@ -21,8 +21,8 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from core.aip.door import Door, Doorstep, Visitor
-from core.aip.ends import peer_of
+from core.aip.acceptor import Door, Doorstep, Visitor
+from core.aip.connection import peer_of
 from core.aip.limits import LinkLimits
 from core.aip.pairing import hosts_of, is_loopback
 from core.device.client import Ending

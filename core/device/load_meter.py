@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import psutil
 
-from core.aip.extras import Metrics
+from core.aip.extensions import Metrics
 
 # The kernel counts in hundredths of a second: over less than this, one of them more is everything.
 _SHORTEST_S = 0.2

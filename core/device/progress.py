@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from core.aip.extras import Progress
+from core.aip.extensions import Progress
 from core.tasks import TaskGroupOwner
 
 Stream = Literal["stdout", "stderr", "note"]

@@ -14,8 +14,8 @@ from typing import Any
 
 import structlog
 
-from core.aip.error_text import error_text
-from core.aip.extras import CANCEL_COMMAND, Terms
+from core.aip.extensions import CANCEL_COMMAND, Terms
+from core.aip.frames import error_text
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.device.approval import ApprovalCheck
 from core.device.late_tools import LateTools

@@ -14,8 +14,7 @@ from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 
 from core import __version__
-from core.aip.error_text import error_text, read_error_text
-from core.aip.extras import (
+from core.aip.extensions import (
     FEATURE_BINARY,
     FEATURE_METRICS,
     FEATURE_PROGRESS,
@@ -25,6 +24,7 @@ from core.aip.extras import (
     ToolsChanged,
     Welcome,
 )
+from core.aip.frames import error_text, read_error_text
 from core.aip.limits import Allowance
 from core.aip.messages import (
     ClientMessage,

@@ -46,7 +46,7 @@ class FailedWithResult(DeviceError):
 
 
 class Report(Protocol):
-    """Tells whoever asked how far a call has come; see `core.aip.extras.Progress`. It never blocks."""
+    """Tells whoever asked how far a call has come; see `core.aip.extensions.Progress`. It never blocks."""
 
     def __call__(
         self,

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import Field
 
-from core.aip.extras import BLOB_KEY, TEXT_BLOB, escaped, is_mark, pack_blob, unescaped
+from core.aip.extensions import BLOB_KEY, TEXT_BLOB, escaped, is_mark, pack_blob, unescaped
 from core.aip.messages import Result
 
 BYTES_KEY = "data_bytes"

@@ -8,10 +8,10 @@ from typing import Protocol
 
 import structlog
 
-from core.aip.error_text import error_text
-from core.aip.extras import Grounds, Terms
-from core.aip.listing import list_tools
+from core.aip.extensions import Grounds, Terms
+from core.aip.frames import error_text
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
+from core.aip.tool_discovery import list_tools
 from core.dispatch.permit import Gate, PermittedCommand
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 
@@ -40,7 +40,7 @@ class BasicCommandDispatcher(ABC):
     def generate_error_results(self, commands: Sequence[Command], error: Exception) -> list[Result]:
         """One failure for each command: `Error executing TOOL: ERROR` as its error and as its result.
 
-        An error of our own tree begins its error text with its code, as `core.aip.error_text` has it.
+        An error of our own tree begins its error text with its code, as `core.aip.frames` has it.
         """
         said = str(error) or type(error).__name__
         results = []

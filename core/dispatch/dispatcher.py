@@ -13,7 +13,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from core.aip.extras import FEATURE_BINARY
+from core.aip.extensions import FEATURE_BINARY
 from core.aip.messages import Result
 from core.audit.entries import Kind, NewEntry
 from core.dispatch.approving import MOST_EDITS, Approving, Edited, as_ordered, check_still_allowed

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Protocol
 
-from core.aip.events import LateAnswer
+from core.aip.link_events import LateAnswer
 from core.aip.messages import Result, ResultStatus
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.models import Page

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from core.aip.blobs import BASE64_KEY
+from core.aip.binary_frames import BASE64_KEY
 from core.dispatch.arguments import CheckedArguments, RedactedArguments
 from core.token_formats import MASK, Span, open_token, replaced, token_spans
 

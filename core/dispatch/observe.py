@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from core.aip.blobs import BASE64_KEY, BYTES_KEY
+from core.aip.binary_frames import BASE64_KEY, BYTES_KEY
 from core.dispatch.live_secrets import Redaction
 from core.dispatch.models import Evidence
 from core.errors import DeviceError, ErrorCode

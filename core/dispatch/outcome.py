@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.aip.error_text import read_error_text
+from core.aip.frames import read_error_text
 from core.aip.messages import Result, ResultStatus
 from core.dispatch.models import LISTED_PAIRS, Basis, CommandResult, CommandStage, Evidence, Verdict
 from core.dispatch.partly_seen import partly_seen

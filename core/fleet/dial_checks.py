@@ -18,10 +18,10 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.frames import CloseCode
 
-from core.aip.ends import DirectConnect
+from core.aip.connection import DirectConnect
 from core.aip.limits import LinkLimits
-from core.aip.lookup import FOR_ONE_OF_SEVERAL_S, addresses_of
 from core.aip.messages import read_client_frame
+from core.aip.resolve import FOR_ONE_OF_SEVERAL_S, addresses_of
 from core.aip.tls import fingerprint_of, pinned_client_context
 from core.errors import DeviceError
 from core.fleet.registry import Known

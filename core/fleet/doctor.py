@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from core import __version__
-from core.aip.admission import CLAIMS, WRONG_NAME
-from core.aip.dialler import DialAddress
-from core.aip.link import DeviceLink
+from core.aip.connector import DialAddress
+from core.aip.device_link import DeviceLink
+from core.aip.registration import CLAIMS, WRONG_NAME
 from core.errors import BadInput, DeviceError
 from core.fleet.dial_checks import CheckFailed, Probe, first_frame, handshake, knock, reach, resolve
 from core.fleet.models import Check, CheckName, CheckState, Device, Health, Listening, Refusal

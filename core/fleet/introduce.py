@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-from core.aip.link import DeviceLink
-from core.aip.listing import STOCK_AGENTS, probe_agents
+from core.aip.device_link import DeviceLink
 from core.aip.messages import ToolInfo
+from core.aip.tool_discovery import STOCK_AGENTS, probe_agents
 from core.dispatch.channel import BasicCommandDispatcher, Link, WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
 from core.fleet.models import Unavailable

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import structlog
 
-from core.aip.device_line import DeviceLine
-from core.aip.dialler import DialAddress, Dialler, Dialling, DialState
-from core.aip.door import TokenRefused
-from core.aip.events import Heartbeat, LateAnswer, LinkEvents, RefusedAttempt
-from core.aip.extras import Progress
+from core.aip.acceptor import TokenRefused
+from core.aip.connector import DialAddress, Dialler, Dialling, DialState
+from core.aip.device_link import DeviceLink
+from core.aip.extensions import Progress
 from core.aip.limits import Allowance, LinkLimits
-from core.aip.link import DeviceLink
+from core.aip.link_events import Heartbeat, LateAnswer, LinkEvents, RefusedAttempt
+from core.aip.resumable_link import DeviceLine
 from core.audit.entries import Kind, NewEntry
 from core.dispatch.channel import WebSocketCommandDispatcher
 from core.dispatch.permit import Gate

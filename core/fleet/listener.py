@@ -12,9 +12,9 @@ from pathlib import Path
 
 import structlog
 
-from core.aip.console_end import Authorise, DeviceLinkServer
-from core.aip.events import LinkEvents
 from core.aip.limits import LinkLimits
+from core.aip.link_events import LinkEvents
+from core.aip.link_server import Authorise, DeviceLinkServer
 from core.aip.pairing import hosts_of, is_loopback
 from core.aip.tls import Identity, load_or_make_identity
 from core.errors import BadInput

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
+from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
-from core.aip.link import DeviceLink
 from core.fleet.introduce import is_stock
 
 # A device that is well beats every `heartbeat_s`; a stock client every two minutes, whatever it is told.

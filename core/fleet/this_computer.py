@@ -22,10 +22,10 @@ from typing import Any
 
 import structlog
 
-from core.aip.console_end import DeviceLinkServer
-from core.aip.events import Heartbeat, LateAnswer, LinkEvents, RefusedAttempt
-from core.aip.extras import Progress
-from core.aip.link import DeviceLink
+from core.aip.device_link import DeviceLink
+from core.aip.extensions import Progress
+from core.aip.link_events import Heartbeat, LateAnswer, LinkEvents, RefusedAttempt
+from core.aip.link_server import DeviceLinkServer
 from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
 from core.errors import BadInput, QuarterdeckError

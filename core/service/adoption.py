@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.aip.dialler import DialAddress
+from core.aip.connector import DialAddress
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.errors import BadInput, JournalCorrupt, JournalError

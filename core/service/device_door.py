@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from core.aip.dialler import DialAddress
+from core.aip.connector import DialAddress
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import decode_pairing, encode_pairing
 from core.audit.entries import Entry, Kind, NewEntry

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from core.aip.extras import Progress
+from core.aip.extensions import Progress
 from core.audit.entries import Kind, NewEntry
 from core.batch.live import Live
 from core.batch.models import Cell

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import structlog
 
 from core import __version__
-from core.aip.extras import Progress
+from core.aip.extensions import Progress
 from core.audit.checkpoint import load_or_create_journal_key, read_checkpoint
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal

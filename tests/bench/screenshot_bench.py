@@ -26,7 +26,7 @@ from PIL import Image
 from websockets.asyncio.server import ServerConnection, serve
 
 from app.tour.display import some_display
-from core.aip.extras import FEATURE_BINARY
+from core.aip.extensions import FEATURE_BINARY
 from core.aip.frames import acknowledgement
 from core.dispatch.order import Order
 from core.home import Home

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from core.aip.extras import Grounds
-from core.aip.link import DeviceLink
-from core.aip.listing import list_tools
+from core.aip.device_link import DeviceLink
+from core.aip.extensions import Grounds
 from core.aip.messages import Command, Result
+from core.aip.tool_discovery import list_tools
 from core.contract_digest import contract_digest
 from core.fleet.models import Risk
 from core.home import Home

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from core.aip.link import DeviceLink
+from core.aip.device_link import DeviceLink
 from core.tasks import TaskGroupOwner
 from tests.fakes.device_process import TOKEN, act, device, one, running_console
 from tests.fakes.plain_user import PlainUser, plain_user, why_there_is_none

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
-from core.aip.link import DeviceLink
 from core.aip.messages import Command, Result, ToolType
 from core.errors import DeviceError, ErrorCode
 from tests.fakes import stock_client as stand_in

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from core.aip.console_end import DeviceLinkServer, token_table
-from core.aip.events import Heartbeat, LateAnswer, LinkEvents
-from core.aip.extras import Progress
+from core.aip.device_link import DeviceLink
+from core.aip.extensions import Progress
 from core.aip.limits import LinkLimits
-from core.aip.link import DeviceLink
+from core.aip.link_events import Heartbeat, LateAnswer, LinkEvents
+from core.aip.link_server import DeviceLinkServer, token_table
 from core.aip.messages import Command, Result, ResultStatus
 from core.aip.tls import Identity
 from core.errors import DeviceError, ErrorCode

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from core.aip.console_end import DeviceLinkServer, token_table
-from core.aip.device_line import DeviceLine
-from core.aip.events import LinkEvents
-from core.aip.extras import Progress
-from core.aip.link import DeviceLink
+from core.aip.device_link import DeviceLink
+from core.aip.extensions import Progress
+from core.aip.link_events import LinkEvents
+from core.aip.link_server import DeviceLinkServer, token_table
 from core.aip.messages import Command
+from core.aip.resumable_link import DeviceLine
 from core.device.assembly import build_router
 from core.device.client import DeviceClient
 from core.device.config import DeviceConfig

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from core.aip.console_end import DeviceLinkServer, token_table
-from core.aip.events import LinkEvents
-from core.aip.link import DeviceLink
+from core.aip.device_link import DeviceLink
+from core.aip.link_events import LinkEvents
+from core.aip.link_server import DeviceLinkServer, token_table
 from core.device.client import DeviceClient
 from core.device.in_process import FEATURES, InProcessDevice, Told
 from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher

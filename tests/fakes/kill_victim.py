@@ -11,8 +11,8 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from core.aip.console_end import DeviceLinkServer, LinkEvents
-from core.aip.link import DeviceLink
+from core.aip.device_link import DeviceLink
+from core.aip.link_server import DeviceLinkServer, LinkEvents
 from core.dispatch.channel import WebSocketCommandDispatcher
 from core.dispatch.order import Order
 from core.fleet.fleet import Arrival

@@ -14,7 +14,7 @@ from typing import Any
 from websockets.asyncio.connection import Connection
 from websockets.asyncio.server import ServerConnection, serve
 
-from core.aip.extras import FEATURES, Terms, Welcome
+from core.aip.extensions import FEATURES, Terms, Welcome
 from core.aip.messages import FrameStatus, ServerMessage
 from core.aip.tls import Identity, server_context
 from core.device.client import DeviceClient, Timing

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.aip.error_text import read_error_text
+from core.aip.frames import read_error_text
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits, PinnedOperator

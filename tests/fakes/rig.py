@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.aip.extras import Terms
+from core.aip.extensions import Terms
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo, ToolType
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from core.aip.error_text import read_error_text
-from core.aip.extras import Terms
+from core.aip.extensions import Terms
+from core.aip.frames import read_error_text
 from core.aip.messages import Command, Result
 from core.contract_digest import contract_digest
 from core.device import DeviceConfig, Router, build_router

@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from core.aip.extras import FEATURES
+from core.aip.extensions import FEATURES
 from core.aip.pairing import decode_pairing, encode_pairing
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.journal import Journal

@@ -12,9 +12,9 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from core.aip.console_end import DeviceLinkServer
-from core.aip.door import TokenRefused
-from core.aip.events import LinkEvents, RefusedAttempt
+from core.aip.acceptor import TokenRefused
+from core.aip.link_events import LinkEvents, RefusedAttempt
+from core.aip.link_server import DeviceLinkServer
 from tests.fakes.aip_house import (
     HASTY_TOO,
     QUICK,

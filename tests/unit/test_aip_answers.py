@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core.aip.answers import MOST_ERROR, MOST_FOR_A_BYTE, weight
+from core.aip.pending_requests import MOST_ERROR, MOST_FOR_A_BYTE, weight
 from core.errors import ErrorCode
 from tests.fakes.aip_house import (
     QUICK,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from core.aip.extras import pack_blob
+from core.aip.device_link import DeviceLink
+from core.aip.extensions import pack_blob
 from core.aip.limits import LinkLimits
-from core.aip.link import DeviceLink
 from core.dispatch.live_secrets import Redaction
 from core.dispatch.observe import UnusableAnswer, take_evidence
 from core.errors import ErrorCode

@@ -16,10 +16,10 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from core.aip.dialler import DialAddress, Dialler, Dialling, DialState, dial
-from core.aip.events import LinkEvents, RefusedAttempt
+from core.aip.connector import DialAddress, Dialler, Dialling, DialState, dial
+from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
-from core.aip.link import DeviceLink
+from core.aip.link_events import LinkEvents, RefusedAttempt
 from core.aip.tls import Identity, load_or_make_identity, server_context
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused
 from core.tasks import TaskGroupOwner

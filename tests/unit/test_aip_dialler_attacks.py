@@ -11,9 +11,9 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
-from core.aip.dialler import DialAddress, Dialler, DialState, dial
-from core.aip.events import LinkEvents
+from core.aip.connector import DialAddress, Dialler, DialState, dial
 from core.aip.limits import LinkLimits
+from core.aip.link_events import LinkEvents
 from core.errors import BadInput, DeviceError
 from core.fleet import dial_checks
 from core.fleet.registry import Known

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from core.aip import lookup
-from core.aip.dialler import DialAddress, Dialler, Dialling, DialState, dial
-from core.aip.events import LinkEvents
+from core.aip import resolve
+from core.aip.connector import DialAddress, Dialler, Dialling, DialState, dial
+from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
-from core.aip.link import DeviceLink
-from core.aip.lookup import MOST_LOOKUPS, tcp_connection
+from core.aip.link_events import LinkEvents
+from core.aip.resolve import MOST_LOOKUPS, tcp_connection
 from core.errors import DeviceError
 from tests.fakes.aip_house import soon
 from tests.unit.test_aip_dialler import listening
@@ -78,10 +78,10 @@ async def test_an_address_that_swallows_connections_does_not_keep_the_next_from_
         await real(sock, address)
 
     monkeypatch.setattr(loop, "sock_connect", connects)
-    monkeypatch.setattr(lookup, "FOR_ONE_OF_SEVERAL_S", 0.05)
+    monkeypatch.setattr(resolve, "FOR_ONE_OF_SEVERAL_S", 0.05)
     server = socket.create_server(("127.0.0.1", 0))
     found = [(socket.AF_INET, ("192.0.2.1", 1)), (socket.AF_INET, server.getsockname())]
-    monkeypatch.setattr(lookup, "_look_up", lambda host, port: found)
+    monkeypatch.setattr(resolve, "_look_up", lambda host, port: found)
     with server, await soon(tcp_connection("two.example", 1)) as sock:
         assert sock.getpeername() == server.getsockname()
 

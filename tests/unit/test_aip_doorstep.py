@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from core.aip.door import Door
-from core.aip.events import RefusedAttempt
+from core.aip.acceptor import Door
 from core.aip.limits import LinkLimits
+from core.aip.link_events import RefusedAttempt
 
 LIMITS = LinkLimits(door_most=5, door_most_of_one=2)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.aip.error_text import error_text, read_error_text
+from core.aip.frames import error_text, read_error_text
 from core.errors import BadInput, ErrorCode
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection
 
-from core.aip.extras import Grounds
+from core.aip.device_link import DeviceLink
+from core.aip.extensions import Grounds
 from core.aip.frames import clock_offset_ms
 from core.aip.limits import LinkLimits
-from core.aip.link import DeviceLink
 from core.aip.messages import Result, ServerMessage
 from core.errors import ErrorCode
 from tests.fakes.aip_house import (

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from core.aip.extras import FEATURES, pack_blob
-from core.aip.link import DeviceLink
-from core.aip.listing import list_tools
+from core.aip.device_link import DeviceLink
+from core.aip.extensions import FEATURES, pack_blob
+from core.aip.tool_discovery import list_tools
 from core.errors import DeviceError, QuarterdeckError
 from tests.fakes.aip_house import House, hear, look, running_house, say, soon
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection
 
-from core.aip.device_line import DeviceLine
-from core.aip.link import DeviceLink
+from core.aip.device_link import DeviceLink
 from core.aip.messages import Command, Result
+from core.aip.resumable_link import DeviceLine
 from core.errors import ErrorCode
 from tests.fakes.aip_house import (
     House,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from core.aip.extras import features_of
+from core.aip.extensions import features_of
 from core.errors import BadInput, ErrorCode
 from tests.fakes.aip_house import (
     House,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
-from core.aip.link import DeviceLink
-from core.aip.listing import STOCK_AGENTS, list_tools, probe_agents
 from core.aip.messages import Command, ResultStatus
+from core.aip.tool_discovery import STOCK_AGENTS, list_tools, probe_agents
 from core.errors import DeviceError, ErrorCode, Refused
 from tests.fakes.aip_house import House, fails, look, running_house, soon
 from tests.fakes.pace import within

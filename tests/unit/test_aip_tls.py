@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.aip.console_end import DeviceLinkServer, token_table
+from core.aip.link_server import DeviceLinkServer, token_table
 from core.aip.tls import (
     Identity,
     fingerprint_of,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.aip.error_text import read_error_text
+from core.aip.frames import read_error_text
 from core.aip.messages import Command
 from core.contract_digest import contract_digest
 from core.device.config import load_config

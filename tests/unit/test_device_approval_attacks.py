@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from core.aip.extras import Terms
+from core.aip.extensions import Terms
 from core.aip.messages import Command
 from core.device import DeviceConfig
 from core.device.approval import KEPT, ApprovalCheck, Leave, UsedApprovals

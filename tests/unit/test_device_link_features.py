@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from core.aip.extras import FEATURES, Progress, unpack_blob
+from core.aip.extensions import FEATURES, Progress, unpack_blob
 from core.device.assembly import build_router
 from core.device.config import DeviceConfig, Limits, PinnedOperator
 from core.device.progress import CallProgress

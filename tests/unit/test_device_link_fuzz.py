@@ -17,7 +17,7 @@ from hypothesis import strategies as some
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from core.aip.extras import pack_blob
+from core.aip.extensions import pack_blob
 from core.device.assembly import build_router
 from core.device.client import DeviceClient
 from core.device.config import DeviceConfig

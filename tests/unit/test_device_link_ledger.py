@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from core.aip.extras import Terms
+from core.aip.extensions import Terms
 from core.aip.messages import Command, Result, ResultStatus
 from core.device.delivery import Call, Deliveries
 from core.device.ledger import Ledger, Line

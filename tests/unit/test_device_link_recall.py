@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from core.aip.extras import FEATURES
+from core.aip.extensions import FEATURES
 from core.device.__main__ import _loop
 from core.device.assembly import build_router
 from core.device.config import DeviceConfig, Limits

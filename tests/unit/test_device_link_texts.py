@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from core.aip.extras import TEXT_BLOB, unpack_blob
+from core.aip.extensions import TEXT_BLOB, unpack_blob
 from core.aip.messages import Result, ResultStatus
 from core.device.client import DeviceClient
 from core.device.config import DeviceConfig

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.aip.error_text import read_error_text
+from core.aip.frames import read_error_text
 from core.aip.messages import Command, ResultStatus
 from core.errors import DeviceError, ErrorCode
 from tests.fakes.device_process import HERE, TOKEN, Console, act, device, one, running_console

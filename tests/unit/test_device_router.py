@@ -15,8 +15,8 @@ import jsonschema
 import psutil
 import pytest
 
-from core.aip.error_text import read_error_text
-from core.aip.extras import Terms, unpack_blob
+from core.aip.extensions import Terms, unpack_blob
+from core.aip.frames import read_error_text
 from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router, load_meter, system_info
 from core.device.batches import SKIPPED, BatchRunner

@@ -13,7 +13,7 @@ import pytest
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
-from core.aip.console_end import acknowledgement
+from core.aip.link_server import acknowledgement
 from tests.fakes.device_process import GOOD, HERE, admit, device, hear, hostile, run
 
 
@@ -242,4 +242,4 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
         "core.text_encodings",
     }
     assert [name for name in loaded if not name.startswith(wire) and name not in shared] == []
-    assert "core.aip.console_end" not in loaded
+    assert "core.aip.link_server" not in loaded

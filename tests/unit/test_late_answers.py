@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from core.aip.events import LateAnswer
-from core.aip.extras import pack_blob
+from core.aip.extensions import pack_blob
+from core.aip.link_events import LateAnswer
 from core.aip.messages import Result, ResultStatus
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.models import Page

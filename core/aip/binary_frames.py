@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from core.aip.extras import BLOB_KEY, Blob, unescaped
+from core.aip.extensions import BLOB_KEY, Blob, unescaped
 from core.aip.limits import LinkLimits
 from core.aip.messages import Result
 from core.errors import DeviceError, ErrorCode

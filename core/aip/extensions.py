@@ -15,10 +15,10 @@ features both have, and how often to send a heartbeat. A stock peer announces no
 | `tools_changed` | a text frame `quarterdeck.tools_changed` (`ToolsChanged`): list the tools again |
 
 A `$blob` stands in the object that describes the bytes (`{"media_type": …, "$blob": …}`), or where their
-base64 text would stand (`{"data_base64": {"$blob": …}}`); `core.aip.blobs` puts them back there. A blob of
-media type `text/…` is a long text of the result, and its reference stands where the text would. Whatever a
-tool itself returns under `$blob` travels as `$$blob`, `$$blob` as `$$$blob` and so on: a reference is one
-only where the device's end of the link put it.
+base64 text would stand (`{"data_base64": {"$blob": …}}`); `core.aip.binary_frames` puts them back there. A
+blob of media type `text/…` is a long text of the result, and its reference stands where the text would.
+Whatever a tool itself returns under `$blob` travels as `$$blob`, `$$blob` as `$$$blob` and so on: a reference
+is one only where the device's end of the link put it.
 
 `call_id` is an idempotency key on our device: a command whose `call_id` it has seen is never run again; it
 is answered with the first one's result, or waits for it. `recall` asks what became of calls whose answer was

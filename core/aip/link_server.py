@@ -1,7 +1,7 @@
 """The console's end of device links: listens, lets devices register, and hands out a `DeviceLink` for each.
 
-device ── upgrade (token, no Origin) ──► server    `core.aip.door`
-device ── register ────────────────────► server    `core.aip.admission`: role, name; no double here
+device ── upgrade (token, no Origin) ──► server    `core.aip.acceptor`
+device ── register ────────────────────► server    `core.aip.registration`: role, name; no double here
 device ◄─ heartbeat/ok ───────────────── server    before anything else; then on_connected(link)
 """
 
@@ -18,12 +18,12 @@ from websockets.asyncio.server import Server, ServerConnection
 from websockets.asyncio.server import serve as websocket_server
 from websockets.exceptions import ConnectionClosed
 
-from core.aip import admission
-from core.aip.door import Authorise, Door, Doorstep, Visitor
-from core.aip.events import LinkEvents, RefusedAttempt
+from core.aip import registration
+from core.aip.acceptor import Authorise, Door, Doorstep, Visitor
+from core.aip.device_link import DeviceLink
 from core.aip.frames import acknowledgement
 from core.aip.limits import Allowance, LinkLimits
-from core.aip.link import DeviceLink
+from core.aip.link_events import LinkEvents, RefusedAttempt
 from core.aip.messages import ClientMessage
 from core.aip.pairing import hosts_of, is_loopback
 from core.aip.tls import Identity, server_context
@@ -72,8 +72,8 @@ class DeviceLinkServer:
     ) -> None:
         """`authorise` gives the name of the device that a token belongs to, or None.
 
-        It may raise `core.aip.door.TokenRefused` for a token that it knows. With an `identity` only TLS is
-        spoken.
+        It may raise `core.aip.acceptor.TokenRefused` for a token that it knows. With an `identity` only TLS
+        is spoken.
 
         Raises:
             BadInput: this would listen beyond this computer without TLS, or the identity cannot be used.
@@ -166,11 +166,11 @@ class DeviceLinkServer:
         assert isinstance(connection, Visitor)
         owner, peer = connection.owner, connection.step.peer
         try:
-            hello = await admission.read_registration(connection, owner, self._limits)
+            hello = await registration.read_registration(connection, owner, self._limits)
             link = await self._claim(connection, owner, hello)
         except QuarterdeckError as error:
             self._door.refused(error.message, peer, owner)
-            await admission.say_no(connection, error)
+            await registration.say_no(connection, error)
             return
         except ConnectionClosed as closed:
             too_large = closed.sent is not None and closed.sent.code == 1009
@@ -180,7 +180,7 @@ class DeviceLinkServer:
             return
         self._door.leave(connection.step)
         try:
-            await admission.serve(link, hello, connection, self._events, self._limits)
+            await registration.serve(link, hello, connection, self._events, self._limits)
         finally:
             if self._links.get(owner) is link:
                 del self._links[owner]

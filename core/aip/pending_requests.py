@@ -12,10 +12,10 @@ from typing import Any
 
 import structlog
 
-from core.aip.blobs import HeldBlobs
-from core.aip.error_text import read_error_text
-from core.aip.events import LateAnswer
-from core.aip.extras import BLOB_KEY
+from core.aip.binary_frames import HeldBlobs
+from core.aip.extensions import BLOB_KEY
+from core.aip.frames import read_error_text
+from core.aip.link_events import LateAnswer
 from core.aip.messages import ClientMessage, Result
 from core.errors import DeviceError, ErrorCode
 from core.text import shorten_middle

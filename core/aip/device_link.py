@@ -1,9 +1,15 @@
-"""One registered device: commands out, results in, and an honest word about everything in between."""
+"""One registered device: commands out, results in, and an honest word about everything in between.
+
+One frame at a time, for devices that read the next one only when the last is answered.
+
+Which progress frames of a device are passed on: those of pending calls, in order, and not too many.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -14,12 +20,9 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.protocol import State
 
-from core.aip.answers import LinkLost, PendingAnswers
-from core.aip.blobs import HeldBlobs
-from core.aip.ends import peer_of, why_closed
-from core.aip.error_text import read_error_text
-from core.aip.events import LinkEvents, RefusedAttempt
-from core.aip.extras import (
+from core.aip.binary_frames import HeldBlobs
+from core.aip.connection import peer_of, why_closed
+from core.aip.extensions import (
     CANCEL_COMMAND,
     FEATURE_BINARY,
     FEATURE_CANCEL,
@@ -41,18 +44,102 @@ from core.aip.frames import (
     command_frame,
     complaint,
     heartbeat_of,
+    read_error_text,
     read_extra_frame,
     refuse_nan,
     spoofed,
     terms_of,
 )
 from core.aip.limits import Allowance, LinkLimits
+from core.aip.link_events import LinkEvents, RefusedAttempt
 from core.aip.messages import ClientMessage, Command, Result, ResultStatus, read_client_frame
-from core.aip.progress import ProgressGate
-from core.aip.turns import Turns
-from core.errors import BadInput, DeviceError, ErrorCode
+from core.aip.pending_requests import LinkLost, PendingAnswers
+from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.ids import new_uuid
 from core.text import escape_hidden, shorten_middle
+
+
+@dataclass(slots=True)
+class _Call:
+    allowance: Allowance
+    next_seq: int = 0
+
+
+class ProgressGate:
+    """The pending calls of one link. What it keeps is bounded by them."""
+
+    def __init__(self, limits: LinkLimits) -> None:
+        self._limits = limits
+        self._calls: dict[str, _Call] = {}
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def expect(self, call_ids: Iterable[str | None]) -> None:
+        """Let progress of these calls through from now on."""
+        for call_id in call_ids:
+            if call_id is not None:
+                allowance = Allowance(self._limits.progress_burst, self._limits.progress_per_s)
+                self._calls[call_id] = _Call(allowance)
+
+    def forget(self, call_ids: Iterable[str | None]) -> None:
+        """Let nothing more of these calls through."""
+        for call_id in call_ids:
+            if call_id is not None:
+                self._calls.pop(call_id, None)
+
+    def admit(self, progress: Progress, size: int) -> bool:
+        """Whether this one is passed on; what is not is counted in `dropped`."""
+        call = self._calls.get(progress.call_id)
+        if call is None or progress.seq < call.next_seq or not call.allowance.spend(size):
+            self.dropped += 1
+            return False
+        # A device may leave some out under load, so a gap is no fault; going back is.
+        call.next_seq = progress.seq + 1
+        return True
+
+
+class Turns:
+    """The queue before one device: first come, first served, bounded in length and in time."""
+
+    def __init__(self, limits: LinkLimits) -> None:
+        self._limits = limits
+        self._lock = asyncio.Lock()
+        self.waiting = 0
+
+    async def take(self, name: str) -> None:
+        """Wait for the device `name` to be free, and hold it until `give`.
+
+        Raises:
+            Refused: too many wait already, or the turn did not come in time (code `timeout`).
+        """
+        if not self._lock.locked() and not self.waiting:
+            await self._lock.acquire()
+            return
+        if self.waiting >= self._limits.queue_most:
+            raise Refused(
+                f"{self.waiting} commands wait for {name} already, which takes one at a time; "
+                "nothing was sent",
+                ErrorCode.TIMEOUT,
+            )
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(self._limits.queue_s):
+                await self._lock.acquire()
+        except TimeoutError:
+            raise Refused(
+                f"{name} takes one command at a time and was busy for {self._limits.queue_s:g} s; "
+                "nothing was sent",
+                ErrorCode.TIMEOUT,
+            ) from None
+        finally:
+            self.waiting -= 1
+
+    def give(self) -> None:
+        """Let the next one go."""
+        self._lock.release()
+
 
 __all__ = ["DeviceLink", "LinkLimits"]
 

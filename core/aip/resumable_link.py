@@ -14,11 +14,11 @@ from collections.abc import Sequence
 import structlog
 from pydantic import ValidationError
 
-from core.aip.answers import LinkLost
-from core.aip.error_text import error_text
-from core.aip.extras import FEATURE_RECALL, Grounds, Recalled
-from core.aip.link import DeviceLink
+from core.aip.device_link import DeviceLink
+from core.aip.extensions import FEATURE_RECALL, Grounds, Recalled
+from core.aip.frames import error_text
 from core.aip.messages import Command, Result, ResultStatus
+from core.aip.pending_requests import LinkLost
 from core.errors import DeviceError, ErrorCode
 
 log = structlog.get_logger(__name__)

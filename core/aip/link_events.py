@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.aip.extras import Metrics, Progress
+from core.aip.extensions import Metrics, Progress
 from core.aip.messages import Result
 
 if TYPE_CHECKING:
-    from core.aip.link import DeviceLink
+    from core.aip.device_link import DeviceLink
 
 
 @dataclass(frozen=True, slots=True)

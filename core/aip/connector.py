@@ -2,7 +2,7 @@
 
 console ── TLS, certificate checked ──► device
 console ── upgrade (token) ───────────► device
-console ◄─ register ─────────────────── device     from here on as in `core.aip.admission`
+console ◄─ register ─────────────────── device     from here on as in `core.aip.registration`
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import structlog
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
-from core.aip.admission import read_registration, say_no, serve
-from core.aip.ends import DirectConnect, peer_of
-from core.aip.events import LinkEvents, RefusedAttempt
+from core.aip.connection import DirectConnect, peer_of
+from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
-from core.aip.link import DeviceLink
-from core.aip.lookup import tcp_connection
+from core.aip.link_events import LinkEvents, RefusedAttempt
 from core.aip.pairing import check_url, is_loopback
+from core.aip.registration import read_registration, say_no, serve
+from core.aip.resolve import tcp_connection
 from core.aip.tls import pinned_client_context
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused
 from core.tasks import TaskGroupOwner

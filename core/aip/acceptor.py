@@ -26,9 +26,9 @@ from websockets.exceptions import InvalidHeader, SecurityError
 from websockets.http11 import Request, Response
 from websockets.protocol import State
 
-from core.aip.ends import shown_address
-from core.aip.events import RefusedAttempt
+from core.aip.connection import shown_address
 from core.aip.limits import Allowance, LinkLimits
+from core.aip.link_events import RefusedAttempt
 from core.aip.pairing import is_loopback
 from core.errors import Refused
 from core.tasks import TaskGroupOwner

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 from pydantic import ValidationError
 
-from core.aip.extras import Grounds
+from core.aip.extensions import Grounds
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo, ToolType
 from core.errors import DeviceError, ErrorCode
 
 if TYPE_CHECKING:
-    from core.aip.link import DeviceLink
+    from core.aip.device_link import DeviceLink
 
 log = structlog.get_logger(__name__)
 
