@@ -27,7 +27,7 @@ from websockets.http11 import Request, Response
 from websockets.protocol import State
 
 from core.aip.connection import shown_address
-from core.aip.limits import Allowance, LinkLimits
+from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import RefusedAttempt
 from core.aip.pairing import is_loopback
 from core.errors import Refused
@@ -56,7 +56,7 @@ class TokenRefused(Refused):
         self.name = name
 
 
-class Door:
+class ConnectionGate:
     """Counts who has not registered yet, checks upgrades, and reports who is turned away."""
 
     def __init__(
@@ -74,10 +74,10 @@ class Door:
         self._authorise = authorise
         self._path = path
         self._on_refused = on_refused
-        self._here: dict[Doorstep, str] = {}
+        self._here: dict[PreTlsProtocol, str] = {}
         self._per_host: Counter[str] = Counter()
         self._most = min(limits.door_most, _room())
-        self._told = Allowance(_LINES_AT_ONCE, _LINES_PER_S)
+        self._told = TokenBucket(_LINES_AT_ONCE, _LINES_PER_S)
 
     @property
     def waiting(self) -> int:
@@ -91,7 +91,7 @@ class Door:
             log.warning("refused", reason=reason, peer=peer, name=name)
         self._on_refused(RefusedAttempt(reason, peer, name))
 
-    def enter(self, step: Doorstep) -> None:
+    def enter(self, step: PreTlsProtocol) -> None:
         """Count a new connection. When too many have not registered yet, who waited longest makes room.
 
         Not the newest goes: an honest device registers within moments, and idle strangers would keep it out.
@@ -106,12 +106,12 @@ class Door:
         self._here[step] = step.host
         self._per_host[step.host] += 1
 
-    def _turn_out(self, step: Doorstep, reason: str) -> None:
+    def _turn_out(self, step: PreTlsProtocol, reason: str) -> None:
         self.refused(reason, step.peer)
         self.leave(step)
         step.abort()
 
-    def leave(self, step: Doorstep) -> None:
+    def leave(self, step: PreTlsProtocol) -> None:
         """A connection has registered, or is gone."""
         host = self._here.pop(step, None)
         if host is not None:
@@ -128,7 +128,7 @@ class Door:
 
     def admit(self, connection: ServerConnection, request: Request) -> Response | None:
         """Let an upgrade through (None) or answer it with a refusal."""
-        assert isinstance(connection, Visitor)
+        assert isinstance(connection, HandshakeConnection)
         try:
             asked = urlsplit(request.path)
         except ValueError:
@@ -149,7 +149,9 @@ class Door:
         connection.owner, connection.token_sha256 = name, hashlib.sha256((token or "").encode()).hexdigest()
         return None
 
-    def turn_away(self, connection: Visitor, status: HTTPStatus, reason: str, name: str = "") -> Response:
+    def turn_away(
+        self, connection: HandshakeConnection, status: HTTPStatus, reason: str, name: str = ""
+    ) -> Response:
         """Answer an upgrade with a refusal, and report it. `name` is whose token it showed."""
         connection.reported = True
         self.refused(reason, connection.step.peer, name)
@@ -189,11 +191,11 @@ def _as_sent(request: Request, query: str) -> str | None:
     return values[0] if len(values) == 1 else None
 
 
-class Visitor(ServerConnection):
+class HandshakeConnection(ServerConnection):
     """A connection that reports how its upgrade failed. `owner` is whose token it showed, and the SHA-256
     says which one."""
 
-    step: Doorstep
+    step: PreTlsProtocol
     owner: str = ""
     token_sha256: str = ""
     reported: bool = False
@@ -218,10 +220,10 @@ class Visitor(ServerConnection):
         super().connection_lost(exc)
 
 
-class Doorstep(asyncio.Protocol):
-    """A connection of which nothing is known yet; hands it on to its `Visitor`."""
+class PreTlsProtocol(asyncio.Protocol):
+    """A connection of which nothing is known yet; hands it on to its `HandshakeConnection`."""
 
-    def __init__(self, visitor: Visitor, door: Door) -> None:
+    def __init__(self, visitor: HandshakeConnection, door: ConnectionGate) -> None:
         self.door = door
         self.peer = "unknown"
         self.host = "unknown"
@@ -277,7 +279,7 @@ class Doorstep(asyncio.Protocol):
             if first is not None and first != _TLS_HANDSHAKE:
                 await self._turn_away(transport, first)
                 return
-            waiting = _WaitingRoom()
+            waiting = _BufferingProtocol()
             encrypted = await loop.start_tls(
                 transport, waiting, secure, server_side=True, ssl_handshake_timeout=seconds
             )
@@ -319,7 +321,7 @@ class Doorstep(asyncio.Protocol):
         self.door.leave(self)
 
 
-class _WaitingRoom(asyncio.Protocol):
+class _BufferingProtocol(asyncio.Protocol):
     """Keeps what arrives between the end of the TLS handshake and the handing over."""
 
     def __init__(self) -> None:

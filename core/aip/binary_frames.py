@@ -17,18 +17,18 @@ _MOST_DEPTH = 200
 
 
 @dataclass(slots=True)
-class _Held:
+class _BinaryFrame:
     media_type: str
     data: bytes
     arrivals: int = 1
 
 
-class HeldBlobs:
+class PendingBinaryFrames:
     """The binary frames of one link that no result has named yet, bounded in number and bytes."""
 
     def __init__(self, limits: LinkLimits) -> None:
         self._limits = limits
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _BinaryFrame] = {}
         self._arrivals = 0
         self._named_bytes = 0
         self.bytes_held = 0
@@ -47,7 +47,7 @@ class HeldBlobs:
         if known is not None:
             known.arrivals += 1
             return
-        self._held[head.sha256] = _Held(head.media_type, data)
+        self._held[head.sha256] = _BinaryFrame(head.media_type, data)
         self.bytes_held += len(data)
 
     def clear(self) -> None:
@@ -102,13 +102,13 @@ class HeldBlobs:
         return {unescaped(key): self._filled(one, used, depth + 1) for key, one in value.items()}
 
     def _with_bytes(
-        self, value: dict[str, Any], instead_of: str, held: _Held, used: set[str], depth: int
+        self, value: dict[str, Any], instead_of: str, held: _BinaryFrame, used: set[str], depth: int
     ) -> dict[str, Any]:
         beside = {key: one for key, one in value.items() if key != instead_of}
         rest = self._filled(beside, used, depth + 1)
         return {"media_type": held.media_type, **rest, BYTES_KEY: held.data}
 
-    def _named(self, sha256: Any, used: set[str]) -> _Held:
+    def _named(self, sha256: Any, used: set[str]) -> _BinaryFrame:
         held = self._held.get(sha256) if isinstance(sha256, str) else None
         if held is None:
             raise DeviceError("a result names bytes that never came", ErrorCode.BAD_RESULT)

@@ -25,7 +25,7 @@ from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
 from core.aip.link_events import LinkEvents, RefusedAttempt
 from core.aip.pairing import check_url, is_loopback
-from core.aip.registration import read_registration, say_no, serve
+from core.aip.registration import read_registration, reject, serve
 from core.aip.resolve import tcp_connection
 from core.aip.tls import pinned_client_context
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused
@@ -94,7 +94,7 @@ async def dial(
             hello = await read_registration(connection, address.name, limits)
         except QuarterdeckError as error:
             events.on_refused(RefusedAttempt(error.message, peer_of(connection), address.name))
-            await say_no(connection, error)
+            await reject(connection, error)
             raise
         except ConnectionClosed:
             raise DeviceError(f"{address.name} closed the link before it registered") from None
@@ -177,7 +177,7 @@ def _in_words(address: DialAddress, error: Exception, limits: LinkLimits) -> Qua
     return DeviceError(f"{where} closed the connection at once", ErrorCode.PROTOCOL_ERROR)
 
 
-class DialState(StrEnum):
+class ConnectorState(StrEnum):
     """What a dialler is doing."""
 
     CONNECTING = "connecting"
@@ -187,23 +187,23 @@ class DialState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Dialling:
+class ConnectorStatus:
     """A dialler's news. `attempt` counts from 1 since the last good link; `wait_s` is until the next one."""
 
-    state: DialState
+    state: ConnectorState
     attempt: int
     reason: str = ""
     wait_s: float = 0.0
 
 
-class Dialler:
+class Connector:
     """Keeps a link to one listening device: dials, waits longer after each failure, dials again."""
 
     def __init__(
         self,
         address: DialAddress,
         events: LinkEvents,
-        on_state: Callable[[Dialling], None],
+        on_state: Callable[[ConnectorStatus], None],
         *,
         agent_name: str = "LinuxAgent",
         limits: LinkLimits = LinkLimits(),
@@ -230,7 +230,7 @@ class Dialler:
         """The link, while there is one."""
         return self._link
 
-    def kick(self) -> None:
+    def retry_now(self) -> None:
         """Do not wait any longer: dial now. Nothing happens while a link is up."""
         self._nudged.set()
 
@@ -249,7 +249,7 @@ class Dialler:
             while not self._stopped:
                 self._attempt = failures + 1
                 self._nudged.clear()
-                self._on_state(Dialling(DialState.CONNECTING, self._attempt))
+                self._on_state(ConnectorStatus(ConnectorState.CONNECTING, self._attempt))
                 began = loop.time()
                 was_linked, reason = await self._once()
                 # A device that takes us and drops us at once is not dialled at full speed either.
@@ -258,7 +258,7 @@ class Dialler:
                     await self._wait(failures, reason)
         finally:
             await self._tasks.close()
-            self._on_state(Dialling(DialState.STOPPED, self._attempt))
+            self._on_state(ConnectorStatus(ConnectorState.STOPPED, self._attempt))
 
     async def _once(self) -> tuple[bool, str]:
         self._dialling = self._tasks.spawn("one attempt", self._attempt_once())
@@ -287,14 +287,14 @@ class Dialler:
 
     def _connected(self, link: DeviceLink) -> None:
         self._link = link
-        self._on_state(Dialling(DialState.CONNECTED, self._attempt))
+        self._on_state(ConnectorStatus(ConnectorState.CONNECTED, self._attempt))
         self._tell_connected(link)
 
     async def _wait(self, failures: int, reason: str) -> None:
         first, longest = self._back_off
         # Jitter keeps a hundred devices from being dialled in the same instant after a cut.
         seconds = min(longest, first * 2 ** min(max(failures - 1, 0), 16)) * random.uniform(0.5, 1.0)
-        self._on_state(Dialling(DialState.WAITING, self._attempt, reason, seconds))
+        self._on_state(ConnectorStatus(ConnectorState.WAITING, self._attempt, reason, seconds))
         log.info("will dial again", device=self._address.name, reason=reason, seconds=round(seconds, 2))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):

@@ -20,7 +20,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.protocol import State
 
-from core.aip.binary_frames import HeldBlobs
+from core.aip.binary_frames import PendingBinaryFrames
 from core.aip.connection import peer_of, why_closed
 from core.aip.extensions import (
     CANCEL_COMMAND,
@@ -32,9 +32,9 @@ from core.aip.extensions import (
     FEATURE_TERMS,
     FEATURE_TOOLS_CHANGED,
     RECALL_COMMAND,
-    Grounds,
+    CommandProof,
     Progress,
-    Recalled,
+    RecalledResult,
     ToolsChanged,
     agreed_features,
     unpack_blob,
@@ -42,18 +42,18 @@ from core.aip.extensions import (
 from core.aip.frames import (
     acknowledgement,
     command_frame,
-    complaint,
+    error_frame,
     heartbeat_of,
+    name_mismatch,
     read_error_text,
     read_extra_frame,
     refuse_nan,
-    spoofed,
     terms_of,
 )
-from core.aip.limits import Allowance, LinkLimits
+from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import LinkEvents, RefusedAttempt
 from core.aip.messages import ClientMessage, Command, Result, ResultStatus, read_client_frame
-from core.aip.pending_requests import LinkLost, PendingAnswers
+from core.aip.pending_requests import LinkLost, PendingRequests
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.ids import new_uuid
 from core.text import escape_hidden, shorten_middle
@@ -61,7 +61,7 @@ from core.text import escape_hidden, shorten_middle
 
 @dataclass(slots=True)
 class _Call:
-    allowance: Allowance
+    allowance: TokenBucket
     next_seq: int = 0
 
 
@@ -80,7 +80,7 @@ class ProgressGate:
         """Let progress of these calls through from now on."""
         for call_id in call_ids:
             if call_id is not None:
-                allowance = Allowance(self._limits.progress_burst, self._limits.progress_per_s)
+                allowance = TokenBucket(self._limits.progress_burst, self._limits.progress_per_s)
                 self._calls[call_id] = _Call(allowance)
 
     def forget(self, call_ids: Iterable[str | None]) -> None:
@@ -100,7 +100,7 @@ class ProgressGate:
         return True
 
 
-class Turns:
+class RequestQueue:
     """The queue before one device: first come, first served, bounded in length and in time."""
 
     def __init__(self, limits: LinkLimits) -> None:
@@ -181,10 +181,14 @@ class DeviceLink:
         self._connection = connection
         self._limits = limits
         self._events = events
-        self._allowance = Allowance(limits.flood_burst, limits.flood_per_s)
-        self._blobs, self._progress, self._turns = HeldBlobs(limits), ProgressGate(limits), Turns(limits)
+        self._allowance = TokenBucket(limits.flood_burst, limits.flood_per_s)
+        self._blobs, self._progress, self._turns = (
+            PendingBinaryFrames(limits),
+            ProgressGate(limits),
+            RequestQueue(limits),
+        )
         blobs = self._blobs if FEATURE_BINARY in self.features else None
-        self._answers = PendingAnswers(name, lambda late: events.on_late(self, late), blobs)
+        self._answers = PendingRequests(name, lambda late: events.on_late(self, late), blobs)
         self._close_reason: str | None = None
         self._ended: str | None = None
 
@@ -243,7 +247,7 @@ class DeviceLink:
             raise DeviceError(f"{self.name} does not answer a ping.", ErrorCode.DEVICE_OFFLINE) from error
 
     async def send_commands(
-        self, commands: Sequence[Command], timeout: float, grounds: Sequence[Grounds] = ()
+        self, commands: Sequence[Command], timeout: float, grounds: Sequence[CommandProof] = ()
     ) -> list[Result]:
         """Send one command frame and wait for its results, in the order of `commands`.
 
@@ -327,7 +331,7 @@ class DeviceLink:
             return False
         return isinstance(answer.result, dict) and answer.result.get("cancelled") is True
 
-    async def recall(self, call_ids: Sequence[str], timeout: float) -> dict[str, Recalled]:
+    async def recall(self, call_ids: Sequence[str], timeout: float) -> dict[str, RecalledResult]:
         """Ask what became of earlier calls; the device refuses from then on to run those it never saw.
 
         Raises:
@@ -350,7 +354,7 @@ class DeviceLink:
             )
         told = answer.result if isinstance(answer.result, dict) else {}
         try:
-            return {call_id: Recalled.model_validate(told.get(call_id)) for call_id in call_ids}
+            return {call_id: RecalledResult.model_validate(told.get(call_id)) for call_id in call_ids}
         except ValidationError:
             raise DeviceError(f"{self.name} says nothing of its calls", ErrorCode.BAD_RESULT) from None
 
@@ -398,7 +402,7 @@ class DeviceLink:
                 self._answers.fail_malformed(data, fault)
                 await self._complain(fault)
             return
-        answers = message.type == "command_results" and spoofed(message, self.name) is None
+        answers = message.type == "command_results" and name_mismatch(message, self.name) is None
         if answers and self._answers.take(message, data):
             return
         if await self._within_allowance(len(data)):
@@ -457,7 +461,7 @@ class DeviceLink:
 
     async def _take_unasked(self, message: ClientMessage) -> str | None:
         """Serve a frame that answers no command; returns what is wrong with it."""
-        wrong = spoofed(message, self.name)
+        wrong = name_mismatch(message, self.name)
         if wrong is not None:
             self._report(wrong)
             return wrong
@@ -493,4 +497,4 @@ class DeviceLink:
 
     async def _complain(self, fault: DeviceError) -> None:
         log.warning("bad frame", device=self.name, reason=fault.message)
-        await self._connection.send(complaint(fault))
+        await self._connection.send(error_frame(fault))

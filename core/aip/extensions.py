@@ -7,7 +7,7 @@ features both have, and how often to send a heartbeat. A stock peer announces no
 | feature | what it allows |
 |---|---|
 | `cancel` | the command `quarterdeck.cancel {call_id}`, answered `{"cancelled": bool}` |
-| `terms` | `Command.quarterdeck` (`Terms`): deadline, digest and approval of one command |
+| `terms` | `Command.quarterdeck` (`CommandOptions`): deadline, digest and approval of one command |
 | `progress` | text frames of type `quarterdeck.progress` (`Progress`) while a command runs |
 | `binary` | binary frames (`pack_blob`) ahead of the result that refers to them by `{"$blob": sha256}` |
 | `recall` | the command `quarterdeck.recall {call_ids}`, answered `{call_id: Recalled}` for each |
@@ -67,12 +67,12 @@ _HEAD_BYTES = 4
 _MOST_HEAD = 4096
 
 
-class _Extra(BaseModel):
+class _Extension(BaseModel):
     # NaN and the infinities are no JSON, and poison whatever is computed from them.
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
-class Terms(_Extra):
+class CommandOptions(_Extension):
     """What goes with one command to a device that has `terms`.
 
     `deadline_s` counts from the frame's arrival: the device stops by itself then. `digest` is the digest of
@@ -85,14 +85,14 @@ class Terms(_Extra):
 
 
 @dataclass(frozen=True, slots=True)
-class Grounds:
+class CommandProof:
     """Why one command may run: the digest of the request that was permitted, and the signed statement."""
 
     digest: str = ""
     approval: dict[str, Any] | None = None
 
 
-class Welcome(_Extra):
+class Welcome(_Extension):
     """The console's half of the negotiation: `result.quarterdeck` of the acknowledgement."""
 
     version: str
@@ -100,7 +100,7 @@ class Welcome(_Extra):
     heartbeat_s: float = Field(default=20.0, ge=0.1, le=600)
 
 
-class Progress(_Extra):
+class Progress(_Extension):
     """How far a command has come; `text` is output since the last one, at most 64 KiB.
 
     `seq` counts from 0 for each call. `done` of `total` in whatever `unit` says.
@@ -116,7 +116,7 @@ class Progress(_Extra):
     unit: str = ""
 
 
-class ToolsChanged(_Extra):
+class ToolsChanged(_Extension):
     """The device's tools are not what they were, or what it cannot offer is not.
 
     `unavailable` is what `register.metadata.quarterdeck.unavailable` was, as it is now; None where the device
@@ -127,21 +127,21 @@ class ToolsChanged(_Extra):
     unavailable: list[dict[str, Any]] | None = None
 
 
-class Recalled(_Extra):
+class RecalledResult(_Extension):
     """What a device knows of an earlier call; `result` is AIP's Result when `state` is `done`."""
 
     state: Literal["done", "running", "never_seen"]
     result: dict[str, Any] | None = None
 
 
-class Metrics(_Extra):
+class Metrics(_Extension):
     """How loaded the machine is, in per cent of all of it."""
 
     cpu_percent: float = Field(ge=0, le=100)
     memory_percent: float = Field(ge=0, le=100)
 
 
-class Blob(_Extra):
+class Blob(_Extension):
     """The head of a binary frame."""
 
     sha256: str = Field(pattern="^[0-9a-f]{64}$")

@@ -27,7 +27,7 @@ from pydantic import Discriminator, TypeAdapter, ValidationError
 
 from core import __version__
 from core.aip.extensions import (
-    Grounds,
+    CommandProof,
     Metrics,
     Progress,
     ToolsChanged,
@@ -81,7 +81,7 @@ def acknowledgement(features: Sequence[str] = (), heartbeat_s: float = 20.0) -> 
     ).model_dump_json()
 
 
-def complaint(error: QuarterdeckError) -> str:
+def error_frame(error: QuarterdeckError) -> str:
     """The frame that says what was wrong with one of a device's."""
     return ServerMessage(
         type="error",
@@ -136,10 +136,12 @@ def command_frame(
     )
 
 
-def terms_of(count: int, grounds: Sequence[Grounds], timeout: float) -> list[dict[str, Any]]:
+def terms_of(count: int, grounds: Sequence[CommandProof], timeout: float) -> list[dict[str, Any]]:
     """For each of `count` commands its deadline, a little before ours, and what it was permitted on."""
     deadline = min(timeout - min(1.0, timeout / 10), _LONGEST_DEADLINE)
-    known = grounds if len(grounds) == count else [*grounds[:count], *[Grounds()] * (count - len(grounds))]
+    known = (
+        grounds if len(grounds) == count else [*grounds[:count], *[CommandProof()] * (count - len(grounds))]
+    )
     return [{"deadline_s": deadline, "digest": why.digest, "approval": why.approval} for why in known]
 
 
@@ -153,7 +155,7 @@ def read_extra_frame(data: bytes) -> Progress | ToolsChanged | None:
         return None
 
 
-def spoofed(message: ClientMessage, name: str) -> str | None:
+def name_mismatch(message: ClientMessage, name: str) -> str | None:
     """What a frame claims that the registered connection of `name` may not; None when all is well."""
     if message.client_id is not None and message.client_id != name:
         return "client_id does not match the registered connection"
@@ -229,7 +231,7 @@ _MARKS = b",:[{"
 _ALL_ELSE = bytes(byte for byte in range(256) if byte not in b'",:[{')
 
 
-def refuse_too_many(data: bytes) -> None:
+def check_frame_parts(data: bytes) -> None:
     """Refuse a frame that takes too long to read.
 
     Raises:

@@ -48,7 +48,7 @@ class LinkLimits:
 
 
 @dataclass(slots=True)
-class Allowance:
+class TokenBucket:
     """A token bucket over frames: `burst` at once, `per_s` more each second."""
 
     burst: float

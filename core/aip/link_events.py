@@ -43,7 +43,7 @@ class LateAnswer:
     problem: str = ""
 
 
-def _nothing(*_: object) -> None:
+def _ignore(*_: object) -> None:
     pass
 
 
@@ -55,10 +55,10 @@ class LinkEvents:
     only called for calls that are pending, in order, and within their allowance.
     """
 
-    on_connected: Callable[[DeviceLink], None] = _nothing
-    on_lost: Callable[[DeviceLink, str], None] = _nothing
-    on_refused: Callable[[RefusedAttempt], None] = _nothing
-    on_late: Callable[[DeviceLink, LateAnswer], None] = _nothing
-    on_progress: Callable[[DeviceLink, Progress], None] = _nothing
-    on_heartbeat: Callable[[DeviceLink, Heartbeat], None] = _nothing
-    on_tools_changed: Callable[[DeviceLink], None] = _nothing
+    on_connected: Callable[[DeviceLink], None] = _ignore
+    on_lost: Callable[[DeviceLink, str], None] = _ignore
+    on_refused: Callable[[RefusedAttempt], None] = _ignore
+    on_late: Callable[[DeviceLink, LateAnswer], None] = _ignore
+    on_progress: Callable[[DeviceLink, Progress], None] = _ignore
+    on_heartbeat: Callable[[DeviceLink, Heartbeat], None] = _ignore
+    on_tools_changed: Callable[[DeviceLink], None] = _ignore

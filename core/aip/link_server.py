@@ -19,10 +19,10 @@ from websockets.asyncio.server import serve as websocket_server
 from websockets.exceptions import ConnectionClosed
 
 from core.aip import registration
-from core.aip.acceptor import Authorise, Door, Doorstep, Visitor
+from core.aip.acceptor import Authorise, ConnectionGate, HandshakeConnection, PreTlsProtocol
 from core.aip.device_link import DeviceLink
 from core.aip.frames import acknowledgement
-from core.aip.limits import Allowance, LinkLimits
+from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import LinkEvents, RefusedAttempt
 from core.aip.messages import ClientMessage
 from core.aip.pairing import hosts_of, is_loopback
@@ -83,7 +83,7 @@ class DeviceLinkServer:
         self._identity = identity
         self._events = events
         secure = server_context(identity) if identity is not None else None
-        self._door = Door(authorise, path, limits, secure, events.on_refused)
+        self._door = ConnectionGate(authorise, path, limits, secure, events.on_refused)
         self._host = host
         self._asked_port = port
         self._path = path
@@ -92,7 +92,7 @@ class DeviceLinkServer:
         self._server: Server | None = None
         self._links: dict[str, DeviceLink] = {}
         # By the names that tokens were made for, so it stays as short as the list of these.
-        self._returns: dict[str, Allowance] = {}
+        self._returns: dict[str, TokenBucket] = {}
 
     @property
     def links(self) -> Mapping[str, DeviceLink]:
@@ -147,8 +147,8 @@ class DeviceLinkServer:
             backlog=_BACKLOG,
         )
 
-    def _visitor(self, *args: Any, **kwargs: Any) -> Doorstep:
-        return Doorstep(Visitor(*args, **kwargs), self._door)
+    def _visitor(self, *args: Any, **kwargs: Any) -> PreTlsProtocol:
+        return PreTlsProtocol(HandshakeConnection(*args, **kwargs), self._door)
 
     async def close(self, reason: str = "the console ends") -> None:
         """Close every link and stop listening; pending commands fail with an unknown outcome."""
@@ -163,14 +163,14 @@ class DeviceLinkServer:
             self._server = None
 
     async def _serve(self, connection: ServerConnection) -> None:
-        assert isinstance(connection, Visitor)
+        assert isinstance(connection, HandshakeConnection)
         owner, peer = connection.owner, connection.step.peer
         try:
             hello = await registration.read_registration(connection, owner, self._limits)
             link = await self._claim(connection, owner, hello)
         except QuarterdeckError as error:
             self._door.refused(error.message, peer, owner)
-            await registration.say_no(connection, error)
+            await registration.reject(connection, error)
             return
         except ConnectionClosed as closed:
             too_large = closed.sent is not None and closed.sent.code == 1009
@@ -185,10 +185,10 @@ class DeviceLinkServer:
             if self._links.get(owner) is link:
                 del self._links[owner]
 
-    async def _claim(self, connection: Visitor, name: str, hello: ClientMessage) -> DeviceLink:
+    async def _claim(self, connection: HandshakeConnection, name: str, hello: ClientMessage) -> DeviceLink:
         """Take the name, unless it has a link that lives; nothing else can take it in between."""
         limits = self._limits
-        returns = self._returns.setdefault(name, Allowance(limits.returns_burst, limits.returns_per_s))
+        returns = self._returns.setdefault(name, TokenBucket(limits.returns_burst, limits.returns_per_s))
         if not returns.spend(0):
             raise Refused("it comes back too often", ErrorCode.DENIED_BY_POLICY)
         while (holder := self._links.get(name)) is not None:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from core.aip.frames import refuse_too_many
+from core.aip.frames import check_frame_parts
 from core.errors import DeviceError, ErrorCode
 
 
@@ -52,7 +52,7 @@ class Command(AipModel):
     parameters: dict[str, Any] | None = None
     tool_type: ToolType
     call_id: str | None = None
-    # Ours (`core.aip.extensions.Terms`); left out of a frame to a peer that has not announced it.
+    # Ours (`core.aip.extensions.CommandOptions`); left out of a frame to a peer that has not announced it.
     quarterdeck: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
@@ -157,7 +157,7 @@ def read_server_frame(data: str | bytes) -> ServerMessage:
 def _read(model: type[Message], data: str | bytes) -> Message:
     if len(data) <= _SMALL:
         return _validated(model, data)
-    refuse_too_many(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data)
+    check_frame_parts(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data)
     collects = gc.isenabled()
     # Nothing of what is made here is garbage yet; to look for some, again and again, takes most of the time.
     gc.disable()

@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from core.aip.binary_frames import HeldBlobs
+from core.aip.binary_frames import PendingBinaryFrames
 from core.aip.extensions import BLOB_KEY
 from core.aip.frames import read_error_text
 from core.aip.link_events import LateAnswer
@@ -44,21 +44,23 @@ class LinkLost(DeviceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingRequest:
     """One command frame on its way: its calls in order, and the answer to come."""
 
     call_ids: list[str | None]
     answer: asyncio.Future[list[Result]]
 
 
-class PendingAnswers:
+class PendingRequests:
     """Brings results to whoever waits for them, by response id."""
 
-    def __init__(self, name: str, on_late: Callable[[LateAnswer], None], blobs: HeldBlobs | None) -> None:
+    def __init__(
+        self, name: str, on_late: Callable[[LateAnswer], None], blobs: PendingBinaryFrames | None
+    ) -> None:
         self._name = name
         self._on_late = on_late
         self._blobs = blobs
-        self._pending: dict[str, Pending] = {}
+        self._pending: dict[str, PendingRequest] = {}
         self._given_up: OrderedDict[str, list[str | None]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -73,13 +75,13 @@ class PendingAnswers:
         """Whether this call waits for its result."""
         return any(call_id in pending.call_ids for pending in self._pending.values())
 
-    def expect(self, response_id: str, call_ids: list[str | None]) -> Pending:
+    def expect(self, response_id: str, call_ids: list[str | None]) -> PendingRequest:
         """Begin to wait; every `expect` is ended by one `leave`."""
-        pending = Pending(call_ids, asyncio.get_running_loop().create_future())
+        pending = PendingRequest(call_ids, asyncio.get_running_loop().create_future())
         self._pending[response_id] = pending
         return pending
 
-    def leave(self, response_id: str, pending: Pending) -> None:
+    def leave(self, response_id: str, pending: PendingRequest) -> None:
         """Stop waiting, answered or not; an answer from now on is late."""
         if self._pending.pop(response_id, None) is not None:
             self._given_up[response_id] = pending.call_ids
@@ -139,7 +141,7 @@ class PendingAnswers:
             self._on_late(LateAnswer(tuple(call_ids), tuple(results), problem))
         return True
 
-    def inherit(self, before: PendingAnswers) -> None:
+    def inherit(self, before: PendingRequests) -> None:
         """Know what was given up on an earlier link of the same device: its answer may come over this one."""
         self._given_up = OrderedDict([*before._given_up.items(), *self._given_up.items()])
         while len(self._given_up) > _FORGOTTEN_KEPT:
@@ -184,7 +186,7 @@ class PendingAnswers:
         elif response_id is not None:
             self._late(response_id, [], f"it is not AIP: {fault.message}")
 
-    def _fail(self, pending: Pending, error: DeviceError) -> None:
+    def _fail(self, pending: PendingRequest, error: DeviceError) -> None:
         if not pending.answer.done():
             pending.answer.set_exception(error)
 

@@ -15,7 +15,7 @@ from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 
 from core.aip.device_link import DeviceLink
-from core.aip.frames import acknowledgement, clock_offset_ms, complaint
+from core.aip.frames import acknowledgement, clock_offset_ms, error_frame
 from core.aip.limits import LinkLimits
 from core.aip.link_events import LinkEvents, RefusedAttempt
 from core.aip.messages import ClientMessage, read_client_frame
@@ -85,10 +85,10 @@ async def serve(
     return reason
 
 
-async def say_no(connection: Connection, error: QuarterdeckError) -> None:
+async def reject(connection: Connection, error: QuarterdeckError) -> None:
     """Tell a device why it is refused, and close politely."""
     try:
-        await connection.send(complaint(error))
+        await connection.send(error_frame(error))
         await connection.close(1000)
     except ConnectionClosed:
         return

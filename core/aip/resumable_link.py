@@ -15,7 +15,7 @@ import structlog
 from pydantic import ValidationError
 
 from core.aip.device_link import DeviceLink
-from core.aip.extensions import FEATURE_RECALL, Grounds, Recalled
+from core.aip.extensions import FEATURE_RECALL, CommandProof, RecalledResult
 from core.aip.frames import error_text
 from core.aip.messages import Command, Result, ResultStatus
 from core.aip.pending_requests import LinkLost
@@ -30,7 +30,7 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
 
 
-class DeviceLine:
+class ResumableLink:
     """What a channel talks to: the device, whichever link it has now."""
 
     def __init__(self, name: str, wait_for_link: float = WAIT_FOR_LINK) -> None:
@@ -77,7 +77,7 @@ class DeviceLine:
         self._attached.set()
 
     async def send_commands(
-        self, commands: Sequence[Command], timeout: float, grounds: Sequence[Grounds] = ()
+        self, commands: Sequence[Command], timeout: float, grounds: Sequence[CommandProof] = ()
     ) -> list[Result]:
         """Send over the present link, and find out over the next one what a lost link left open.
 
@@ -141,7 +141,7 @@ class DeviceLine:
             raise lost
         return self._link
 
-    def _results(self, call_ids: list[str], told: dict[str, Recalled]) -> list[Result]:
+    def _results(self, call_ids: list[str], told: dict[str, RecalledResult]) -> list[Result]:
         never = DeviceError(
             f"{self.name} was lost before it saw the command; nothing was run", ErrorCode.DEVICE_OFFLINE
         )

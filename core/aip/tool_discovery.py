@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 from pydantic import ValidationError
 
-from core.aip.extensions import Grounds
+from core.aip.extensions import CommandProof
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo, ToolType
 from core.errors import DeviceError, ErrorCode
 
@@ -36,7 +36,7 @@ class Sends(Protocol):
     """A link, or the line of a device."""
 
     async def send_commands(
-        self, commands: Sequence[Command], timeout: float, grounds: Sequence[Grounds] = ()
+        self, commands: Sequence[Command], timeout: float, grounds: Sequence[CommandProof] = ()
     ) -> list[Result]: ...
 
 

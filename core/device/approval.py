@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 
-from core.aip.extensions import Terms
+from core.aip.extensions import CommandOptions
 from core.aip.messages import Command
 from core.commitments import as_shown
 from core.contract_digest import contract_digest
@@ -161,7 +161,7 @@ class ApprovalCheck:
         """Whether actions need an approval here."""
         return self._config.require_signed_approval
 
-    def check(self, tool: Tool, command: Command, terms: Terms | None) -> Leave | None:
+    def check(self, tool: Tool, command: Command, terms: CommandOptions | None) -> Leave | None:
         """Whether this very command was approved by enough pinned operators; None where nobody is asked.
 
         Our own observations need none; a hosted server's tools do, whatever it says of them. Nothing is
@@ -179,7 +179,7 @@ class ApprovalCheck:
             log.warning("an action was refused", tool=tool.name, call=command.call_id, reason=error.message)
             raise
 
-    def leave_to_look(self, tool: Tool, command: Command, terms: Terms | None) -> Leave | None:
+    def leave_to_look(self, tool: Tool, command: Command, terms: CommandOptions | None) -> Leave | None:
         """The approval of a call that may run without one; None where no operator approved this very call.
 
         With pinned operators only their signatures count. Without, the console is believed that the
@@ -205,7 +205,7 @@ class ApprovalCheck:
         self._used.use(leave, self._clock)
         log.info("approved", code=leave.code, call=leave.call_id, by=", ".join(leave.approvers))
 
-    def _believed(self, tool: Tool, command: Command, terms: Terms) -> Leave:
+    def _believed(self, tool: Tool, command: Command, terms: CommandOptions) -> Leave:
         """What a console says that an operator approved, where this device knows no operator's key."""
         leave = _read_leave(terms)
         request = self._request(tool, command, leave)
@@ -220,7 +220,7 @@ class ApprovalCheck:
         until = datetime.now(UTC) + timedelta(seconds=MOST_STATEMENT_SECONDS)
         return Leave(request.call_id, short_code(request.digest), tuple(sorted(names)), until)
 
-    def _checked(self, tool: Tool, command: Command, terms: Terms | None) -> Leave:
+    def _checked(self, tool: Tool, command: Command, terms: CommandOptions | None) -> Leave:
         if terms is None or not terms.approval:
             raise _refused(
                 f"{tool.name} came without an operator's signed approval, which this device wants for every "
@@ -298,7 +298,7 @@ class ApprovalCheck:
         raise _refused(f"The signature is not one of the key that is pinned for {name}.")
 
 
-def _read_leave(terms: Terms) -> SignedLeave:
+def _read_leave(terms: CommandOptions) -> SignedLeave:
     try:
         return SignedLeave.model_validate(terms.approval)
     except ValidationError as error:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import structlog
 from pydantic import ValidationError
 
-from core.aip.extensions import Recalled, Terms
+from core.aip.extensions import CommandOptions, RecalledResult
 from core.aip.messages import Command, Result, ResultStatus
 from core.device.ledger import Ledger
 from core.device.ledger_lines import EXPIRY_S, KEPT_ANYWAY, Line
@@ -84,7 +84,7 @@ class Deliveries:
         """The call with this id, if it is known."""
         return None if call_id is None else self._calls.get(call_id)
 
-    def accept(self, command: Command, terms: Terms | None, *, action: bool) -> Call:
+    def accept(self, command: Command, terms: CommandOptions | None, *, action: bool) -> Call:
         """Remember a command whose id is new; it waits to be run.
 
         Raises:
@@ -192,12 +192,12 @@ class Deliveries:
     def _recalled(self, call_id: str, blobs: Blobs) -> dict[str, Any]:
         call = self._calls[call_id]
         if call.state == "gone":
-            return Recalled(state="never_seen").model_dump()
+            return RecalledResult(state="never_seen").model_dump()
         if call.state != "done":
-            return Recalled(state="running").model_dump()
+            return RecalledResult(state="running").model_dump()
         result = marked(self.result_of(call))
         blobs.update(result.blobs)
-        return Recalled(state="done", result=result.model_dump(mode="json")).model_dump()
+        return RecalledResult(state="done", result=result.model_dump(mode="json")).model_dump()
 
     def _bury(self, call_ids: list[str]) -> dict[str, Line]:
         """Never run these: the console is told that they were never seen. Returns those that another client
@@ -312,7 +312,7 @@ def _steady() -> Callable[[], float]:
     return lambda: time.monotonic() + offset
 
 
-def what_of(command: Command, terms: Terms | None) -> str:
+def what_of(command: Command, terms: CommandOptions | None) -> str:
     """What a call is about: the tool, its arguments, and the digest of the permitted request if there is one.
 
     The console's digest alone would not do: it says what it likes, or nothing.
@@ -338,10 +338,10 @@ def _had_by(other: Line) -> DeviceError:
 def _told(line: Line) -> dict[str, Any]:
     """What another client's line says of a call."""
     if line.state == "started":
-        return Recalled(state="running").model_dump()
+        return RecalledResult(state="running").model_dump()
     lost = DeviceError("It ended, but its result is not kept any more", ErrorCode.OUTCOME_UNKNOWN)
     result = failure(lost, line.call_id) if line.result is None else _read_result(line.result)
-    return Recalled(state="done", result=marked(result).model_dump(mode="json")).model_dump()
+    return RecalledResult(state="done", result=marked(result).model_dump(mode="json")).model_dump()
 
 
 def _read_result(found: dict[str, Any]) -> Result:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from core.aip.extensions import Terms
+from core.aip.extensions import CommandOptions
 from core.aip.messages import Command, FrameStatus, ServerMessage, read_server_frame
 from core.errors import DeviceError, ErrorCode
 
@@ -23,7 +23,7 @@ class Step:
     call_id: str | None
     command: Command | None
     fault: DeviceError | None = None
-    terms: Terms | None = None
+    terms: CommandOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def _with_terms(command: Command, wanted: bool) -> Step:
     if not wanted or command.quarterdeck is None:
         return Step(command.call_id, command)
     try:
-        return Step(command.call_id, command, terms=Terms.model_validate(command.quarterdeck))
+        return Step(command.call_id, command, terms=CommandOptions.model_validate(command.quarterdeck))
     except ValidationError as error:
         return Step(command.call_id, None, _not_a_command(error, "terms"))
 

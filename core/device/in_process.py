@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from core.aip.binary_frames import HeldBlobs
+from core.aip.binary_frames import PendingBinaryFrames
 from core.aip.extensions import (
     FEATURE_BINARY,
     FEATURE_CANCEL,
@@ -18,9 +18,9 @@ from core.aip.extensions import (
     FEATURE_PROGRESS,
     FEATURE_TERMS,
     FEATURE_TOOLS_CHANGED,
+    CommandOptions,
     Metrics,
     Progress,
-    Terms,
     unpack_blob,
 )
 from core.aip.limits import LinkLimits
@@ -98,7 +98,9 @@ class InProcessDevice:
         """Every tool that is offered now."""
         return self._router.tools()
 
-    async def run(self, command: Command, deadline_s: float, *, terms: Terms | None = None) -> Result:
+    async def run(
+        self, command: Command, deadline_s: float, *, terms: CommandOptions | None = None
+    ) -> Result:
         """Serve one command within `deadline_s` seconds; bytes stand in its result as `data_bytes`."""
         if command.call_id is None or self._router.is_instant(command):
             result = await self._router.run(command, deadline_s, None, tell_nobody, terms, binary=True)
@@ -151,7 +153,7 @@ class InProcessDevice:
 
 def _filled(result: BinaryResult) -> Result:
     """A result with its bytes back in their places, as a link puts them there."""
-    held = HeldBlobs(LinkLimits())
+    held = PendingBinaryFrames(LinkLimits())
     for frame in result.blobs.values():
         held.keep(*unpack_blob(frame))
     whole = Result(**result.model_dump(exclude={"result"}), result=result.result)

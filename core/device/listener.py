@@ -21,7 +21,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from core.aip.acceptor import Door, Doorstep, Visitor
+from core.aip.acceptor import ConnectionGate, HandshakeConnection, PreTlsProtocol
 from core.aip.connection import peer_of
 from core.aip.limits import LinkLimits
 from core.aip.pairing import hosts_of, is_loopback
@@ -103,7 +103,7 @@ class DeviceListener:
             register_s=timing.register, door_most=_MOST_AT_DOOR, door_most_of_one=_MOST_OF_ONE_ADDRESS
         )
         # Whoever comes counts from the first byte of TCP on: a TLS handshake may take its time.
-        self._door = Door(self._authorise, PATH, limits, secure, lambda refused: None)
+        self._door = ConnectionGate(self._authorise, PATH, limits, secure, lambda refused: None)
         self._inside: ServerConnection | None = None
         self._server: Server | None = None
         self._stopping = asyncio.Event()
@@ -169,8 +169,8 @@ class DeviceListener:
             await self._server.wait_closed()
             self._server = None
 
-    def _visitor(self, *args: Any, **kwargs: Any) -> Doorstep:
-        return Doorstep(Visitor(*args, **kwargs), self._door)
+    def _visitor(self, *args: Any, **kwargs: Any) -> PreTlsProtocol:
+        return PreTlsProtocol(HandshakeConnection(*args, **kwargs), self._door)
 
     def _authorise(self, token: str | None) -> str | None:
         given = hashlib.sha256((token or "").encode()).digest()
@@ -180,7 +180,7 @@ class DeviceListener:
         """Let an upgrade through (None) or answer it with a refusal."""
         refusal = self._door.admit(connection, request)
         if refusal is None and not await self._is_free():
-            assert isinstance(connection, Visitor)
+            assert isinstance(connection, HandshakeConnection)
             refusal = self._door.turn_away(connection, HTTPStatus.CONFLICT, _TAKEN)
         return refusal
 
@@ -202,7 +202,7 @@ class DeviceListener:
         return self._inside is None or self._inside is first
 
     async def _serve(self, connection: ServerConnection) -> None:
-        assert isinstance(connection, Visitor)
+        assert isinstance(connection, HandshakeConnection)
         self._door.leave(connection.step)
         first = self._inside
         if first is not None and first.transport is not None and not first.transport.is_closing():

@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from core.aip.extensions import CANCEL_COMMAND, Terms
+from core.aip.extensions import CANCEL_COMMAND, CommandOptions
 from core.aip.frames import error_text
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.device.approval import ApprovalCheck
@@ -144,7 +144,7 @@ class Router:
         deadline_s: float,
         max_result_bytes: int | None = None,
         report: Report = tell_nobody,
-        terms: Terms | None = None,
+        terms: CommandOptions | None = None,
         binary: bool = False,
     ) -> Result:
         """Serve one command within `deadline_s` seconds from now.
@@ -165,7 +165,7 @@ class Router:
         deadline_s: float,
         max_result_bytes: int | None,
         report: Report,
-        terms: Terms | None,
+        terms: CommandOptions | None,
     ) -> Result:
         if (meta := self._meta(command)) is not None:
             return meta
@@ -214,7 +214,7 @@ class Router:
         deadline_s: float,
         max_result_bytes: int | None,
         report: Report,
-        terms: Terms | None,
+        terms: CommandOptions | None,
     ) -> Result:
         tool = self._find(command)
         leave = self._approvals.check(tool, command, terms) if self._approvals is not None else None
@@ -237,7 +237,7 @@ class Router:
         }
         return BinaryResult(**answer, blobs=blobs) if blobs else Result(**answer)
 
-    async def _approved_look(self, tool: Tool, command: Command, terms: Terms | None) -> bool:
+    async def _approved_look(self, tool: Tool, command: Command, terms: CommandOptions | None) -> bool:
         """Whether an operator approved this very call of a tool that needs no approval."""
         if self._approvals is None or tool.tool_type == "action" or tool.namespace != NAMESPACE:
             return False

@@ -25,7 +25,7 @@ from core.aip.extensions import (
     Welcome,
 )
 from core.aip.frames import error_text, read_error_text
-from core.aip.limits import Allowance
+from core.aip.limits import TokenBucket
 from core.aip.messages import (
     ClientMessage,
     FrameStatus,
@@ -83,7 +83,7 @@ class Session:
         self._timing = timing
         self._heartbeat_s = timing.heartbeat
         self._meter = _meter()
-        self._faults = Allowance(_FAULTS_AT_ONCE, _FAULTS_PER_S)
+        self._faults = TokenBucket(_FAULTS_AT_ONCE, _FAULTS_PER_S)
         self._asker = Asker()
         self._announcing: asyncio.Task[None] | None = None
         self._registered_with: list[Unavailable] = []

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import structlog
 
-from core.aip.extensions import Grounds, Terms
+from core.aip.extensions import CommandOptions, CommandProof
 from core.aip.frames import error_text
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.aip.tool_discovery import list_tools
@@ -67,7 +67,9 @@ class Tools(Protocol):
     """The device client's router, as far as the local channel needs it."""
 
     def tools(self) -> list[ToolInfo]: ...
-    async def run(self, command: Command, deadline_s: float, *, terms: Terms | None = None) -> Result: ...
+    async def run(
+        self, command: Command, deadline_s: float, *, terms: CommandOptions | None = None
+    ) -> Result: ...
     def cancel(self, call_id: str) -> bool: ...
 
 
@@ -75,7 +77,7 @@ class Link(Protocol):
     """One device's AIP link, or its line over many links, as far as the WebSocket channel needs it."""
 
     async def send_commands(
-        self, commands: Sequence[Command], timeout: float, grounds: Sequence[Grounds] = ()
+        self, commands: Sequence[Command], timeout: float, grounds: Sequence[CommandProof] = ()
     ) -> list[Result]: ...
     async def cancel(self, call_id: str) -> bool: ...
 
@@ -110,7 +112,7 @@ class LocalCommandDispatcher(BasicCommandDispatcher):
         grounds = _grounds(given)
         if grounds.approval is None:
             return await self._tools.run(command, timeout)
-        terms = Terms(deadline_s=timeout, digest=grounds.digest, approval=grounds.approval)
+        terms = CommandOptions(deadline_s=timeout, digest=grounds.digest, approval=grounds.approval)
         return await self._tools.run(command, timeout, terms=terms)
 
     async def list_tools(self, timeout: float) -> list[ToolInfo]:
@@ -150,11 +152,11 @@ class WebSocketCommandDispatcher(BasicCommandDispatcher):
         return await self._link.cancel(call_id)
 
 
-def _grounds(command: Command) -> Grounds:
+def _grounds(command: Command) -> CommandProof:
     """What the device may check again; a redeemed permit was compared with this very digest."""
     if not isinstance(command, PermittedCommand):
-        return Grounds()
-    return Grounds(command.digest, command.approval)
+        return CommandProof()
+    return CommandProof(command.digest, command.approval)
 
 
 def _skipped(command: Command) -> Result:

@@ -31,7 +31,7 @@ class Permit:
 class PermittedCommand(Command):
     """A command together with the permit to send it; the permit never goes on the wire.
 
-    `digest` and `approval` go with it to a device that asks for them (`core.aip.extensions.Terms`).
+    `digest` and `approval` go with it to a device that asks for them (`core.aip.extensions.CommandOptions`).
     """
 
     permit: Permit

@@ -15,12 +15,12 @@ from pathlib import Path
 import structlog
 
 from core.aip.acceptor import TokenRefused
-from core.aip.connector import DialAddress, Dialler, Dialling, DialState
+from core.aip.connector import Connector, ConnectorState, ConnectorStatus, DialAddress
 from core.aip.device_link import DeviceLink
 from core.aip.extensions import Progress
-from core.aip.limits import Allowance, LinkLimits
+from core.aip.limits import LinkLimits, TokenBucket
 from core.aip.link_events import Heartbeat, LateAnswer, LinkEvents, RefusedAttempt
-from core.aip.resumable_link import DeviceLine
+from core.aip.resumable_link import ResumableLink
 from core.audit.entries import Kind, NewEntry
 from core.dispatch.channel import WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
@@ -54,14 +54,14 @@ class _Live:
     channel: WebSocketCommandDispatcher
     introducing: bool = False
     again: bool = False
-    listings: Allowance = field(default_factory=lambda: Allowance(LISTINGS_AT_ONCE, LISTINGS_PER_S))
+    listings: TokenBucket = field(default_factory=lambda: TokenBucket(LISTINGS_AT_ONCE, LISTINGS_PER_S))
 
 
 @dataclass(frozen=True, slots=True)
 class _Dialled:
     """A device that is dialled for as long as its dialler runs."""
 
-    dialler: Dialler
+    dialler: Connector
     running: asyncio.Task[None]
 
 
@@ -94,7 +94,7 @@ class DeviceLinks:
         self._diallers: dict[str, _Dialled] = {}
         # Since when a device that dials in has been away, by the loop's clock.
         self._away: dict[str, float] = {}
-        self._lines: dict[str, DeviceLine] = {}
+        self._lines: dict[str, ResumableLink] = {}
         self._ending = False
         self._journal = journal
         self.refusals = Refusals(journal.note, lambda name: registry.find(name) is not None, fleet.refused)
@@ -189,7 +189,7 @@ class DeviceLinks:
             return
         try:
             token = self._registry.dial_token(name)
-            dialler = Dialler(
+            dialler = Connector(
                 DialAddress(name, known.url, token, known.fingerprint),
                 self._events,
                 lambda dialling: self._dialling(name, dialling),
@@ -203,7 +203,7 @@ class DeviceLinks:
         running = self._tasks.spawn(f"dial {name}", dialler.run())
         self._diallers[name] = _Dialled(dialler, running)
 
-    async def hang_up(self, name: str, why: str) -> None:
+    async def disconnect(self, name: str, why: str) -> None:
         """End a device's link and dial it no more; `why` is what is shown."""
         self._away.pop(name, None)
         # Whoever comes next under this name may be another machine: it is not asked about this one's calls.
@@ -228,7 +228,7 @@ class DeviceLinks:
         if live is not None:
             await self._introduce(live)
         elif dialled is not None:
-            dialled.dialler.kick()
+            dialled.dialler.retry_now()
         else:
             known = self._registry.get(name)
             if not known.paired:
@@ -274,7 +274,7 @@ class DeviceLinks:
             self.refusals.add(link.peer, link.name, "its token was replaced or revoked while it registered")
             self._tasks.spawn(f"end the link of {link.name}", link.close("it was revoked"))
             return
-        line = self._lines.setdefault(link.name, DeviceLine(link.name))
+        line = self._lines.setdefault(link.name, ResumableLink(link.name))
         line.attach(link)
         if before := self._last.pop(link.name, None):
             link.follow(before)
@@ -282,7 +282,7 @@ class DeviceLinks:
         self._away.pop(link.name, None)
         self._tasks.spawn(f"introduce {link.name}", self._introduce(live))
 
-    def _channel(self, link: DeviceLink, line: DeviceLine) -> WebSocketCommandDispatcher:
+    def _channel(self, link: DeviceLink, line: ResumableLink) -> WebSocketCommandDispatcher:
         if not is_stock(link):
             return WebSocketCommandDispatcher(link.name, line, self._gate)
         known = self._registry.find(link.name)
@@ -346,8 +346,8 @@ class DeviceLinks:
             self._away[link.name] = asyncio.get_running_loop().time()
         self._fleet.lost(link.name, live.channel, reason, health)
 
-    def _dialling(self, name: str, dialling: Dialling) -> None:
-        if dialling.state is not DialState.WAITING or name not in self._diallers:
+    def _dialling(self, name: str, dialling: ConnectorStatus) -> None:
+        if dialling.state is not ConnectorState.WAITING or name not in self._diallers:
             return
         words = f"{dialling.reason}; attempt {dialling.attempt + 1} in {dialling.wait_s:.0f} s"
         self._fleet.away(name, Health.RECONNECTING, words)

@@ -106,7 +106,7 @@ class DeviceDoor(Console):
             body = {"direction": "in", "token_sha256": token_digest(token), **_shown(known)}
             body |= await self._signed(wanted, signed)
             service.registry.pair(paired_by(await self._record(Kind.DEVICE_PAIRED, name, body)))
-            await service.links.hang_up(name, "it was paired anew")
+            await service.links.disconnect(name, "it was paired anew")
             service.links.know(name)
             self._drop_dial_token(name)
         line = encode_pairing(Line(heard_at.url, name, token, heard_at.fingerprint))
@@ -138,7 +138,7 @@ class DeviceDoor(Console):
             body |= await self._signed(wanted, signed)
             with registry.staged_dial_token(name, line.token) as put_in_place:
                 registry.pair(paired_by(await self._record(Kind.DEVICE_PAIRED, name, body)))
-                await service.links.hang_up(name, "it was paired anew")
+                await service.links.disconnect(name, "it was paired anew")
                 service.links.know(name)
                 put_in_place()
             service.links.dial(name)
@@ -170,7 +170,7 @@ class DeviceDoor(Console):
         service = self._service
         revoked = service.registry.revoke(proposals.remote(name))
         left_over = self._drop_dial_token(name)
-        await service.links.hang_up(name, "it was revoked")
+        await service.links.disconnect(name, "it was revoked")
         # Another client may have forgotten it meanwhile, which shuts it out, too.
         if service.registry.find(name) is not None:
             service.links.know(name)
@@ -189,7 +189,7 @@ class DeviceDoor(Console):
                 # A client that had begun before has paired it meanwhile.
                 forgotten = registry.forget(name)
             left_over = self._drop_dial_token(name)
-            await service.links.hang_up(name, "it was forgotten")
+            await service.links.disconnect(name, "it was forgotten")
             service.links.forget(name)
             await service.fleet.forget(name)
         service.hub.publish(DeviceForgotten(name=name))

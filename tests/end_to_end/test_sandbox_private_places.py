@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from core.aip.device_link import DeviceLink
-from core.aip.extensions import Grounds
+from core.aip.extensions import CommandProof
 from core.aip.messages import Command, Result
 from core.aip.tool_discovery import list_tools
 from core.contract_digest import contract_digest
@@ -118,7 +118,7 @@ async def console_with(user: PlainUser, config: str = "") -> AsyncIterator[Devic
         yield await console.link()
 
 
-def approved(keys: Keys, command: Command, contract: str = CONTRACT, **changes: str) -> Grounds:
+def approved(keys: Keys, command: Command, contract: str = CONTRACT, **changes: str) -> CommandProof:
     """What goes with a command that an operator approved."""
     signed = keys.signs(command, on="d1", **changes)
     leave = {
@@ -128,19 +128,21 @@ def approved(keys: Keys, command: Command, contract: str = CONTRACT, **changes: 
         "namespace": "builtin",
         "facts": FACTS,
     }
-    return Grounds(approval=leave)
+    return CommandProof(approval=leave)
 
 
-async def asked(link: DeviceLink, command: Command, grounds: Grounds | None = None) -> Result:
+async def asked(link: DeviceLink, command: Command, grounds: CommandProof | None = None) -> Result:
     [result] = await link.send_commands([command], 60, [grounds] if grounds else [])
     return result
 
 
-async def all_of(link: DeviceLink, commands: list[Command], grounds: list[Grounds | None]) -> list[Result]:
+async def all_of(
+    link: DeviceLink, commands: list[Command], grounds: list[CommandProof | None]
+) -> list[Result]:
     """Their results; as many at once as a device runs."""
     slots = asyncio.Semaphore(4)
 
-    async def one(command: Command, why: Grounds | None) -> Result:
+    async def one(command: Command, why: CommandProof | None) -> Result:
         async with slots:
             return await asked(link, command, why)
 
@@ -225,9 +227,9 @@ async def test_an_approval_opens_what_is_private_only_to_the_call_that_it_is_abo
             approved(keys, wanted, verdict="deny"),
             approved(keys, wanted, contract="d" * 64),
             approved(keys, wanted, request_digest="0" * 64),
-            Grounds(approval={"statements": []}),
-            Grounds(approval={"approved": True}),
-            Grounds(digest="0" * 64),
+            CommandProof(approval={"statements": []}),
+            CommandProof(approval={"approved": True}),
+            CommandProof(digest="0" * 64),
         ):
             command = wanted.model_copy(update={"call_id": wanted.call_id})
             result = await asked(link, command, grounds)
@@ -255,14 +257,14 @@ async def test_where_operators_are_pinned_only_their_signature_opens_what_is_pri
         grounds = approved(keys, command)
         forged = grounds.approval or {}
         forged["statements"][0]["signature"] = "0" * 128
-        assert KEY not in (await asked(link, command, Grounds(approval=forged))).model_dump_json()
+        assert KEY not in (await asked(link, command, CommandProof(approval=forged))).model_dump_json()
         command = act("shell_execute_read", command="cat .ssh/id_rsa")
         infos = {info.tool_name: info for info in await list_tools(link, 20)}
         contract = contract_digest(infos["shell_execute_read"], FACTS)
         signed = keys.signs(command, on="d1", over=contract)
         grounds = approved(keys, command, contract)
         leave = {**(grounds.approval or {}), "statements": [signed.model_dump(mode="json")]}
-        assert KEY in (await asked(link, command, Grounds(approval=leave))).result["stdout"]
+        assert KEY in (await asked(link, command, CommandProof(approval=leave))).result["stdout"]
         # Without any it runs as ever.
         assert (await asked(link, act("shell_execute_read", command="cat plain/notes"))).error is None
 

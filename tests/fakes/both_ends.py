@@ -13,7 +13,7 @@ from core.aip.extensions import Progress
 from core.aip.link_events import LinkEvents
 from core.aip.link_server import DeviceLinkServer, token_table
 from core.aip.messages import Command
-from core.aip.resumable_link import DeviceLine
+from core.aip.resumable_link import ResumableLink
 from core.device.assembly import build_router
 from core.device.client import DeviceClient
 from core.device.config import DeviceConfig
@@ -25,7 +25,7 @@ TOKEN = "a-token-of-d1"
 class BothEnds:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.line = DeviceLine("d1")
+        self.line = ResumableLink("d1")
         self.connected: asyncio.Queue[DeviceLink] = asyncio.Queue()
         self.progress: asyncio.Queue[Progress] = asyncio.Queue()
         self.changed = asyncio.Event()

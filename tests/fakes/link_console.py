@@ -14,7 +14,7 @@ from typing import Any
 from websockets.asyncio.connection import Connection
 from websockets.asyncio.server import ServerConnection, serve
 
-from core.aip.extensions import FEATURES, Terms, Welcome
+from core.aip.extensions import FEATURES, CommandOptions, Welcome
 from core.aip.messages import FrameStatus, ServerMessage
 from core.aip.tls import Identity, server_context
 from core.device.client import DeviceClient, Timing
@@ -46,7 +46,7 @@ def command(tool: str, kind: str = "action", call_id: str | None = None, **more:
     ready = {"tool_name": tool, "tool_type": kind, "parameters": more.pop("parameters", {})}
     ready["call_id"] = call_id or os.urandom(8).hex()
     if terms is not None:
-        ready["quarterdeck"] = Terms.model_validate(terms).model_dump()
+        ready["quarterdeck"] = CommandOptions.model_validate(terms).model_dump()
     return {**ready, **more}
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.aip.extensions import Terms
+from core.aip.extensions import CommandOptions
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo, ToolType
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry
@@ -82,14 +82,16 @@ class ScriptedTools:
     def __init__(self, infos: list[ToolInfo] | None = None) -> None:
         self.infos = list(USUAL_TOOLS if infos is None else infos)
         self.seen: list[Command] = []
-        self.terms: list[Terms | None] = []
+        self.terms: list[CommandOptions | None] = []
         self.answers: dict[str, Answer] = {}
         self.cancelled: list[str] = []
 
     def tools(self) -> list[ToolInfo]:
         return self.infos
 
-    async def run(self, command: Command, deadline_s: float, *, terms: Terms | None = None) -> Result:
+    async def run(
+        self, command: Command, deadline_s: float, *, terms: CommandOptions | None = None
+    ) -> Result:
         self.seen.append(command)
         self.terms.append(terms)
         answer: Any = {"ok": True}

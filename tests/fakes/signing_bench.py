@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from core.aip.extensions import Terms
+from core.aip.extensions import CommandOptions
 from core.aip.frames import read_error_text
 from core.aip.messages import Command, Result
 from core.contract_digest import contract_digest
@@ -90,9 +90,9 @@ def command_of(call_id: str = "c1", line: str = "echo ran", **changes: Any) -> C
     return Command.model_validate(usual | changes)
 
 
-def terms_of(*signed: SignedStatement, **changes: Any) -> Terms:
+def terms_of(*signed: SignedStatement, **changes: Any) -> CommandOptions:
     leave = SignedLeave(statements=list(signed), contract=CONTRACT, tool_key="action::note", facts=FACTS)
-    return Terms(deadline_s=10, approval=leave.model_dump(mode="json") | changes)
+    return CommandOptions(deadline_s=10, approval=leave.model_dump(mode="json") | changes)
 
 
 class Bench:
@@ -102,10 +102,10 @@ class Bench:
         self.router = router
         self.ran: list[str] = []
 
-    async def run(self, command: Command, terms: Terms | None) -> Result:
+    async def run(self, command: Command, terms: CommandOptions | None) -> Result:
         return await self.router.run(command, 10, terms=terms)
 
-    async def refused(self, command: Command, terms: Terms | None) -> str:
+    async def refused(self, command: Command, terms: CommandOptions | None) -> str:
         """Why it was refused; nothing was run."""
         before = list(self.ran)
         told = read_error_text((await self.run(command, terms)).error or "")

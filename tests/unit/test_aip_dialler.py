@@ -16,7 +16,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from core.aip.connector import DialAddress, Dialler, Dialling, DialState, dial
+from core.aip.connector import Connector, ConnectorState, ConnectorStatus, DialAddress, dial
 from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
 from core.aip.link_events import LinkEvents, RefusedAttempt
@@ -93,7 +93,7 @@ class Owner:
     connected: asyncio.Queue[DeviceLink] = field(default_factory=asyncio.Queue)
     lost: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
     refused: asyncio.Queue[RefusedAttempt] = field(default_factory=asyncio.Queue)
-    states: asyncio.Queue[Dialling] = field(default_factory=asyncio.Queue)
+    states: asyncio.Queue[ConnectorStatus] = field(default_factory=asyncio.Queue)
 
     @property
     def events(self) -> LinkEvents:
@@ -108,11 +108,11 @@ class Owner:
 
     def keeps(
         self, address: DialAddress, back_off: tuple[float, float] = (0.01, 0.02)
-    ) -> tuple[Dialler, asyncio.Task[None]]:
-        dialler = Dialler(address, self.events, self.states.put_nowait, limits=LIMITS, back_off=back_off)
+    ) -> tuple[Connector, asyncio.Task[None]]:
+        dialler = Connector(address, self.events, self.states.put_nowait, limits=LIMITS, back_off=back_off)
         return dialler, self.tasks.spawn("keep", dialler.run())
 
-    async def becomes(self, state: DialState) -> Dialling:
+    async def becomes(self, state: ConnectorState) -> ConnectorStatus:
         while True:
             news = await soon(self.states.get())
             if news.state is state:
@@ -263,7 +263,7 @@ async def test_a_dialler_dials_again_after_each_end_until_it_is_stopped(owner: O
         assert not last.is_open
         assert dialler.link is None
         assert [await soon(owner.lost.get()) for _ in range(4)] == [*["cut"] * 3, "the console hangs up"]
-        assert (await owner.becomes(DialState.STOPPED)).state is DialState.STOPPED
+        assert (await owner.becomes(ConnectorState.STOPPED)).state is ConnectorState.STOPPED
 
 
 async def test_a_dialler_waits_longer_after_each_failure_and_says_for_how_long_and_why(
@@ -272,7 +272,7 @@ async def test_a_dialler_waits_longer_after_each_failure_and_says_for_how_long_a
     async with listening() as there:
         address = there.address()
     dialler, running = owner.keeps(address, (0.01, 0.05))
-    waits = [await owner.becomes(DialState.WAITING) for _ in range(5)]
+    waits = [await owner.becomes(ConnectorState.WAITING) for _ in range(5)]
     assert [news.attempt for news in waits] == [1, 2, 3, 4, 5]
     for news, most in zip(waits, (0.01, 0.02, 0.04, 0.05, 0.05), strict=True):
         assert most / 2 <= news.wait_s <= most
@@ -286,9 +286,9 @@ async def test_a_kick_ends_the_wait_and_a_stop_does_too(owner: Owner) -> None:
         address = there.address()
     dialler, running = owner.keeps(address, (3600, 3600))
     for attempt in (1, 2):
-        assert (await owner.becomes(DialState.WAITING)).attempt == attempt
-        dialler.kick()
-    await owner.becomes(DialState.WAITING)
+        assert (await owner.becomes(ConnectorState.WAITING)).attempt == attempt
+        dialler.retry_now()
+    await owner.becomes(ConnectorState.WAITING)
     dialler.stop()
     await soon(running)
 
@@ -300,7 +300,7 @@ async def test_a_device_that_drops_us_at_once_is_not_dialled_at_full_speed(owner
 
     async with listening(drops) as there:
         dialler, running = owner.keeps(there.address(), (0.01, 10))
-        waits = [await owner.becomes(DialState.WAITING) for _ in range(4)]
+        waits = [await owner.becomes(ConnectorState.WAITING) for _ in range(4)]
         assert waits[3].wait_s > waits[0].wait_s
         dialler.stop()
         await soon(running)

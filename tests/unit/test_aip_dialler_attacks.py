@@ -11,7 +11,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
-from core.aip.connector import DialAddress, Dialler, DialState, dial
+from core.aip.connector import Connector, ConnectorState, DialAddress, dial
 from core.aip.limits import LinkLimits
 from core.aip.link_events import LinkEvents
 from core.errors import BadInput, DeviceError
@@ -68,13 +68,13 @@ async def test_a_name_that_cannot_be_looked_up_is_told_and_tried_again() -> None
 
     def told(news: object) -> None:
         states.append(getattr(news, "state", ""))
-        if states.count(DialState.WAITING) == 2:
+        if states.count(ConnectorState.WAITING) == 2:
             dialler.stop()
 
     address = DialAddress("d1", "wss://no..such:5001/ws", "secret", "0" * 64)
-    dialler = Dialler(address, LinkEvents(), told, limits=LIMITS, back_off=(0.01, 0.01))
+    dialler = Connector(address, LinkEvents(), told, limits=LIMITS, back_off=(0.01, 0.01))
     await soon(dialler.run())
-    assert states.count(DialState.WAITING) == 2
+    assert states.count(ConnectorState.WAITING) == 2
 
 
 @pytest.mark.parametrize(

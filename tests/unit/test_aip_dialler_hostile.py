@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from core.aip import resolve
-from core.aip.connector import DialAddress, Dialler, Dialling, DialState, dial
+from core.aip.connector import Connector, ConnectorState, ConnectorStatus, DialAddress, dial
 from core.aip.device_link import DeviceLink
 from core.aip.limits import LinkLimits
 from core.aip.link_events import LinkEvents
@@ -52,7 +52,7 @@ async def test_names_that_cannot_be_looked_up_take_no_thread_from_anybody_else(
     name_server: SilentNameServer,
 ) -> None:
     address = DialAddress("d1", "wss://silent.example:5001/ws", "token", PIN)
-    diallers = [Dialler(address, LinkEvents(), lambda news: None, limits=LIMITS) for _ in range(60)]
+    diallers = [Connector(address, LinkEvents(), lambda news: None, limits=LIMITS) for _ in range(60)]
     async with asyncio.TaskGroup() as group:
         running = [group.create_task(one.run()) for one in diallers]
         for _ in range(MOST_LOOKUPS):
@@ -102,11 +102,11 @@ async def test_a_name_is_dialled_like_a_number() -> None:
 
 
 async def test_a_fault_of_our_own_in_one_attempt_is_not_the_last_attempt() -> None:
-    states: list[Dialling] = []
+    states: list[ConnectorStatus] = []
 
-    def told(news: Dialling) -> None:
+    def told(news: ConnectorStatus) -> None:
         states.append(news)
-        if [one.state for one in states].count(DialState.WAITING) == 2:
+        if [one.state for one in states].count(ConnectorState.WAITING) == 2:
             dialler.stop()
 
     def fails(link: DeviceLink) -> None:
@@ -114,9 +114,9 @@ async def test_a_fault_of_our_own_in_one_attempt_is_not_the_last_attempt() -> No
 
     async with listening() as device:
         events = LinkEvents(on_connected=fails)
-        dialler = Dialler(device.address(), events, told, limits=LIMITS, back_off=(0.01, 0.01))
+        dialler = Connector(device.address(), events, told, limits=LIMITS, back_off=(0.01, 0.01))
         await soon(dialler.run())
-    waits = [one for one in states if one.state is DialState.WAITING]
+    waits = [one for one in states if one.state is ConnectorState.WAITING]
     assert len(waits) == 2
     assert "ZeroDivisionError" in waits[0].reason
 

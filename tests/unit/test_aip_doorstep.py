@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from core.aip.acceptor import Door
+from core.aip.acceptor import ConnectionGate
 from core.aip.limits import LinkLimits
 from core.aip.link_events import RefusedAttempt
 
 LIMITS = LinkLimits(door_most=5, door_most_of_one=2)
 
 
-def door() -> tuple[Door, list[RefusedAttempt]]:
+def door() -> tuple[ConnectionGate, list[RefusedAttempt]]:
     refused: list[RefusedAttempt] = []
-    return Door(lambda token: None, "/ws", LIMITS, None, refused.append), refused
+    return ConnectionGate(lambda token: None, "/ws", LIMITS, None, refused.append), refused
 
 
 @dataclass(eq=False)
@@ -35,7 +35,7 @@ class Step:
         self.out = True
 
 
-def step(at: Door, host: str) -> Any:
+def step(at: ConnectionGate, host: str) -> Any:
     one: Any = Step(host)
     at.enter(one)
     return one
@@ -82,7 +82,7 @@ def test_the_door_leaves_files_for_everything_else_where_a_process_may_have_few(
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (400, hard))
     try:
-        at = Door(lambda token: None, "/ws", LinkLimits(), None, lambda refused: None)
+        at = ConnectionGate(lambda token: None, "/ws", LinkLimits(), None, lambda refused: None)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     for _ in range(500):

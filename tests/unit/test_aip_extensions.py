@@ -10,7 +10,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 
 from core.aip.device_link import DeviceLink
-from core.aip.extensions import Grounds
+from core.aip.extensions import CommandProof
 from core.aip.frames import clock_offset_ms
 from core.aip.limits import LinkLimits
 from core.aip.messages import Result, ServerMessage
@@ -80,7 +80,7 @@ async def test_a_device_with_terms_is_told_its_deadline_and_what_the_command_was
     house: House,
 ) -> None:
     socket, link = await house.joined(features=["terms"])
-    ground = Grounds("d" * 64, {"signature": "s"})
+    ground = CommandProof("d" * 64, {"signature": "s"})
     sending = house.tasks.spawn("send", link.send_commands([look("c1"), look("c2")], 8, [ground]))
     command = await hear(socket)
     first, second = (action["quarterdeck"] for action in command["actions"])
@@ -96,7 +96,7 @@ async def test_a_device_with_terms_is_told_its_deadline_and_what_the_command_was
 
 async def test_without_terms_grounds_stay_here(house: House) -> None:
     socket, link = await house.joined(features=["progress"])
-    sending = house.tasks.spawn("send", link.send_commands([look()], 5, [Grounds("d" * 64)]))
+    sending = house.tasks.spawn("send", link.send_commands([look()], 5, [CommandProof("d" * 64)]))
     command = await hear(socket)
     assert "quarterdeck" not in command["actions"][0]
     await answer(socket, command, success())

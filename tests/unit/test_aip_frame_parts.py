@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.aip import frames
-from core.aip.frames import MOST_OUTSIDE, MOST_PARTS, refuse_too_many
+from core.aip.frames import MOST_OUTSIDE, MOST_PARTS, check_frame_parts
 from core.aip.messages import read_client_frame, read_server_frame
 from core.aip.pending_requests import MOST_BYTES, weight
 from core.errors import DeviceError, ErrorCode
@@ -171,11 +171,11 @@ def test_what_stands_inside_of_texts_is_never_counted(value: Any) -> None:
             patched.setattr(frames, "MOST_OUTSIDE", outside)
             patched.setattr(frames, "MOST_PARTS", parts)
             if outside == len(wire) or b'"' in wire:
-                refuse_too_many(wire)
+                check_frame_parts(wire)
             if parts:
                 patched.setattr(frames, "MOST_PARTS", parts - 1)
                 with pytest.raises(DeviceError):
-                    refuse_too_many(wire)
+                    check_frame_parts(wire)
 
 
 def test_the_bound_lets_as_many_numbers_through_as_could_be_kept() -> None:

@@ -11,7 +11,7 @@ from websockets.asyncio.client import ClientConnection
 
 from core.aip.device_link import DeviceLink
 from core.aip.messages import Command, Result
-from core.aip.resumable_link import DeviceLine
+from core.aip.resumable_link import ResumableLink
 from core.errors import ErrorCode
 from tests.fakes.aip_house import (
     House,
@@ -34,14 +34,14 @@ async def house() -> AsyncIterator[House]:
 
 
 async def attached(
-    house: House, line: DeviceLine, features: list[str] = OURS
+    house: House, line: ResumableLink, features: list[str] = OURS
 ) -> tuple[ClientConnection, DeviceLink]:
     socket, link = await house.joined(features=features)
     line.attach(link)
     return socket, link
 
 
-async def cut(house: House, line: DeviceLine, socket: ClientConnection, link: DeviceLink) -> None:
+async def cut(house: House, line: ResumableLink, socket: ClientConnection, link: DeviceLink) -> None:
     """End a link the hard way, and wait until the console has noticed."""
     socket.transport.abort()
     await soon(house.lost.get())
@@ -49,7 +49,7 @@ async def cut(house: House, line: DeviceLine, socket: ClientConnection, link: De
 
 
 def send(
-    house: House, line: DeviceLine, *commands: Command, timeout: float = 5
+    house: House, line: ResumableLink, *commands: Command, timeout: float = 5
 ) -> asyncio.Task[list[Result]]:
     return house.tasks.spawn("send", line.send_commands(commands, timeout))
 
@@ -65,7 +65,7 @@ async def recalled(socket: ClientConnection, told: dict[str, Any]) -> list[str]:
 
 
 async def test_a_result_that_was_lost_with_the_link_comes_over_the_next(house: House) -> None:
-    line = DeviceLine("d1")
+    line = ResumableLink("d1")
     socket, link = await attached(house, line)
     sending = send(house, line, look("c1"), look("c2"))
     assert [action["call_id"] for action in (await hear(socket))["actions"]] == ["c1", "c2"]
@@ -80,7 +80,7 @@ async def test_a_result_that_was_lost_with_the_link_comes_over_the_next(house: H
 
 
 async def test_a_call_that_still_runs_is_asked_for_again_until_it_is_done(house: House) -> None:
-    line = DeviceLine("d1")
+    line = ResumableLink("d1")
     socket, link = await attached(house, line)
     sending = send(house, line, look())
     await hear(socket)
@@ -93,7 +93,7 @@ async def test_a_call_that_still_runs_is_asked_for_again_until_it_is_done(house:
 
 
 async def test_a_call_that_the_device_never_saw_was_certainly_not_run(house: House) -> None:
-    line = DeviceLine("d1")
+    line = ResumableLink("d1")
     socket, link = await attached(house, line)
     sending = send(house, line, look())
     await hear(socket)
@@ -104,7 +104,7 @@ async def test_a_call_that_the_device_never_saw_was_certainly_not_run(house: Hou
 
 
 async def test_a_link_lost_while_it_is_asked_is_waited_out_too(house: House) -> None:
-    line = DeviceLine("d1")
+    line = ResumableLink("d1")
     socket, link = await attached(house, line)
     sending = send(house, line, look())
     await hear(socket)
@@ -118,7 +118,7 @@ async def test_a_link_lost_while_it_is_asked_is_waited_out_too(house: House) -> 
 
 
 async def test_when_the_device_does_not_come_back_the_outcome_is_unknown(house: House) -> None:
-    line = DeviceLine("d1", wait_for_link=0.1)
+    line = ResumableLink("d1", wait_for_link=0.1)
     socket, link = await attached(house, line)
     sending = send(house, line, look())
     await hear(socket)
@@ -128,7 +128,7 @@ async def test_when_the_device_does_not_come_back_the_outcome_is_unknown(house: 
 
 
 async def test_the_commands_own_deadline_bounds_the_wait(house: House) -> None:
-    line = DeviceLine("d1", wait_for_link=60)
+    line = ResumableLink("d1", wait_for_link=60)
     socket, link = await attached(house, line)
     sending = send(house, line, look(), timeout=0.4)
     await hear(socket)
@@ -146,7 +146,7 @@ async def test_the_commands_own_deadline_bounds_the_wait(house: House) -> None:
 async def test_without_recall_on_both_links_the_outcome_is_unknown_as_ever(
     house: House, first: list[str], second: list[str]
 ) -> None:
-    line = DeviceLine("d1")
+    line = ResumableLink("d1")
     socket, link = await attached(house, line, first)
     sending = send(house, line, look())
     await hear(socket)
@@ -164,7 +164,7 @@ async def test_without_recall_on_both_links_the_outcome_is_unknown_as_ever(
     ],
 )
 async def test_a_recalled_result_that_is_none_is_a_bad_result(house: House, told: dict[str, Any]) -> None:
-    line = DeviceLine("d1")
+    line = ResumableLink("d1")
     socket, link = await attached(house, line)
     sending = send(house, line, look())
     await hear(socket)
@@ -175,7 +175,7 @@ async def test_a_recalled_result_that_is_none_is_a_bad_result(house: House, told
 
 
 async def test_a_part_that_was_never_seen_is_said_beside_the_part_that_was_done(house: House) -> None:
-    line = DeviceLine("d1")
+    line = ResumableLink("d1")
     socket, link = await attached(house, line)
     sending = send(house, line, look("c1"), look("c2"))
     await hear(socket)
@@ -189,7 +189,7 @@ async def test_a_part_that_was_never_seen_is_said_beside_the_part_that_was_done(
 
 
 async def test_a_command_whose_answer_is_being_recovered_can_be_cancelled(house: House) -> None:
-    line = DeviceLine("d1")
+    line = ResumableLink("d1")
     socket, link = await attached(house, line)
     sending = send(house, line, look())
     await hear(socket)
@@ -211,7 +211,7 @@ async def test_a_command_whose_answer_is_being_recovered_can_be_cancelled(house:
 
 
 async def test_an_old_links_end_does_not_take_a_newer_one_away(house: House) -> None:
-    line = DeviceLine("d1")
+    line = ResumableLink("d1")
     assert not line.is_open
     socket, old = await attached(house, line)
     await socket.close()
@@ -225,7 +225,7 @@ async def test_an_old_links_end_does_not_take_a_newer_one_away(house: House) -> 
 
 
 async def test_without_a_link_nothing_is_sent(house: House) -> None:
-    line = DeviceLine("d1")
+    line = ResumableLink("d1")
     assert "not connected" in await fails(send(house, line, look()), ErrorCode.DEVICE_OFFLINE)
     socket, link = await attached(house, line)
     await cut(house, line, socket, link)

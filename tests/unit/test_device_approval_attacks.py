@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from core.aip.extensions import Terms
+from core.aip.extensions import CommandOptions
 from core.aip.messages import Command
 from core.device import DeviceConfig
 from core.device.approval import KEPT, ApprovalCheck, Leave, UsedApprovals
@@ -131,7 +131,7 @@ async def test_nonsense_in_place_of_an_approval_is_refused(
     tmp_path: Path, keys: Keys, approval: dict[str, Any]
 ) -> None:
     async with bench(tmp_path, keys, "anna") as device:
-        await device.refused(command_of(), Terms(deadline_s=5, approval=approval))
+        await device.refused(command_of(), CommandOptions(deadline_s=5, approval=approval))
 
 
 async def test_a_signature_has_one_spelling(tmp_path: Path, keys: Keys) -> None:
@@ -237,12 +237,12 @@ class SignedOften:
     def restart(self) -> None:
         self.check = checker(self._folder, self._keys, lambda: self.now)
 
-    def signed(self, call_id: str, minutes: float = 1) -> tuple[Command, Terms]:
+    def signed(self, call_id: str, minutes: float = 1) -> tuple[Command, CommandOptions]:
         command = command_of(call_id)
         expires = (self.now + timedelta(minutes=minutes)).isoformat()
         return command, terms_of(self._keys.signs(command, expires=expires))
 
-    def runs(self, command: Command, terms: Terms) -> None:
+    def runs(self, command: Command, terms: CommandOptions) -> None:
         leave = self.check.check(NOTE, command, terms)
         assert leave is not None
         self.check.use(leave)
@@ -342,7 +342,7 @@ def test_whatever_byte_of_the_frame_changes_only_the_signed_command_passes(
     altered = wire[:at] + (b"" if kind == "delete" else bytes([byte])) + wire[at + (kind != "insert") :]
     try:
         arrived = Command.model_validate_json(altered)
-        brought = Terms.model_validate(arrived.quarterdeck) if arrived.quarterdeck else None
+        brought = CommandOptions.model_validate(arrived.quarterdeck) if arrived.quarterdeck else None
     except ValidationError:
         return
     check = checker(tmp_path, keys, lambda: datetime.now(UTC))

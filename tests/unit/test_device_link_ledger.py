@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from core.aip.extensions import Terms
+from core.aip.extensions import CommandOptions
 from core.aip.messages import Command, Result, ResultStatus
 from core.device.delivery import Call, Deliveries
 from core.device.ledger import Ledger, Line
@@ -342,7 +342,7 @@ def test_a_call_id_that_is_too_long_is_not_kept() -> None:
 
 def test_lines_say_what_was_permitted(tmp_path: Path) -> None:
     store = Deliveries(Ledger(tmp_path))
-    store.begin(store.accept(command("c1"), Terms(deadline_s=5, digest="ab12"), action=True))
+    store.begin(store.accept(command("c1"), CommandOptions(deadline_s=5, digest="ab12"), action=True))
     [line] = (tmp_path / "calls-0.jsonl").read_text().splitlines()
     # After the tool: the beginning of the SHA-256 of {}, then the permitted request's digest.
     assert json.loads(line)["w"] == "action::work 44136fa355b3678a ab12"

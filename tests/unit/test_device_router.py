@@ -15,7 +15,7 @@ import jsonschema
 import psutil
 import pytest
 
-from core.aip.extensions import Terms, unpack_blob
+from core.aip.extensions import CommandOptions, unpack_blob
 from core.aip.frames import read_error_text
 from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router, load_meter, system_info
@@ -352,7 +352,7 @@ async def test_a_device_that_wants_approvals_refuses_what_comes_without(
     config = DeviceConfig(roots=(tmp_path,), require_signed_approval=True, pinned_operators=operators)
     router = build_router(config, tmp_path / "state", "router")
     action = look("shell_execute", "action", command=f"touch {tmp_path}/ran")
-    for terms in (None, Terms(deadline_s=5, approval=approval)):
+    for terms in (None, CommandOptions(deadline_s=5, approval=approval)):
         refused = await router.run(action, 10, terms=terms)
         assert read_error_text(refused.error or "").code is ErrorCode.DENIED_BY_DEVICE
     assert not (tmp_path / "ran").exists()

@@ -370,13 +370,13 @@ async def test_a_revocation_that_meets_a_new_pairing_ends_the_one_that_it_was_of
     async with trust_desk(home) as desk:
         first = await desk.pair("lab-1")
         hanging, goes_on = asyncio.Event(), asyncio.Event()
-        hang_up = desk.service.links.hang_up
+        disconnect = desk.service.links.disconnect
 
         async def slowly(name: str, why: str) -> None:
             if why == "it was revoked":
                 hanging.set()
                 await goes_on.wait()
-            await hang_up(name, why)
+            await disconnect(name, why)
 
         monkeypatch.setattr(desk.service.links, "hang_up", slowly)
         revoking = desk.service.tasks.spawn("revoke", desk.console.revoke("lab-1"))

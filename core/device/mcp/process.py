@@ -25,7 +25,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from core.aip.limits import Allowance
+from core.aip.limits import TokenBucket
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.lines import LineCutter, ServerLog, TooLong, request_of
 from core.tasks import TaskGroupOwner
@@ -184,8 +184,8 @@ class _Pipes:
         self._said = said
         self._to_session = to_session
         self._on_lost = on_lost
-        self._words = Allowance(_WORDS_AT_ONCE, _WORDS_PER_S)
-        self._news = Allowance(_NEWS_AT_ONCE, _NEWS_PER_S)
+        self._words = TokenBucket(_WORDS_AT_ONCE, _WORDS_PER_S)
+        self._news = TokenBucket(_NEWS_AT_ONCE, _NEWS_PER_S)
 
     async def read(self) -> None:
         """Pass on what the server writes; its end of output is the session's end."""
