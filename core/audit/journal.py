@@ -19,19 +19,19 @@ from typing import TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from core.audit.blobs import Blobs
+from core.audit.blob_store import Blobs
 from core.audit.checkpoint import Checkpoint
+from core.audit.connection_pool import Readers
 from core.audit.encode import decode
 from core.audit.entries import Entry, NewEntry
 from core.audit.head_file import HEAD_FILE, read_head_file
 from core.audit.models import Bucket, Facet, InclusionProof, JournalState, Page, VerifyReport
 from core.audit.prove import prove
 from core.audit.query import Query, parse_query
-from core.audit.readers import Readers
-from core.audit.recover import check_recoverable, log_path, recover
 from core.audit.run_search import FoundRuns, search_runs
 from core.audit.search import entries_of_run, facets_of, histogram_of, search, search_numbers
 from core.audit.spool import SPOOL, Spool
+from core.audit.spool_recovery import check_recoverable, log_path, recover
 from core.audit.store import DATABASE, Store, journal_error
 from core.audit.verify import verify_home
 from core.audit.writer import Group, Writer

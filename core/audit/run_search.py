@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from core.audit.entries import Kind
-from core.audit.plan import last_seq
+from core.audit.query_plan import last_seq
 from core.errors import BadInput
 
 MAX_WORDS = 32

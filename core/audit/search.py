@@ -16,8 +16,8 @@ from itertools import islice
 from core.audit.encode import decode
 from core.audit.entries import Entry
 from core.audit.models import Bucket, Facet, Page
-from core.audit.plan import Plan, count_value, first_since, last_seq, plan_search, time_of, values_of
 from core.audit.query import TEXT_FIELDS, Query
+from core.audit.query_plan import Plan, count_value, first_since, last_seq, plan_search, time_of, values_of
 from core.errors import BadInput, JournalCorrupt
 
 COUNT_BOUND = 10_000

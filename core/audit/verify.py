@@ -27,20 +27,21 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from core.audit.blobs import Blobs
+from core.audit.blob_store import Blobs
 from core.audit.checkpoint import Checkpoint, Kept, read_checkpoint
 from core.audit.head_file import HEAD_FILE, KnownHead, missing_after, order, read_head_file
-from core.audit.header import check_first_page, check_header
 from core.audit.merkle import SUBTREE_LEAVES, Frontier
 from core.audit.models import VerifyReport
-from core.audit.recover import check_newest, check_spool, log_path, read_if_there
 from core.audit.spool import SPOOL, read_records
+from core.audit.spool_recovery import check_newest, check_spool, log_path, read_if_there
 from core.audit.store import (
     CHECKPOINT_EVERY,
     DATABASE,
     SCHEMA,
     Head,
+    check_first_page,
     check_format,
+    check_header,
     connect,
     journal_error,
     read_head,

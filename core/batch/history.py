@@ -7,9 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from core.audit.entries import Entry, Kind
-from core.batch.live import SWITCHED_OFF, Live, ended_state
 from core.batch.models import Batch, Cell, CellState, Run, RunState, flatten
-from core.batch.outcomes import cell_state_of
+from core.batch.run_state import SWITCHED_OFF, Live, cell_state_of, ended_state
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode, JournalCorrupt
 from core.policy.models import Decision

@@ -11,9 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Protocol
 
 from core.audit.entries import Entry, Kind, NewEntry
-from core.batch.live import SWITCHED_OFF, Live, ended_state
 from core.batch.models import Batch, Cell, CellState, Parallel, RunSummary, Step, flatten
-from core.batch.outcomes import cell_state_of
+from core.batch.run_state import SWITCHED_OFF, Live, cell_state_of, ended_state
 from core.coalesce import Coalescer
 from core.dispatch.late import LateRecorder
 from core.dispatch.models import CommandResult

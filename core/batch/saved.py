@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from core.batch.file import batch_to_yaml, read_batch
+from core.batch.batch_file import batch_to_yaml, read_batch
 from core.batch.file_names import batch_name, file_stem
 from core.batch.models import Batch, SavedBatch, flatten
 from core.errors import BadInput, ErrorCode

@@ -10,7 +10,7 @@ def main(argv: list[str]) -> int:
     """Run one command; returns its exit code (the list is in `core.service.exit_codes`)."""
     # The commands pull in typer; whoever only wants the window does not pay for it.
     try:
-        from core.cli.commands import run
+        from core.cli.app import run
     except KeyboardInterrupt:
         # Ctrl+C was quicker than a third of a second of imports.
         return _INTERRUPTED

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 from typing import Any, Literal
 
 from core.batch.models import Cell, CellState, Run
-from core.batch.outcomes import result_of
+from core.batch.run_state import result_of
 from core.canonical import canonical_bytes
+from core.cli.arguments import Mistyped, parse_arguments
 from core.cli.output import (
     as_json,
     facts,
@@ -21,11 +22,10 @@ from core.cli.output import (
     shown_json,
     styled,
 )
+from core.cli.prompt import TerminalClosed, ask_line, is_terminal
 from core.cli.saving import Saving
 from core.cli.session import Session, must_be_here
 from core.cli.signing import Unlocking, decide, identify, unlock
-from core.cli.terminal import TerminalClosed, ask_line, is_terminal
-from core.cli.values import Mistyped, parse_arguments
 from core.dispatch.models import Basis, CommandStage
 from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError, Refused, ServiceError
 from core.policy.models import Approval, ApprovalState

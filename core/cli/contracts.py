@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.base import EVERYWHERE, examples, in_session
-from core.cli.deciding_commands import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.output import as_json, facts, lines, note, one_line, say, shown_json, styled, table, tool_cell
 from core.cli.session import Session, must_be_here
 from core.cli.signing import Unlocking, sign_change

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from core.changes import Change
+from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
+from core.cli.arguments import parse_arguments
 from core.cli.base import EVERYWHERE, in_session
-from core.cli.deciding_commands import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.output import (
     as_json,
     facts,
@@ -26,7 +27,6 @@ from core.cli.output import (
 )
 from core.cli.session import Session, must_be_here
 from core.cli.signing import Unlocking, sign_change
-from core.cli.values import parse_arguments
 from core.errors import BadInput, ErrorCode, ErrorInfo
 from core.fleet.pins import known_tools
 from core.policy.checking import PolicyCheck, PolicyText, Trial, check_text

@@ -11,7 +11,7 @@ from core.aip.messages import ResultStatus
 from core.audit.checkpoint import load_public_key
 from core.audit.entries import Entry, Kind
 from core.batch.models import Run
-from core.batch.outcomes import result_of
+from core.batch.run_state import result_of
 from core.cli.call import card
 from core.cli.output import (
     as_json,

@@ -8,8 +8,8 @@ from typing import Literal
 
 from core.changes import Change, SignedChange, change_statement, check_proposal
 from core.cli.output import lines, note
+from core.cli.prompt import ask_line, is_terminal
 from core.cli.session import Session
-from core.cli.terminal import ask_line, is_terminal
 from core.errors import BadInput, ErrorCode, Refused
 from core.policy.models import Approval
 from core.policy.operator_keys import (

@@ -11,9 +11,9 @@ from typing import Any
 from core import __version__
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.history import rebuild_run
-from core.batch.live import Live
 from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch, Step, flatten
 from core.batch.planner import make_plan
+from core.batch.run_state import Live
 from core.batch.saved import SavedBatches
 from core.canonical import canonical_bytes
 from core.changes import Change, ChangeKind, Proposal, SignedChange, SignedIdentity

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from core.aip.extensions import Progress
 from core.audit.entries import Kind, NewEntry
-from core.batch.live import Live
 from core.batch.models import Cell
+from core.batch.run_state import Live
 from core.batch.runner import Runner
 from core.dispatch.live_secrets import LiveSecrets, Stream
 from core.errors import QuarterdeckError

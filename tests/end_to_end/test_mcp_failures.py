@@ -10,7 +10,7 @@ import pytest
 
 from core.aip.messages import ResultStatus
 from core.batch.models import CellState
-from core.batch.outcomes import cell_state_of
+from core.batch.run_state import cell_state_of
 from core.dispatch.models import Basis
 from core.dispatch.order import Order
 from core.errors import ErrorCode

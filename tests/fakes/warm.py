@@ -36,7 +36,7 @@ PATIENCE = 60.0
 _LONGEST = 1 << 18
 # What each has loaded by the time it works; a command that hosts the core itself needs the service too.
 PROGRAMS = {
-    "app": ("app.__main__", "core.cli.commands", "core.service.service"),
+    "app": ("app.__main__", "core.cli.app", "core.service.service"),
     "core.service": ("core.service.__main__", "core.service.service"),
     "core.device": ("core.device.__main__",),
 }

@@ -20,7 +20,7 @@ from app.screens.batch.content import (
     removed,
     tidy,
 )
-from core.batch.file import batch_to_yaml, read_batch
+from core.batch.batch_file import batch_to_yaml, read_batch
 from core.batch.models import STEP_ID
 from core.errors import BadInput
 

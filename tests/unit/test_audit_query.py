@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.audit import plan, search
+from core.audit import query_plan, search
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.audit.query import (
@@ -150,10 +150,10 @@ def test_sql_finds_exactly_what_the_terms_mean(connection, entries, query, small
         patch.setattr(search, "COUNT_SECONDS", 60.0)
         patch.setattr(search, "BUDGET_SECONDS", 60.0)
         if small:  # what happens in large journals: little may be sorted, listed or searched at once
-            patch.setattr(plan, "_SORTABLE", 20)
-            patch.setattr(plan, "_MAX_VALUES", 3)
-            patch.setattr(plan, "_MAX_ARMS", 2)
-            patch.setattr(plan, "_MAX_PROBES", 1)
+            patch.setattr(query_plan, "_SORTABLE", 20)
+            patch.setattr(query_plan, "_MAX_VALUES", 3)
+            patch.setattr(query_plan, "_MAX_ARMS", 2)
+            patch.setattr(query_plan, "_MAX_PROBES", 1)
             patch.setattr(search, "_FIRST_SPAN", 7)
         page = ask(connection, text)
         assert numbers(page) == wanted, text

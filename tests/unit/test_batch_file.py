@@ -12,9 +12,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.batch.document import resolve
-from core.batch.file import LARGEST, batch_to_yaml, read_batch
+from core.batch.batch_file import LARGEST, batch_to_yaml, read_batch
 from core.batch.models import Batch, Parallel, Rollout, Step, flatten
+from core.batch.yaml_reader import resolve
 from core.device.assembly import build_router
 from core.device.config import DeviceConfig
 from core.errors import BadInput, ErrorCode

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from core.audit.entries import Kind
-from core.batch.live import Live
 from core.batch.models import Batch, CellState, RunState
+from core.batch.run_state import Live
 from core.batch.runner import KEPT_IN_MEMORY
 from core.errors import JournalUnavailable
 from tests.fakes.scripted_runs import House, open_house

@@ -46,7 +46,7 @@ def loaded_by_the_device() -> set[str]:
 @pytest.fixture(scope="module")
 def loaded_by_a_command() -> set[str]:
     """Every module that the command line has loaded before it talks to a service."""
-    return loaded_with("core.cli.commands")
+    return loaded_with("core.cli.app")
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from core.cli.approvals import granted_terms
 from core.cli.call import call
-from core.cli.deciding import granted_terms
+from core.cli.prompt import ask_line
 from core.cli.session import Session
 from core.cli.signing import Unlocking
-from core.cli.terminal import ask_line
 from core.errors import BadInput, DeviceError, ErrorCode, Refused, ServiceError
 from core.fleet.models import Device, Health
 from core.home import Home

@@ -8,7 +8,7 @@ import pytest
 
 from core.batch.history import rebuild_run
 from core.batch.models import Batch
-from core.batch.outcomes import result_of
+from core.batch.run_state import result_of
 from core.cli import show
 from core.cli.session import Session
 from core.errors import ErrorCode

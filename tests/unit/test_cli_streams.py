@@ -15,9 +15,9 @@ import pytest
 
 from core import cli
 from core.cli import base
-from core.cli.commands import run
+from core.cli.app import run
+from core.cli.prompt import is_terminal, open_missing_streams
 from core.cli.session import Session
-from core.cli.terminal import is_terminal, open_missing_streams
 from core.errors import JournalUnavailable
 from core.home import Home
 from core.service import exit_codes
@@ -97,7 +97,7 @@ def test_ctrl_c_before_the_commands_are_loaded_is_as_quiet_as_later(monkeypatch:
         def __getattr__(self, name: str) -> object:
             raise KeyboardInterrupt
 
-    monkeypatch.setitem(sys.modules, "core.cli.commands", Slow())
+    monkeypatch.setitem(sys.modules, "core.cli.app", Slow())
     assert cli.main(["version"]) == exit_codes.INTERRUPTED
 
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from typer.main import get_command
 
 from core.aip.messages import ResultStatus
-from core.cli import commands, values
-from core.cli.commands import hoist, run
+from core.cli import app, arguments
+from core.cli.app import hoist, run
+from core.cli.arguments import parse_arguments
 from core.cli.output import result_text, shown_json, table, width
 from core.cli.policy import trial_text
-from core.cli.values import parse_arguments
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput
 from core.policy.checking import Trial
@@ -146,7 +146,7 @@ def test_a_file_gives_its_json_with_the_types_that_stand_in_it(tmp_path, mark):
 )
 def test_a_file_that_holds_no_json_or_too_much_is_named(tmp_path, monkeypatch, data, said):
     if said.startswith("more"):
-        monkeypatch.setattr(values, "LARGEST_FILE", 1000)
+        monkeypatch.setattr(arguments, "LARGEST_FILE", 1000)
     path = tmp_path / "many.json"
     path.write_bytes(data)
     for lenient in (False, True):
@@ -156,7 +156,7 @@ def test_a_file_that_holds_no_json_or_too_much_is_named(tmp_path, monkeypatch, d
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="only Unix has it")
 def test_a_file_without_an_end_is_not_read_to_its_end(monkeypatch):
-    monkeypatch.setattr(values, "LARGEST_FILE", 1000)
+    monkeypatch.setattr(arguments, "LARGEST_FILE", 1000)
     with pytest.raises(BadInput, match="more than 1,000 bytes"):
         parse_arguments(["text=@/dev/zero"], SCHEMA)
 
@@ -285,7 +285,7 @@ def every_command(one: Any) -> Iterator[Any]:
 
 
 def test_every_line_that_the_readme_or_a_help_shows_is_understood():
-    whole: Any = get_command(commands.app)
+    whole: Any = get_command(app.app)
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     shown = re.findall(r"^    quarterdeck( .+?)(?:  |$)", readme, re.MULTILINE)
     for one in every_command(whole):

@@ -10,7 +10,7 @@ import pytest
 from core.aip.messages import Result, ResultStatus
 from core.audit.entries import Kind
 from core.batch.models import CellState
-from core.batch.outcomes import cell_state_of
+from core.batch.run_state import cell_state_of
 from core.cli.output import result_text
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.dispatch.observe import LARGE_TEXT

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from core.batch.file import read_batch
+from core.batch.batch_file import read_batch
 
 ROOT = Path(__file__).resolve().parents[2]
 NO_QT = "import sys; sys.modules.update(dict.fromkeys(('PySide6', 'shiboken6', 'qasync', 'qtawesome')))"

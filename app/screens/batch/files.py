@@ -17,7 +17,7 @@ from app.screens.batch.content import NEW_NAME, Content, DraftStep, content_of
 from app.screens.batch.draft_store import DraftStore
 from app.screens.batch.editor import BatchEditor
 from app.shell.sheet import Sheet
-from core.batch.file import read_batch
+from core.batch.batch_file import read_batch
 from core.batch.models import Batch
 from core.errors import BadInput, ErrorCode, QuarterdeckError
 

@@ -15,8 +15,8 @@ from app.components.label import ElidedLabel, Link, rule, surface
 from app.look.glyphs import paint_glyph
 from app.look.theme import theme_of
 from app.screens.batch.content import DraftStep
-from core.batch.document import DEEPEST, read_document
-from core.batch.write import write_document
+from core.batch.yaml_reader import DEEPEST, read_document
+from core.batch.yaml_writer import write_document
 from core.errors import BadInput
 from core.schema_forms.json_text import JsonProblem, NotJson
 from core.schema_forms.json_values import UNSET

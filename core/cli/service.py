@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.base import EVERYWHERE, Given, in_session
-from core.cli.deciding_commands import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.output import as_json, facts, print_error, say
 from core.cli.session import Session, actor
 from core.cli.signing import Unlocking, sign_change

@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from core.batch.document import DEEPEST, Fault, Node, Place, read_document
 from core.batch.models import Batch, Parallel, Rollout, Step
-from core.batch.write import write_document
+from core.batch.yaml_reader import DEEPEST, Fault, Node, Place, read_document
+from core.batch.yaml_writer import write_document
 from core.errors import BadInput, ErrorCode
 from core.fleet.filter import parse_filter
 

@@ -12,18 +12,18 @@ from typing import Annotated
 import typer
 
 from core import __version__
+from core.cli import approvals, devices, service, show
 from core.cli import audit as audit_commands
 from core.cli import call as call_command
 from core.cli import contracts as contracts_commands
-from core.cli import deciding_commands, device_commands, service_commands, show
 from core.cli import policy as policy_commands
+from core.cli.approvals import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.base import EVERYWHERE, Given, HomeOption, JsonOption, examples, in_session
-from core.cli.deciding_commands import OperatorOption, PassphraseFd, PassphraseFile
 from core.cli.output import AnswerLost, as_json, leave, note, print_error, say, styled
+from core.cli.prompt import open_missing_streams
 from core.cli.saving import Saving
 from core.cli.session import Session
 from core.cli.signing import Unlocking
-from core.cli.terminal import open_missing_streams
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
 from core.home import Home
 from core.service import exit_codes
@@ -52,20 +52,20 @@ app = typer.Typer(
 )
 audit_app = typer.Typer(help="The journal: find, show, verify.", epilog=EVERYWHERE, no_args_is_help=True)
 runs_app = typer.Typer(help="Runs and their results.", epilog=EVERYWHERE, no_args_is_help=True)
-app.add_typer(deciding_commands.approvals_app, name="approvals")
-app.add_typer(deciding_commands.grants_app, name="grants")
-app.add_typer(deciding_commands.operators_app, name="operators")
+app.add_typer(approvals.approvals_app, name="approvals")
+app.add_typer(approvals.grants_app, name="grants")
+app.add_typer(approvals.operators_app, name="operators")
 app.add_typer(audit_app, name="audit")
-app.add_typer(service_commands.app, name="service")
+app.add_typer(service.app, name="service")
 app.add_typer(runs_app, name="runs")
-app.add_typer(device_commands.app, name="devices")
+app.add_typer(devices.app, name="devices")
 app.add_typer(policy_commands.app, name="policy")
 app.add_typer(contracts_commands.app, name="contracts")
 app.command(
     "pair",
     epilog=examples("pair lab-1 --tag lab --production", "pair lab-2 --string -"),
     short_help="Make a device known: one that dials in, or one that listens.",
-)(device_commands.pair)
+)(devices.pair)
 
 
 DeviceArgument = Annotated[str, typer.Argument(metavar="DEVICE")]

@@ -16,12 +16,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from core.audit.encode import Parts, decode, encode_parts
 from core.audit.entries import Kind, NewEntry
 from core.audit.head_file import HEAD_FILE, KnownHead, check_known, read_head_file
-from core.audit.header import check_header
 from core.audit.spool import Record, Spool, Spooled
 from core.audit.store import (
     Head,
     Store,
     check_format,
+    check_header,
     check_last,
     connect,
     journal_error,
