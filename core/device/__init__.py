@@ -6,7 +6,7 @@ installs and runs on a machine where nothing else of Quarterdeck is wanted.
 
 from __future__ import annotations
 
-from core.device.assembly import build_router
+from core.device.build import build_router
 from core.device.config import DeviceConfig, load_config
 from core.device.router import Router
 

@@ -24,15 +24,15 @@ import structlog
 
 from core.aip.pairing import Pairing, check_url, decode_pairing, encode_pairing
 from core.aip.tls import server_context
-from core.device.assembly import build_router
-from core.device.check import facts, report
+from core.device.build import build_router
 from core.device.client import DeviceClient, Ending
 from core.device.config import DeviceConfig, load_config
-from core.device.desk import Desk
+from core.device.credentials import TrustStore, make_private
 from core.device.listener import DeviceListener, ListenAddress, read_address
-from core.device.pulse import LoopThatCountsSleep
 from core.device.router import Router
-from core.device.trust import TrustStore, make_private
+from core.device.runtime import Desk
+from core.device.self_check import facts, report
+from core.device.stall_detector import LoopThatCountsSleep
 from core.errors import BadInput, DeviceError
 
 _LONGEST_TOKEN = 4096

@@ -30,9 +30,9 @@ from websockets.uri import parse_uri
 from core.aip.pairing import check_url, is_loopback
 from core.aip.tls import pinned_client_context
 from core.device.config import DeviceConfig
-from core.device.desk import Desk
+from core.device.device_session import Session, Timing
 from core.device.router import Router
-from core.device.session import Session, Timing
+from core.device.runtime import Desk
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 
 __all__ = ["DeviceClient", "Ending", "LinkEnd", "Timing"]

@@ -22,7 +22,7 @@ from referencing import Registry
 
 from core.commitments import SECRET_MARK
 from core.device.config import DeviceConfig
-from core.device.held_paths import HeldPath, shown
+from core.device.fs.safe_path import HeldPath, shown
 from core.device.private_places import private_places, shown_place
 from core.device.tool import NAMESPACE, Tool
 from core.errors import BadInput, DeviceError, ErrorCode, Refused

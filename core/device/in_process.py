@@ -25,11 +25,11 @@ from core.aip.extensions import (
 )
 from core.aip.limits import LinkLimits
 from core.aip.messages import Command, Result, ToolInfo
-from core.device.load_meter import LoadMeter
-from core.device.progress import CallProgress
+from core.device.binary_values import BinaryResult
+from core.device.metrics import LoadMeter
+from core.device.progress_sender import CallProgress
 from core.device.router import Router
 from core.device.tool import Unavailable, tell_nobody
-from core.device.values import BinaryResult
 from core.tasks import TaskGroupOwner
 
 # What the console has of a device in its own process, in the words of a link's negotiation.

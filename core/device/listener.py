@@ -26,8 +26,8 @@ from core.aip.connection import peer_of
 from core.aip.limits import LinkLimits
 from core.aip.pairing import hosts_of, is_loopback
 from core.device.client import Ending
-from core.device.desk import Desk
-from core.device.session import Session, Timing
+from core.device.device_session import Session, Timing
+from core.device.runtime import Desk
 from core.errors import BadInput, DeviceError, Refused
 
 log = structlog.get_logger(__name__)

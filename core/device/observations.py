@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from core.device.desktop.model import Layer
+from core.device.desktop.interface import Layer
 from core.errors import BadInput, DeviceError, ErrorCode
 
 LIFETIME_S = 30.0

@@ -18,7 +18,7 @@ from core.aip.extensions import CANCEL_COMMAND, CommandOptions
 from core.aip.frames import error_text
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo
 from core.device.approval import ApprovalCheck
-from core.device.late_tools import LateTools
+from core.device.binary_values import BinaryResult, Blobs, as_base64, base64_size, has_bytes, plain, take_out
 from core.device.mcp.host import McpHost
 from core.device.observations import ObservationStore
 from core.device.tool import (
@@ -31,7 +31,7 @@ from core.device.tool import (
     Workshop,
     tell_nobody,
 )
-from core.device.values import BinaryResult, Blobs, as_base64, base64_size, has_bytes, plain, take_out
+from core.device.tool_rediscovery import LateTools
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 
 log = structlog.get_logger(__name__)

@@ -15,8 +15,8 @@ from typing import Any
 
 import psutil
 
-from core.device.held_paths import shown
-from core.device.load_meter import CpuShare
+from core.device.fs.safe_path import shown
+from core.device.metrics import CpuShare
 
 _IS_LINUX = platform.system() == "Linux"
 _DMI = Path("/sys/class/dmi/id")

@@ -16,11 +16,11 @@ from core.errors import DeviceError, ErrorCode
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.device.children import Children
     from core.device.config import DeviceConfig
+    from core.device.fs.safe_path import HeldPath
     from core.device.guard import Guard
-    from core.device.held_paths import HeldPath
     from core.device.observations import ObservationStore
+    from core.device.processes.child_process import Children
     from core.device.undo import UndoStore
 
 NAMESPACE = "builtin"

@@ -113,7 +113,7 @@ class ThisComputer:
     async def _offer(self) -> bool:
         """Bring the tools online; False when device.toml is broken."""
         # Only this way of running needs the device's own code in the service.
-        from core.device.assembly import build_router_aside
+        from core.device.build import build_router_aside
         from core.device.config import load_config
         from core.device.in_process import FEATURES, InProcessDevice, Told
 

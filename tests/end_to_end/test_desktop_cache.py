@@ -17,10 +17,10 @@ from Xlib.ext import xtest
 
 from core.aip.messages import Command
 from core.device import DeviceConfig, build_router
-from core.device.desktop.keys import parse_chord
+from core.device.desktop.interface import Bounds, Box, Scope
+from core.device.desktop.key_chords import parse_chord
 from core.device.desktop.linux import x11
-from core.device.desktop.linux.desktop import LinuxDesktop
-from core.device.desktop.model import Bounds, Box, Scope
+from core.device.desktop.linux.backend import LinuxDesktop
 from core.device.tools import screen as screen_tool
 from core.errors import BadInput, DeviceError, ErrorCode
 from tests.fakes.accessible_program import (

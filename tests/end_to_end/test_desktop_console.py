@@ -15,7 +15,7 @@ from PIL import Image
 
 from core.aip.messages import Command, ResultStatus
 from core.device import DeviceConfig, build_router
-from core.device.desktop.linux import acts, bus
+from core.device.desktop.linux import actions, atspi
 from core.dispatch.channel import LocalCommandDispatcher
 from core.dispatch.models import CommandResult
 from core.dispatch.order import Order
@@ -44,8 +44,8 @@ async def app(session: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Async
     for key in ("WAYLAND_DISPLAY", "XDG_SESSION_TYPE"):
         monkeypatch.delenv(key, raising=False)
     # On a busy machine our program may think for longer than a person would want to wait.
-    monkeypatch.setattr(bus, "CALL_S", 5.0)
-    monkeypatch.setattr(acts, "_ACTION_S", 15.0)
+    monkeypatch.setattr(atspi, "CALL_S", 5.0)
+    monkeypatch.setattr(actions, "_ACTION_S", 15.0)
     async with running_app(session) as program:
         yield program
 

@@ -13,10 +13,10 @@ import pytest
 from Xlib import X
 from Xlib.display import Display
 
-from core.device.desktop.linux import bus, walk
-from core.device.desktop.linux.desktop import LinuxDesktop
-from core.device.desktop.model import Bounds, Box, Control, Scope
-from core.device.desktop.use import Use
+from core.device.desktop.interface import Bounds, Box, Control, Scope
+from core.device.desktop.linux import atspi, tree_reader
+from core.device.desktop.linux.backend import LinuxDesktop
+from core.device.desktop.ui_tools import Use
 from core.device.observations import Observation, ObservationStore
 from core.errors import DeviceError, ErrorCode
 from tests.fakes.accessible_program import (
@@ -149,7 +149,7 @@ async def test_a_program_that_hangs_on_a_password_has_its_window_hidden(
 ) -> None:
     screen.show()
     assert (await desktop.hidden()).boxes == [Box(50, 70, 70, 20)]
-    monkeypatch.setattr(bus, "CALL_S", 0.3)
+    monkeypatch.setattr(atspi, "CALL_S", 0.3)
     program.mute.add(("/p", "GetExtents"))
     hidden = await desktop.hidden()
     assert hidden.boxes == [Box(*WINDOW)]
@@ -162,7 +162,7 @@ async def test_a_web_page_is_read_and_its_passwords_are_hidden(
     screen: Screen,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bus, "CALL_S", 0.3)
+    monkeypatch.setattr(atspi, "CALL_S", 0.3)
     # What WebKit does: the page goes by a name of its own, is in no list of children, says of its scroll pane
     # that it is not showing, and does not answer to GetActions.
     things["/p"] = Thing(
@@ -210,7 +210,7 @@ async def test_without_the_registry_nothing_counts_as_searched_and_known_passwor
     # Another bus: what was known of this one has no meaning there.
     monkeypatch.setattr(desktop._bus, "_mark", "other")
     assert Box(*WINDOW) in (await desktop.hidden()).boxes
-    monkeypatch.setattr(walk, "REGISTRY", "org.a11y.atspi.Nobody")
+    monkeypatch.setattr(tree_reader, "REGISTRY", "org.a11y.atspi.Nobody")
     hidden = await desktop.hidden()
     assert hidden.not_searched == ["every program: the accessibility bus cannot be reached"]
     assert hidden.boxes == [Box(*WINDOW)]

@@ -18,14 +18,14 @@ from PIL import Image
 
 from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router
-from core.device.desktop.linux import acts, bus
+from core.device.desktop.linux import actions, atspi
 from core.tasks import TaskGroupOwner
 from tests.fakes.accessible_session import App, accessible_session, running_app
 from tests.fakes.pace import once_within
 
 PROCESS = "desktop-under-test"
-REAL_CALL_S = bus.CALL_S
-REAL_ACTION_S = acts._ACTION_S
+REAL_CALL_S = atspi.CALL_S
+REAL_ACTION_S = actions._ACTION_S
 SECRET = "s3cret-größer"
 
 
@@ -98,8 +98,8 @@ async def device(
     for key in ("WAYLAND_DISPLAY", "XDG_SESSION_TYPE"):
         monkeypatch.delenv(key, raising=False)
     # On a busy machine our program may think for longer than a person would want to wait.
-    monkeypatch.setattr(bus, "CALL_S", 5.0)
-    monkeypatch.setattr(acts, "_ACTION_S", 15.0)
+    monkeypatch.setattr(atspi, "CALL_S", 5.0)
+    monkeypatch.setattr(actions, "_ACTION_S", 15.0)
     router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "desk")
     here = Device(router)
     await here.control("Count up")
@@ -355,8 +355,8 @@ async def test_a_program_that_hangs_hangs_no_tool(
     device: Device, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     button = await device.control("Count up")
-    monkeypatch.setattr(bus, "CALL_S", REAL_CALL_S)
-    monkeypatch.setattr(acts, "_ACTION_S", REAL_ACTION_S)
+    monkeypatch.setattr(atspi, "CALL_S", REAL_CALL_S)
+    monkeypatch.setattr(actions, "_ACTION_S", REAL_ACTION_S)
     name = psutil.Process(app.pid).name()
     app.process.send_signal(signal.SIGSTOP)
     with once_within(10):

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.lines import ServerLog
-from core.device.mcp.process import open_process
+from core.device.mcp.framing import ServerLog
+from core.device.mcp.stdio_transport import open_process
 from tests.fakes.ended import still_running
 from tests.fakes.program import ROOT, environment
 
@@ -38,8 +38,8 @@ while True:
 HOST = """
 import asyncio, json, os, sys
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.lines import ServerLog
-from core.device.mcp.process import open_process
+from core.device.mcp.framing import ServerLog
+from core.device.mcp.stdio_transport import open_process
 async def main():
     server = ServerConfig("s", "stdio", command=sys.executable, args=("-c", *sys.argv[1:]))
     async with open_process(server, 1000, ServerLog(lambda kind, text: None, str), lambda: None):

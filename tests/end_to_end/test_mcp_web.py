@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.aip.messages import ResultStatus
-from core.device.mcp.state import State
+from core.device.mcp.server import State
 from core.errors import ErrorCode
 from core.tasks import TaskGroupOwner
 from tests.fakes.mcp_hosted import QUICK, Hosted, code, hosted
@@ -114,7 +114,7 @@ async def test_an_answer_over_http_that_is_too_large_says_so_and_one_that_is_non
 
 
 async def test_an_error_page_without_end_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("core.device.mcp.web._ERROR_S", 0.05)
+    monkeypatch.setattr("core.device.mcp.http_transport._ERROR_S", 0.05)
     async with web_server() as web, hosted(tmp_path, web.entry, SELDOM) as built:
         endless = {"content-type": "text/plain", "content-length": "9"}
         web.answers = lambda message, headers: (

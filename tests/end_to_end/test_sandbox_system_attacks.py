@@ -17,7 +17,7 @@ import pytest
 
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
-from core.device.sandbox import process_limit
+from core.device.sandbox import cgroup
 from tests.fakes.cage import Cage, cage, why_impossible
 from tests.fakes.pace import once_within
 from tests.fakes.read_shell import NEEDS_BUBBLEWRAP, PYTHON, read, run, snapshot
@@ -158,7 +158,7 @@ def caged(made: Cage, *words: str) -> subprocess.Popen[str]:
 
 
 @in_a_cage
-@pytest.mark.skipif(process_limit.parent() is None, reason="needs a control group")
+@pytest.mark.skipif(cgroup.parent() is None, reason="needs a control group")
 def test_a_fork_bomb_without_the_sandbox_fills_its_cage_and_the_keeper_ends_it() -> None:
     with cage(INSIDE + BESIDE, 30) as made:
         process = caged(made, "-", "-", BOMB, "0")
@@ -169,7 +169,7 @@ def test_a_fork_bomb_without_the_sandbox_fills_its_cage_and_the_keeper_ends_it()
 
 
 @in_a_cage
-@pytest.mark.skipif(process_limit.parent() is None, reason="needs a control group")
+@pytest.mark.skipif(cgroup.parent() is None, reason="needs a control group")
 def test_what_stays_in_its_cage_too_long_is_ended_and_fails_its_test() -> None:
     with (
         pytest.raises(AssertionError, match="the keeper had to"),

@@ -10,7 +10,7 @@ from typing import Any
 from dbus_fast import Message, MessageType, Variant
 from dbus_fast.aio import MessageBus
 
-from core.device.desktop.linux.bus import find_bus
+from core.device.desktop.linux.atspi import find_bus
 
 ROOT = "/org/a11y/atspi/accessible/root"
 APPLICATION, FRAME, BUTTON, PASSWORD, ENTRY, TREE_TABLE = 75, 23, 43, 40, 79, 66

@@ -14,7 +14,7 @@ from core.aip.link_events import LinkEvents
 from core.aip.link_server import DeviceLinkServer, token_table
 from core.aip.messages import Command
 from core.aip.resumable_link import ResumableLink
-from core.device.assembly import build_router
+from core.device.build import build_router
 from core.device.client import DeviceClient
 from core.device.config import DeviceConfig
 from tests.fakes.link_console import QUICK, Bench, running

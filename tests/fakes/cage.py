@@ -23,7 +23,7 @@ from pathlib import Path
 
 import psutil
 
-from core.device.sandbox import process_limit
+from core.device.sandbox import cgroup
 
 _TIME_WAS_OVER = 3
 _KILL_FOR_S = 20.0
@@ -33,7 +33,7 @@ _LOOK_EVERY_MS = 20
 
 def why_impossible() -> str:
     """Why no attack may be let loose here; empty when one may."""
-    if os.geteuid() == 0 and process_limit.parent() is None:
+    if os.geteuid() == 0 and cgroup.parent() is None:
         return "root without a control group: nothing would hold a fork bomb"
     return ""
 
@@ -98,7 +98,7 @@ def from_arguments(group: str, most: str) -> Cage:
 def cage(most: int, seconds: float) -> Iterator[Cage]:
     """A cage with a keeper; whatever is in it is dead at the end, and the time must not have been over."""
     group = None
-    if (parent := process_limit.parent()) is not None:
+    if (parent := cgroup.parent()) is not None:
         group = parent / f"quarterdeck-cage-{os.getpid()}-{secrets.token_hex(4)}"
         group.mkdir()
         with open(os.open(group / "pids.max", os.O_WRONLY), "w", encoding="ascii") as file:

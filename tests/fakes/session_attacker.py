@@ -15,7 +15,7 @@ from Xlib import XK, X, display
 from Xlib.ext import xinput, xtest
 from Xlib.protocol import event, rq
 
-from core.device.desktop.linux.bus import find_bus
+from core.device.desktop.linux.atspi import find_bus
 
 PATIENCE = 40.0
 _ATSPI = "org.a11y.atspi."

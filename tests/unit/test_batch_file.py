@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from core.batch.batch_file import LARGEST, batch_to_yaml, read_batch
 from core.batch.models import Batch, Parallel, Rollout, Step, flatten
 from core.batch.yaml_reader import resolve
-from core.device.assembly import build_router
+from core.device.build import build_router
 from core.device.config import DeviceConfig
 from core.errors import BadInput, ErrorCode
 from core.schema_forms.aside import Aside

@@ -15,10 +15,10 @@ from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
 from core.canonical import canonical_bytes, digest_of
 from core.contract_digest import definition_of
-from core.device.assembly import build_router
+from core.device.build import build_router
 from core.device.config import DeviceConfig
 from core.device.desktop.local import local_desktop
-from core.device.desktop.use import Use
+from core.device.desktop.ui_tools import Use
 from core.device.observations import ObservationStore
 from core.device.tools import ui
 from core.dispatch.order import Order

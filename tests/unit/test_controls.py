@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from core.controls import FURTHEST, SEARCHED, meant, search_for
-from core.device.desktop.model import Box, Control, Tree
-from core.device.desktop.use import the_one
+from core.device.desktop.interface import Box, Control, Tree
+from core.device.desktop.ui_tools import the_one
 from core.errors import BadInput
 
 NAMES = ["Save", "save", " Save", "SAVE ", "Save  as", "save as", "Straße", "STRASSE", "", "Open"]

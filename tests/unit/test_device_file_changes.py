@@ -17,10 +17,11 @@ import pytest
 from pydantic import ValidationError
 
 from core.aip.messages import Command, Result
-from core.device import DeviceConfig, Router, build_router, file_changes
+from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits, Undo
+from core.device.fs import file_ops
+from core.device.fs.safe_path import Folder
 from core.device.guard import Guard
-from core.device.held_paths import Folder
 from core.device.undo import UndoStore
 from core.errors import BadInput
 from tests.fakes.pace import within
@@ -129,7 +130,7 @@ async def test_a_file_that_grows_while_it_is_read_is_not_read_to_its_end(
 
 
 async def test_what_was_appended_to_a_large_file_can_be_undone(router: Router, root: Path) -> None:
-    size = file_changes.MOST_WRITTEN + 5
+    size = file_ops.MOST_WRITTEN + 5
     path = root / "log"
     path.touch()
     os.truncate(path, size)
@@ -147,9 +148,9 @@ async def test_what_was_appended_to_a_large_file_can_be_undone(router: Router, r
 
 
 def test_no_device_takes_a_write_larger_than_undo_expects() -> None:
-    Limits(max_argument_bytes=file_changes.MOST_WRITTEN)
+    Limits(max_argument_bytes=file_ops.MOST_WRITTEN)
     with pytest.raises(ValidationError):
-        Limits(max_argument_bytes=file_changes.MOST_WRITTEN + 1)
+        Limits(max_argument_bytes=file_ops.MOST_WRITTEN + 1)
 
 
 # POSIX.1e's list as Linux keeps it: (tag, rights, id) of the owner, user 1234, the group, the mask, the rest.
@@ -194,7 +195,7 @@ async def test_access_control_lists_and_notes_outlive_new_content_and_none_is_ad
 async def test_where_the_group_cannot_be_kept_no_other_group_is_let_in(
     router: Router, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_changes, "keep_owner", lambda *words: False)
+    monkeypatch.setattr(file_ops, "keep_owner", lambda *words: False)
     for before, after in ((0o640, "0600"), (0o664, "0644")):
         (root / "a").write_text("old")
         (root / "a").chmod(before)
@@ -211,11 +212,11 @@ def test_a_file_that_may_not_be_written_is_not_replaced_and_a_folder_need_not_be
         guard, undo = Guard(DeviceConfig(roots=(top,))), UndoStore(top / "undo", Undo())
         file.chmod(0o444)
         with pytest.raises(BadInput, match="read-only for this user"):
-            file_changes.write(guard.hold(str(file)), b"new", "overwrite", undo)
+            file_ops.write(guard.hold(str(file)), b"new", "overwrite", undo)
         assert file.read_text() == "old"
         file.chmod(0o644)
         (top / "way").chmod(0o300)
-        file_changes.write(guard.hold(str(file)), b"new", "overwrite", undo)
+        file_ops.write(guard.hold(str(file)), b"new", "overwrite", undo)
         assert file.read_text() == "new"
         (top / "way").chmod(0o700)
 

@@ -325,7 +325,7 @@ async def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("core.device.file_changes.os.fsync", full)
+    monkeypatch.setattr("core.device.fs.file_ops.os.fsync", full)
     # Undo keeps its own copy first, and that disk is just as full.
     error = await refused(router, "write_file", file_path=str(root / "j"), content="new")
     assert "No space left" in error

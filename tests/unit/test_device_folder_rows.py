@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from core.aip.messages import Command
 from core.device import DeviceConfig, build_router
-from core.device.folder_rows import list_folder, moment_text
+from core.device.fs.listing import list_folder, moment_text
 from core.device.guard import Guard
 from tests.fakes.rights import folder_without_privileges
 

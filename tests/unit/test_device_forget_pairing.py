@@ -9,7 +9,7 @@ import pytest
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import decode_pairing, encode_pairing
 from core.device.__main__ import main
-from core.device.trust import TrustStore
+from core.device.credentials import TrustStore
 
 CONSOLE = encode_pairing(Line("ws://127.0.0.1:5000/ws", "lab-1", "a-token-of-lab-1"))
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from core.device import DeviceConfig, file_changes
+from core.device import DeviceConfig
+from core.device.fs import file_ops
 from core.device.guard import Guard
 from core.errors import BadInput
 
@@ -27,7 +28,7 @@ def test_a_fifo_that_is_not_read_is_not_opened_either(root: Path) -> None:
     waiting.start()
     held = Guard(DeviceConfig(roots=(root,))).hold(str(root / "fifo"))
     with pytest.raises(BadInput, match="not a regular file"):
-        file_changes.read(held, "utf-8", 0, 10, 10)
+        file_ops.read(held, "utf-8", 0, 10, 10)
     waiting.join(0.1)
     was_waiting = waiting.is_alive()
     os.close(os.open(root / "fifo", os.O_RDONLY | os.O_NONBLOCK))

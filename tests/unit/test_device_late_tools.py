@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from core.device import assembly
-from core.device.assembly import build_router
+from core.device import build
+from core.device.build import build_router
 from core.device.config import DeviceConfig
-from core.device.late_tools import LateTools
 from core.device.router import Router
 from core.device.tool import Tool, Unavailable, Workshop
+from core.device.tool_rediscovery import LateTools
 from core.tasks import TaskGroupOwner
 
 _SOON_S = 20.0
@@ -97,7 +97,7 @@ async def test_a_desktop_that_never_answers_keeps_nobody_from_starting(
     def fails(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
         raise FileNotFoundError("/proc/stat")
 
-    monkeypatch.setattr(assembly, "_LOOK_S", 0.01)
+    monkeypatch.setattr(build, "_LOOK_S", 0.01)
     monkeypatch.setattr("core.device.tools.screen.offer", hangs)
     monkeypatch.setattr("core.device.tools.system.offer", fails)
     router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "late")
@@ -115,7 +115,7 @@ async def test_a_desktop_that_never_answers_keeps_nobody_from_starting(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other platforms offer fewer")
 async def test_the_names_of_a_group_are_those_that_it_offers(router: Router) -> None:
-    for group, expected in (*assembly._ON_SCREEN, *assembly._OTHERS):
+    for group, expected in (*build._ON_SCREEN, *build._OTHERS):
         offered, missing = group.offer(router._workshop)
         assert {tool.name for tool in offered} | {row.tool for row in missing} == set(expected)
     await router.close()

@@ -17,16 +17,17 @@ import psutil
 import pytest
 
 from core.aip.messages import Command, Result
-from core.device import batches, folder_rows, ledger, undo
-from core.device.assembly import build_router
-from core.device.batches import STOCK, BatchRunner
-from core.device.check import facts, report
+from core.device import executor, ledger, undo
+from core.device.build import build_router
 from core.device.config import DeviceConfig, Limits, Undo
+from core.device.credentials import TrustStore
+from core.device.executor import STOCK, BatchRunner
 from core.device.frames import Step
+from core.device.fs import listing
+from core.device.hang_tolerant_executor import WorkerThreads
 from core.device.ledger import Ledger, Line
-from core.device.trust import TrustStore
+from core.device.self_check import facts, report
 from core.device.undo import UndoStore
-from core.device.worker_threads import WorkerThreads
 from core.errors import BadInput
 
 
@@ -62,7 +63,7 @@ def test_writes_of_new_files_leave_a_bounded_number_of_undo_entries(
 async def test_frames_that_wait_are_bounded_in_bytes_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "MOST_WAITING_BYTES", 1_000)
+    monkeypatch.setattr(executor, "MOST_WAITING_BYTES", 1_000)
     router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "limits")
     runner = BatchRunner(router, Limits())
     steps = [Step("1", Command(tool_name="", tool_type="action", call_id="1"))]
@@ -139,10 +140,10 @@ async def test_who_waits_no_longer_for_a_folder_leaves_no_thread_with_it(
         left.set()
 
     router = build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "limits")
-    monkeypatch.setattr(folder_rows, "os", SimpleNamespace(**{**vars(os), "scandir": endless}))
+    monkeypatch.setattr(listing, "os", SimpleNamespace(**{**vars(os), "scandir": endless}))
     parameters = {"path": str(tmp_path), "glob": "no*"}
-    listing = Command(tool_name="list_directory", tool_type="data_collection", parameters=parameters)
-    answer = await router.run(listing, 0.05)
+    wanted = Command(tool_name="list_directory", tool_type="data_collection", parameters=parameters)
+    answer = await router.run(wanted, 0.05)
     assert "did not end within 0.05 s and is not waited for any more" in (answer.error or "")
     assert await asyncio.to_thread(left.wait, 5)
     await router.close()

@@ -20,7 +20,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from core.aip.pairing import Pairing, decode_pairing, encode_pairing
 from core.aip.tls import load_or_make_identity, pinned_client_context
 from core.device.__main__ import main
-from core.device.trust import TrustStore, make_private
+from core.device.credentials import TrustStore, make_private
 from core.errors import BadInput
 from tests.fakes.device_process import HERE, run
 from tests.fakes.link_console import TOKEN, Wire, tls_console

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from websockets.asyncio.server import serve
 
 from core.aip.tls import load_or_make_identity
-from core.device.assembly import build_router
+from core.device.build import build_router
 from core.device.client import DeviceClient, Ending
 from core.device.config import DeviceConfig
 from core.errors import BadInput

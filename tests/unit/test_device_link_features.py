@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from core.aip.extensions import FEATURES, Progress, unpack_blob
-from core.device.assembly import build_router
+from core.device.build import build_router
 from core.device.config import DeviceConfig, Limits, PinnedOperator
-from core.device.progress import CallProgress
+from core.device.progress_sender import CallProgress
 from core.device.tool import FailedWithResult
 from core.errors import ErrorCode
 from core.tasks import TaskGroupOwner
@@ -93,8 +93,8 @@ async def test_a_machine_that_tells_nothing_of_itself_registers_and_its_heart_be
     def hidden(*_: Any) -> Any:
         raise FileNotFoundError("/proc/stat")
 
-    monkeypatch.setattr("core.device.session.registration", hidden)
-    monkeypatch.setattr("core.device.session.LoadMeter.read", hidden)
+    monkeypatch.setattr("core.device.device_session.registration", hidden)
+    monkeypatch.setattr("core.device.device_session.LoadMeter.read", hidden)
     async with linked(tmp_path, welcome(FEATURES, 0.1)) as (wire, _):
         assert "system_info" not in wire.hello["metadata"]
         beat = await wire.hear()

@@ -18,7 +18,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from core.aip.extensions import pack_blob
-from core.device.assembly import build_router
+from core.device.build import build_router
 from core.device.client import DeviceClient
 from core.device.config import DeviceConfig
 from tests.fakes.link_console import QUICK, Bench, LinkConsole, Wire, command, link_console, running, welcome

@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 
 from core.aip.extensions import CommandOptions
 from core.aip.messages import Command, Result, ResultStatus
-from core.device.delivery import Call, Deliveries
+from core.device.call_log import Call, Deliveries
 from core.device.ledger import Ledger, Line
 from core.device.ledger_lines import EXPIRY_S
 from core.errors import BadInput, DeviceError
@@ -276,7 +276,7 @@ def test_a_clock_that_jumps_makes_nothing_forgotten(tmp_path: Path, monkeypatch:
 def test_old_calls_expire_where_there_are_many_and_young_ones_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.device.delivery.KEPT_ANYWAY", 1)
+    monkeypatch.setattr("core.device.call_log.KEPT_ANYWAY", 1)
     now = [1_000_000_000.0]
     store = Deliveries(None, lambda: now[0])
     ran(store, "old")
@@ -299,7 +299,7 @@ def test_results_are_bounded_in_bytes_and_ids_outlive_them() -> None:
 
 
 def test_what_had_to_be_forgotten_is_never_called_never_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.device.delivery._MOST_CALLS", 10)
+    monkeypatch.setattr("core.device.call_log._MOST_CALLS", 10)
     store = Deliveries()
     for number in range(30):
         ran(store, f"a{number}")
@@ -310,7 +310,7 @@ def test_what_had_to_be_forgotten_is_never_called_never_seen(monkeypatch: pytest
 
 
 def test_a_flood_of_recalls_does_not_make_the_store_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.device.delivery._MOST_CALLS", 100)
+    monkeypatch.setattr("core.device.call_log._MOST_CALLS", 100)
     store = Deliveries()
     running = store.accept(command("running"), None, action=True)
     store.begin(running)

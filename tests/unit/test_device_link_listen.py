@@ -19,10 +19,10 @@ from core.aip.device_link import DeviceLink
 from core.aip.link_events import LinkEvents
 from core.aip.messages import Command
 from core.aip.tls import Identity, load_or_make_identity, pinned_client_context, server_context
-from core.device.assembly import build_router
+from core.device.build import build_router
 from core.device.config import DeviceConfig
-from core.device.desk import Desk
 from core.device.listener import DeviceListener, ListenAddress, read_address
+from core.device.runtime import Desk
 from core.errors import BadInput, Refused
 from core.tasks import TaskGroupOwner
 from tests.fakes.link_console import QUICK, TOKEN, Bench, Wire, command, welcome

@@ -17,7 +17,7 @@ import pytest
 
 from core.aip.extensions import FEATURES
 from core.device.__main__ import _loop
-from core.device.assembly import build_router
+from core.device.build import build_router
 from core.device.config import DeviceConfig, Limits
 from tests.fakes.device_process import device
 from tests.fakes.link_console import (
@@ -233,7 +233,7 @@ def stand_still(seconds: float) -> None:
 async def test_what_came_while_the_process_stood_still_counts_from_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.device.pulse._STANDSTILL_S", 0.2)
+    monkeypatch.setattr("core.device.stall_detector._STANDSTILL_S", 0.2)
     async with at_work(tmp_path) as (console, bench):
         bench.go.set()
         wire = await console.link()

@@ -11,10 +11,10 @@ import pytest
 
 from core.aip.extensions import TEXT_BLOB, unpack_blob
 from core.aip.messages import Result, ResultStatus
+from core.device.binary_values import BinaryResult, for_binary_peer, marked, plain, take_out
+from core.device.call_log import MOST_BLOBS
 from core.device.client import DeviceClient
 from core.device.config import DeviceConfig
-from core.device.delivery import MOST_BLOBS
-from core.device.values import BinaryResult, for_binary_peer, marked, plain, take_out
 from core.dispatch.live_secrets import Redaction
 from core.dispatch.observe import take_evidence
 from core.tasks import TaskGroupOwner
@@ -124,6 +124,6 @@ def test_what_is_escaped_for_one_peer_is_plain_for_another() -> None:
 
 
 def make_router(tmp_path: Path) -> Any:
-    from core.device.assembly import build_router
+    from core.device.build import build_router
 
     return build_router(DeviceConfig(roots=(tmp_path,)), tmp_path / "state", "d1")

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from core.device.mcp.calls import call
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.listing import Definition, read_listing
+from core.device.mcp.tool_call import call
+from core.device.mcp.tool_listing import Definition, read_listing
 from core.device.tool import ToolCall
 from core.dispatch.live_secrets import Redaction
 from core.dispatch.observe import take_evidence

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.device.mcp.lines import LineCutter, ServerLog, TooLong
-from core.device.mcp.listing import MOST_DESCRIPTION, MOST_TOOLS, fetch, read_listing
+from core.device.mcp.framing import LineCutter, ServerLog, TooLong
 from core.device.mcp.results import result_of
+from core.device.mcp.tool_listing import MOST_DESCRIPTION, MOST_TOOLS, fetch, read_listing
 from core.dispatch.live_secrets import Redaction
 from core.dispatch.observe import take_evidence
 from core.errors import DeviceError, ErrorCode

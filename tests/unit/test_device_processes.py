@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from core.aip.messages import Command, Result, ResultStatus
-from core.device import DeviceConfig, Router, build_router, programs
+from core.device import DeviceConfig, Router, applications, build_router
 from core.device.process_table import masked
 from core.errors import BadInput
 from core.tasks import TaskGroupOwner
@@ -131,9 +131,9 @@ async def test_a_menu_entry_is_found_by_its_name_and_by_its_file(
     )
     # Nobody writes to it, so whoever opened it would wait.
     os.mkfifo(menu / "a.desktop")
-    line = programs.command_for("my notes", ["a b", "c"])
+    line = applications.command_for("my notes", ["a b", "c"])
     assert line == ["notes", "My Notes", "--open", "a b", "c", "--100%"]
-    assert programs.command_for("org.example.Notes", []) == programs.command_for("My Notes", [])
+    assert applications.command_for("org.example.Notes", []) == applications.command_for("My Notes", [])
     (menu / "top.desktop").write_text("[Desktop Entry]\nName=Top\nExec=top\nTerminal=true\n")
     assert "needs a terminal" in ((await call(router, "launch_application", app_name="top")).error or "")
     (menu / "broken.desktop").write_text("no section\n")
@@ -210,7 +210,7 @@ async def test_the_first_process_and_the_device_and_its_ancestors_are_never_clos
     thread = threading.Thread(target=over.wait)
     thread.start()
     with pytest.raises(BadInput, match="There is no process"):
-        programs.chosen(None, thread.native_id)
+        applications.chosen(None, thread.native_id)
     over.set()
     thread.join()
 
@@ -222,7 +222,7 @@ async def test_who_watches_over_a_command_is_never_closed(router: Router, tmp_pa
         call(router, "shell_execute", command=f"echo $PPID > {tmp_path}/fifo; read x < {tmp_path}/fifo"),
     )
     keeper = int(await asyncio.to_thread((tmp_path / "fifo").read_text))
-    assert keeper in programs.protected()
+    assert keeper in applications.protected()
     await asyncio.to_thread((tmp_path / "fifo").write_text, "on\n")
     assert (await running).result["exit_code"] == 0
 

@@ -18,14 +18,14 @@ import pytest
 from core.aip.extensions import CommandOptions, unpack_blob
 from core.aip.frames import read_error_text
 from core.aip.messages import Command, Result, ResultStatus
-from core.device import DeviceConfig, Router, build_router, load_meter, system_info
-from core.device.batches import SKIPPED, BatchRunner
+from core.device import DeviceConfig, Router, build_router, metrics, system_info
+from core.device.binary_values import BinaryResult
 from core.device.config import Limits, PinnedOperator
+from core.device.executor import SKIPPED, BatchRunner
 from core.device.frames import Step, read_frame
 from core.device.guard import Guard, result_size, text_within
 from core.device.system_info import FACTS
 from core.device.tool import OBSERVES, Tool, ToolCall, object_schema
-from core.device.values import BinaryResult
 from core.errors import DeviceError, ErrorCode
 
 OFFERED = {
@@ -202,8 +202,8 @@ def test_how_busy_the_processors_are_is_told_of_now_however_often_it_is_asked(
         now, busy = now + seconds, busy + seconds * load
 
     # As the kernel counts: in hundredths.
-    monkeypatch.setattr(load_meter, "_times", lambda: (round(busy, 2), round(now, 2)))
-    share = load_meter.CpuShare(lambda: now, go_on)
+    monkeypatch.setattr(metrics, "_times", lambda: (round(busy, 2), round(now, 2)))
+    share = metrics.CpuShare(lambda: now, go_on)
     assert not share.is_instant()
     assert share.read() == pytest.approx(90, abs=3)
     for _ in range(20):
@@ -222,12 +222,12 @@ def test_a_machine_that_hides_its_counters_ends_nothing_at_the_start(monkeypatch
     def hidden() -> tuple[float, float]:
         raise FileNotFoundError("/proc/stat")
 
-    monkeypatch.setattr(load_meter, "_times", hidden)
-    share = load_meter.CpuShare(sleep=lambda seconds: None)
+    monkeypatch.setattr(metrics, "_times", hidden)
+    share = metrics.CpuShare(sleep=lambda seconds: None)
     assert not share.is_instant()
     with pytest.raises(FileNotFoundError):
         share.read()
-    monkeypatch.setattr(load_meter, "_times", iter([(1.0, 10.0), (2.0, 12.0)]).__next__)
+    monkeypatch.setattr(metrics, "_times", iter([(1.0, 10.0), (2.0, 12.0)]).__next__)
     assert share.read() == 50.0
 
 

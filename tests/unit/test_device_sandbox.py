@@ -14,7 +14,7 @@ import pytest
 
 from core.aip.messages import Command, ResultStatus
 from core.device import DeviceConfig, build_router
-from core.device.sandbox import bubblewrap, inner, process_limit, seatbelt, seccomp
+from core.device.sandbox import bubblewrap, cgroup, sandbox_init, seatbelt, seccomp
 from core.device.sandbox.bubblewrap import Bubblewrap
 from core.device.sandbox.mounts import Mount, all_names, read_mounts
 from core.device.tool import Unavailable
@@ -29,10 +29,10 @@ X86_64, AARCH64 = 0xC000003E, 0xC00000B7
 def unknown() -> Iterator[None]:
     """No answer of an earlier test is remembered."""
     bubblewrap.find.cache_clear()
-    process_limit.parent.cache_clear()
+    cgroup.parent.cache_clear()
     yield
     bubblewrap.find.cache_clear()
-    process_limit.parent.cache_clear()
+    cgroup.parent.cache_clear()
 
 
 def answer(program: bytes, architecture: int, number: int, *arguments: int) -> int:
@@ -205,7 +205,7 @@ def test_a_bwrap_that_is_not_allowed_to_work_is_told_with_its_own_words(tmp_path
 
 
 def test_without_landlock_or_a_filter_there_is_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inner, "landlock_version", lambda: 0)
+    monkeypatch.setattr(sandbox_init, "landlock_version", lambda: 0)
     found = bubblewrap.find(Bubblewrap("/usr/bin/bwrap"))
     assert isinstance(found, bubblewrap.Missing)
     assert "Landlock" in found.reason
@@ -217,8 +217,8 @@ def test_without_landlock_or_a_filter_there_is_no_sandbox(monkeypatch: pytest.Mo
 
 
 def test_root_without_a_control_group_gets_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_limit, "is_needed", lambda: True)
-    monkeypatch.setattr(process_limit, "parent", lambda: None)
+    monkeypatch.setattr(cgroup, "is_needed", lambda: True)
+    monkeypatch.setattr(cgroup, "parent", lambda: None)
     found = bubblewrap.find(Bubblewrap("/usr/bin/bwrap"))
     assert isinstance(found, bubblewrap.Missing)
     assert "ordinary user" in found.how_to_fix
@@ -261,13 +261,13 @@ def test_the_environment_is_what_programs_need_and_nothing_more(monkeypatch: pyt
 
 def test_limits_survive_their_way_inside() -> None:
     limits = bubblewrap.Bounds(12.3, 1 << 31, 50).limits()
-    assert inner.read_limits(inner.write_limits(limits)) == limits
+    assert sandbox_init.read_limits(sandbox_init.write_limits(limits)) == limits
     assert (limits["CPU"], limits["NPROC"], limits["FSIZE"]) == (13, 50, 0)
 
 
-@pytest.mark.skipif(not process_limit.is_needed() or process_limit.parent() is None, reason="needs root")
+@pytest.mark.skipif(not cgroup.is_needed() or cgroup.parent() is None, reason="needs root")
 def test_a_control_group_is_removed_with_its_command() -> None:
-    with process_limit.limited(7) as file:
+    with cgroup.limited(7) as file:
         assert file is not None
         assert (file.parent / "pids.max").read_text().strip() == "7"
     assert not file.parent.exists()
@@ -302,10 +302,10 @@ def test_the_mounts_of_this_machine_are_read() -> None:
 
 def test_a_plan_comes_out_as_it_went_in() -> None:
     closed = ["/a b", "/c\nd", "/e=f,g", os.fsdecode(b"/\xff")]
-    data = inner.write_plan("CPU=1", "1,2,3", b"\x06\x00", (5, 6), closed)
+    data = sandbox_init.write_plan("CPU=1", "1,2,3", b"\x06\x00", (5, 6), closed)
     descriptor = os.memfd_create("plan")
     os.write(descriptor, data)
-    assert inner.read_plan(descriptor) == ["CPU=1", "1,2,3", "0600", "5:6", *closed]
+    assert sandbox_init.read_plan(descriptor) == ["CPU=1", "1,2,3", "0600", "5:6", *closed]
 
 
 def test_a_command_gets_a_part_of_what_the_user_has_only_one_of(monkeypatch: pytest.MonkeyPatch) -> None:

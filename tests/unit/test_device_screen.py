@@ -19,7 +19,7 @@ from PIL import Image
 from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
-from core.device.desktop.model import Box, Hidden, NoDesktop, Window
+from core.device.desktop.interface import Box, Hidden, NoDesktop, Window
 from core.device.observations import LIFETIME_S, Observation, ObservationStore
 from core.device.tools import screen
 from core.errors import BadInput, DeviceError, ErrorCode

@@ -14,10 +14,11 @@ import psutil
 import pytest
 
 from core.aip.messages import Command, Result, ResultStatus
-from core.device import DeviceConfig, Router, build_router, children
-from core.device.child_output import Budget
+from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
 from core.device.guard import Guard
+from core.device.processes import child_process
+from core.device.processes.child_process import Budget
 from core.errors import BadInput
 from core.tasks import TaskGroupOwner
 from tests.fakes.ended import all_ended
@@ -253,10 +254,10 @@ async def test_a_shell_inherits_no_open_file_of_the_device(router: Router) -> No
 async def test_the_windows_way_bounds_output_and_kills_the_tree_too(tmp_path: Path) -> None:
     """It runs here as well, on the same asyncio pipes; Windows itself has not seen it yet."""
     budget = Budget(1000)
-    ended = await children.run_windows("head -c 5000 /dev/zero; exit 3", tmp_path, 10, budget)
+    ended = await child_process.run_windows("head -c 5000 /dev/zero; exit 3", tmp_path, 10, budget)
     assert (len(ended.stdout), ended.exit_code, ended.truncated) == (1000, 3, True)
     line = f"sleep 60 & echo $! > {tmp_path}/pid; wait"
-    late = await children.run_windows(line, tmp_path, 0.5, Budget(1000))
+    late = await child_process.run_windows(line, tmp_path, 0.5, Budget(1000))
     assert late.exit_code is None
     await is_gone(int((tmp_path / "pid").read_text()))
 
@@ -306,7 +307,7 @@ async def test_a_folder_swapped_for_a_link_between_check_and_start_is_noticed(tm
     held = Guard(DeviceConfig(roots=(root,))).hold(str(root / "work"))
     (root / "work").rmdir()
     (root / "work").symlink_to(outside)
-    running = children.Children(1000)
+    running = child_process.Children(1000)
     with pytest.raises(BadInput, match="changed while it was being opened"):
         await running.run_shell("touch here", held, 5)
     await running.close()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from core.device.desktop.keys import NAMED, Chord, parse_chord
+from core.device.desktop.key_chords import NAMED, Chord, parse_chord
 from core.device.desktop.linux import keysyms
-from core.device.desktop.linux.walk import Cached, Ref, cached_item
-from core.device.desktop.linux.words import role_word, state_words
+from core.device.desktop.linux.atspi_constants import role_word, state_words
+from core.device.desktop.linux.tree_reader import Cached, Ref, cached_item
 from core.device.desktop.macos import KEYS as MAC_KEYS
-from core.device.desktop.windows import KEYS as WINDOWS_KEYS
+from core.device.desktop.win32 import KEYS as WINDOWS_KEYS
 from core.errors import BadInput
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from core.device.desktop.keys import parse_chord
+from core.device.desktop.interface import Bounds, Box, Scope
+from core.device.desktop.key_chords import parse_chord
 from core.device.desktop.macos import MacDesktop
-from core.device.desktop.model import Bounds, Box, Scope
 from core.errors import BadInput, DeviceError, ErrorCode
 
 NO_VALUE, GONE, REFUSED = -25212, -25202, -25205

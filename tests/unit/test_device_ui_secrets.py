@@ -8,8 +8,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from core.device.config import DeviceConfig
-from core.device.desktop.model import NoDesktop
-from core.device.desktop.use import Use
+from core.device.desktop.interface import NoDesktop
+from core.device.desktop.ui_tools import Use
 from core.device.guard import Guard
 from core.device.observations import ObservationStore
 from core.device.tools.ui import _tools

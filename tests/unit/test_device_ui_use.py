@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.device.desktop.model import (
+from core.device.desktop.interface import (
     PROTECTED,
     Bounds,
     Box,
@@ -18,7 +18,7 @@ from core.device.desktop.model import (
     Tree,
     Window,
 )
-from core.device.desktop.use import Use, the_one
+from core.device.desktop.ui_tools import Use, the_one
 from core.device.observations import Observation, ObservationStore
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from core.device.desktop.keys import parse_chord
-from core.device.desktop.model import Bounds, Box, Scope
-from core.device.desktop.windows import WindowsDesktop
+from core.device.desktop.interface import Bounds, Box, Scope
+from core.device.desktop.key_chords import parse_chord
+from core.device.desktop.win32 import WindowsDesktop
 from core.errors import BadInput, DeviceError, ErrorCode
 
 INVOKE, TOGGLE, SELECT, EXPAND, VALUE = 10000, 10015, 10010, 10005, 10002
@@ -271,7 +271,7 @@ async def test_a_library_that_hangs_costs_its_time_out_and_no_more(
     import threading
 
     free = threading.Event()
-    monkeypatch.setattr("core.device.desktop.blocking.CALL_S", 0.05)
+    monkeypatch.setattr("core.device.desktop.threaded_backend.CALL_S", 0.05)
     monkeypatch.setattr(machine, "GetForegroundWindow", lambda: free.wait(10) and 0)
     with pytest.raises(DeviceError) as caught:
         await desktop.windows()

@@ -19,10 +19,11 @@ import psutil
 import pytest
 
 from core.aip.messages import Result
-from core.device import DeviceConfig, Router, build_router, warden_process
-from core.device.sandbox import process_limit
-from core.device.warden import Started
-from core.device.warden_process import Warden
+from core.device import DeviceConfig, Router, build_router
+from core.device.processes import supervisor
+from core.device.processes.supervisor import Warden
+from core.device.processes.supervisor_client import Started
+from core.device.sandbox import cgroup
 from core.tasks import TaskGroupOwner
 from tests.fakes.ended import all_ended, still_running
 from tests.fakes.pace import slowness
@@ -102,7 +103,7 @@ os.kill = kill
 warden_process._KILL_FOR_S = 20
 print(keeper.kill(), keeper.code)
 """
-    here = Path(warden_process.__file__).parent
+    here = Path(supervisor.__file__).parent
     line = [sys.executable, "-c", code]
     done = subprocess.run(line, cwd=here, stdout=subprocess.PIPE, text=True, check=True)
     assert done.stdout == "True\nset() -9\n"
@@ -212,7 +213,7 @@ asyncio.run(main())
 
 def _groups_of(pid: int) -> list[Path]:
     """The control groups that bound a device's read-only shells."""
-    parent = process_limit.parent() if process_limit.is_needed() else None
+    parent = cgroup.parent() if cgroup.is_needed() else None
     return [] if parent is None else list(parent.glob(f"quarterdeck-{pid}-*"))
 
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from core.aip.messages import Command, Result, ResultStatus
 from core.controls import PROGRAM_NAMES, program_of, programs_named, search_for
-from core.device.desktop.model import NoDesktop
-from core.device.desktop.use import Use
+from core.device.desktop.interface import NoDesktop
+from core.device.desktop.ui_tools import Use
 from core.device.observations import ObservationStore
 from core.device.tools import applications, ui
 from core.dispatch.channel import LocalCommandDispatcher

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from core.device import assembly as assembly_module
-from core.device.assembly import build_router_aside
+from core.device import build as assembly_module
+from core.device.build import build_router_aside
 from core.device.config import DeviceConfig
 from core.tasks import TaskGroupOwner
 

@@ -11,8 +11,8 @@ import pytest
 
 from core.audit.entries import Entry
 from core.device.config import DeviceConfig
-from core.device.desktop.model import NoDesktop
-from core.device.desktop.use import Use
+from core.device.desktop.interface import NoDesktop
+from core.device.desktop.ui_tools import Use
 from core.device.observations import ObservationStore
 from core.device.tool import Tool
 from core.device.tools import (
@@ -25,8 +25,8 @@ from core.device.tools import (
     shell,
     system,
     ui,
-    undoing,
-)  # fmt: skip
+    undo,  # fmt: skip
+)
 from core.fleet.contracts import KNOWN, read_tool
 from core.fleet.updated_tools import DEFINITIONS, is_update
 from core.home import Home
@@ -65,7 +65,7 @@ def built_in() -> dict[str, Tool]:
         shell._shell_execute(workshop, None),
         system._get_system_info(None),
         system._sys_info(None),
-        undoing._undo(None),
+        undo._undo(None),
     ]
     return {one.name: one for one in tools}
 

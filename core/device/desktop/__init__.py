@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from core.device.desktop.interface import Desktop
 from core.device.desktop.local import local_desktop
-from core.device.desktop.model import Desktop
 
 __all__ = ["Desktop", "local_desktop"]

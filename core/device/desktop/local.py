@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from core.device.desktop.model import Desktop, NoDesktop
+from core.device.desktop.interface import Desktop, NoDesktop
 
 
 def local_desktop(platform: str = sys.platform) -> Desktop:
     """This machine's desktop, not yet connected to."""
     if platform == "linux":
-        from core.device.desktop.linux.desktop import LinuxDesktop
+        from core.device.desktop.linux.backend import LinuxDesktop
 
         return LinuxDesktop()
     if platform == "win32":
-        from core.device.desktop.windows import WindowsDesktop
+        from core.device.desktop.win32 import WindowsDesktop
 
         return WindowsDesktop()
     if platform == "darwin":

@@ -9,9 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from core.device.desktop.blocking import BlockingDesktop, Program, Vanished
-from core.device.desktop.keys import Chord
-from core.device.desktop.model import (
+from core.device.desktop.interface import (
     LONGEST_VALUE,
     PROTECTED,
     Box,
@@ -22,6 +20,8 @@ from core.device.desktop.model import (
     Need,
     Window,
 )
+from core.device.desktop.key_chords import Chord
+from core.device.desktop.threaded_backend import BlockingDesktop, Program, Vanished
 from core.errors import BadInput, DeviceError, ErrorCode
 
 _ANSWER_S = 1.0

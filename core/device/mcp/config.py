@@ -28,7 +28,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from core.device.mcp.relaxed_json import read_relaxed
+from core.device.mcp.jsonc import read_relaxed
 from core.errors import BadInput
 
 log = structlog.get_logger(__name__)

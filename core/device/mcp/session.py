@@ -16,9 +16,9 @@ from pydantic import TypeAdapter
 
 from core import __version__
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.lines import ServerLog
-from core.device.mcp.process import open_process
-from core.device.mcp.web import BROKEN, NOT_SENT, SESSION_GONE, SHUT_OUT, open_web
+from core.device.mcp.framing import ServerLog
+from core.device.mcp.http_transport import BROKEN, NOT_SENT, SESSION_GONE, SHUT_OUT, open_web
+from core.device.mcp.stdio_transport import open_process
 
 # As JSON, which the SDK's signature does not foresee.
 _RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])

@@ -18,11 +18,11 @@ from typing import NamedTuple
 import platformdirs
 
 from core.device.private_places import SCRATCH_FOLDERS, is_below, outermost
-from core.device.sandbox import inner, process_limit, scratch, seccomp
+from core.device.sandbox import cgroup, sandbox_init, scratch, seccomp
 from core.device.sandbox.mounts import all_names, read_mounts, resolved
 from core.device.sandbox.sight import Sight
 
-_INNER = Path(inner.__file__)
+_INNER = Path(sandbox_init.__file__)
 _APT = _INNER.with_name("apt.conf")
 # Imported, so that it is not compiled anew for each command.
 _START = f"import sys; sys.path.insert(0, {str(_INNER.parent)!r}); import inner; inner.run()"
@@ -118,7 +118,7 @@ class Bounds:
         commands = _SHARE_OF_POOLS * self.commands
         pipes = (_setting("fs/pipe-user-pages-soft") or sys.maxsize) // _PAGES_OF_PIPE // commands
         watches = (_setting("fs/epoll/max_user_watches") or sys.maxsize) // commands
-        return inner.write_shares(
+        return sandbox_init.write_shares(
             max(_LEAST_PIPES, min(pipes, _MOST_PIPES)),
             max(_LEAST_WATCHES, min(watches, _MOST_WATCHES)),
             seccomp.epoll_ctl(),
@@ -172,8 +172,8 @@ class Bubblewrap:
             *_mounts(layers, closed),
             *("--remount-ro", "/dev", "--chdir", str(start.path)),
         )
-        limits, rules = inner.write_limits(bounds.limits()), seccomp.counting_program()
-        plan = inner.write_plan(limits, bounds.shares(), rules, start.identity, closed)
+        limits, rules = sandbox_init.write_limits(bounds.limits()), seccomp.counting_program()
+        plan = sandbox_init.write_plan(limits, bounds.shares(), rules, start.identity, closed)
         return Start(walls, tuple(inside), plan)
 
     def _all_closed(self) -> list[str]:
@@ -324,11 +324,11 @@ def find(sandbox: Bubblewrap | None) -> Missing | None:
     if not seccomp.is_known():
         machine = platform.machine()
         return Missing(f"There is no seccomp filter for {machine}", "Use x86_64 or aarch64")
-    if inner.landlock_version() < 1:
+    if sandbox_init.landlock_version() < 1:
         return Missing(
             "The kernel has no Landlock", "Boot Linux 5.13 or newer with landlock in its lsm= parameter"
         )
-    if process_limit.is_needed() and process_limit.parent() is None:
+    if cgroup.is_needed() and cgroup.parent() is None:
         return Missing(
             "The kernel does not limit the processes of root, and there is no control group that would",
             "Run quarterdeck-device as an ordinary user",

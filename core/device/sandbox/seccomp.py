@@ -2,7 +2,8 @@
 
 The other two walls say what files may be touched; these take away whole system calls. What is denied fails
 with a plain error, so that a program that only tried goes on. The first filter is put up by bubblewrap, the
-second by the sandbox's own first process (`core.device.sandbox.inner`), which needs some of what it denies.
+second by the sandbox's own first process (`core.device.sandbox.sandbox_init`), which needs some of what it
+denies.
 
 Kernel pools that all programs of a user, or of the machine, share must not be emptied by a command. Each is
 either counted in the sandbox (pipes, watches of epolls), bounded by a resource limit (signals, queues of

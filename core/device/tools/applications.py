@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from core.controls import program_of
-from core.device import programs
+from core.device import applications
 from core.device.tool import (
     Contract,
     FailedWithResult,
@@ -34,7 +34,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
 
     async def launch_application(call: ToolCall) -> dict[str, Any]:
         name, given = call.arguments["app_name"], call.arguments.get("args", [])
-        line = await workshop.in_thread(programs.command_for, name, given)
+        line = await workshop.in_thread(applications.command_for, name, given)
         children = workshop.children
         # Programs that were let go count here as long as they live; they keep no shell from running.
         workshop.guard.process_slot(children.running + children.launched())
@@ -48,8 +48,8 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
         seconds = float(call.arguments.get("wait", DEFAULT_WAIT_S))
 
         def close() -> tuple[list[int], list[int]]:
-            found = programs.chosen(name, pid)
-            return programs.close(found, seconds, call.arguments.get("force", False))
+            found = applications.chosen(name, pid)
+            return applications.close(found, seconds, call.arguments.get("force", False))
 
         closed, remaining = await workshop.in_thread(close)
         if remaining:

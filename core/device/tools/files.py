@@ -7,8 +7,8 @@ import binascii
 import threading
 from typing import Any
 
-from core.device import file_changes
-from core.device.folder_rows import list_folder
+from core.device.fs import file_ops
+from core.device.fs.listing import list_folder
 from core.device.tool import (
     OBSERVES,
     Contract,
@@ -49,7 +49,7 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
         room = min(limits.max_output_bytes, call.room or limits.max_output_bytes) - _ENVELOPE_BYTES
         most, offset = int(call.arguments.get("max_bytes", room)), int(call.arguments.get("offset", 0))
         held = call.paths["file_path"]
-        return await workshop.in_thread(file_changes.read, held, encoding, offset, most, room)
+        return await workshop.in_thread(file_ops.read, held, encoding, offset, most, room)
 
     async def write_file(call: ToolCall) -> dict[str, Any]:
         content, encoding = call.arguments["content"], call.arguments.get("encoding", UTF_8)
@@ -62,9 +62,9 @@ def offer(workshop: Workshop) -> tuple[list[Tool], list[Unavailable]]:
         else:
             data = encoded(content, encoding, append=mode == "append")
             # A character of one byte may take four here, and undo reads no more than this back.
-            refuse_too_large(data, file_changes.MOST_WRITTEN)
+            refuse_too_large(data, file_ops.MOST_WRITTEN)
         held = call.paths["file_path"]
-        return await workshop.in_thread(file_changes.write, held, data, mode, workshop.undo)
+        return await workshop.in_thread(file_ops.write, held, data, mode, workshop.undo)
 
     async def restore_file(call: ToolCall) -> dict[str, Any]:
         return await workshop.in_thread(restore, workshop, call.arguments["undo_id"])
@@ -95,7 +95,7 @@ def restore(workshop: Workshop, undo_id: str) -> dict[str, Any]:
     """
     # The roots may have become narrower since the write, so the path is checked again.
     held = workshop.guard.hold(workshop.undo.entry(undo_id).path, "the kept path")
-    return file_changes.restore(held, undo_id, workshop.undo)
+    return file_ops.restore(held, undo_id, workshop.undo)
 
 
 def _read_file(run: Any) -> Tool:

@@ -9,11 +9,11 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from core.device.children import Finished, Job
 from core.device.config import DeviceConfig
-from core.device.held_paths import HeldPath
+from core.device.fs.safe_path import HeldPath
 from core.device.private_places import outermost, private_places, shown_place
-from core.device.sandbox import bubblewrap, inner, process_limit, seatbelt
+from core.device.processes.child_process import Finished, Job
+from core.device.sandbox import bubblewrap, cgroup, sandbox_init, seatbelt
 from core.device.sandbox.sight import unseen
 from core.device.tool import (
     OBSERVES,
@@ -124,7 +124,7 @@ async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> tuple[F
         workshop.guard.process_slot(workshop.children.running)
         with (
             begun.files() as files,
-            process_limit.limited(limits.read_shell_processes + _OWN_PROCESSES) as group,
+            cgroup.limited(limits.read_shell_processes + _OWN_PROCESSES) as group,
         ):
             limit = time_limit(workshop, call)
             job = Job(
@@ -147,11 +147,11 @@ async def run(workshop: Workshop, call: ToolCall, private: list[str]) -> tuple[F
 
 
 def _check(report: bytes, finished: Finished, folder: HeldPath) -> None:
-    if inner.OTHER_FOLDER in report:
+    if sandbox_init.OTHER_FOLDER in report:
         raise BadInput(
             f"working_directory {folder.path} changed while it was being opened", ErrorCode.PATH_NOT_ALLOWED
         )
-    if inner.CLOSED_CHANGED in report:
+    if sandbox_init.CLOSED_CHANGED in report:
         raise DeviceError(
             "A closed or private path became another one while the command ran, so the command was ended and "
             "what it had not yet written is not shown; run it again",

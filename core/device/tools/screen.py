@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import mss
 import mss.exception
 
-from core.device.desktop.model import Box, Desktop, Hidden, Layer, stale
-from core.device.desktop.one_thread import OneThread, bounded
-from core.device.desktop.screens import monitors_now
-from core.device.desktop.use import window_as_dict
+from core.device.desktop.interface import Box, Desktop, Hidden, Layer, monitors_now, stale
+from core.device.desktop.thread_worker import OneThread, bounded
+from core.device.desktop.ui_tools import window_as_dict
 from core.device.observations import Observation
 from core.device.tool import (
     OBSERVES,

@@ -11,8 +11,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from core.device.children import POLITE_S, Finished
-from core.device.held_paths import HeldPath
+from core.device.fs.safe_path import HeldPath
+from core.device.processes.child_process import POLITE_S, Finished
 from core.device.tool import (
     Contract,
     FailedWithResult,

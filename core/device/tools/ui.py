@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from core.controls import program_of
-from core.device.desktop.model import Need, Scope
-from core.device.desktop.use import Use
+from core.device.desktop.interface import Need, Scope
+from core.device.desktop.ui_tools import Use
 from core.device.tool import (
     OBSERVES,
     Contract,

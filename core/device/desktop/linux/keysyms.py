@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from Xlib import XK
 
-from core.device.desktop.keys import Modifier
+from core.device.desktop.key_chords import Modifier
 
 NO_SYMBOL = 0
 NAMED = {
@@ -43,7 +43,7 @@ CONTROLS = {"\n": "Return", "\r": "Return", "\t": "Tab", "\b": "BackSpace", "\x1
 
 
 def keysym_of_name(name: str) -> int:
-    """The keysym of a named key or a modifier, as `core.device.desktop.keys` names them."""
+    """The keysym of a named key or a modifier, as `core.device.desktop.key_chords` names them."""
     if name == "altgr":
         return ALTGR
     x_name = NAMED.get(name) or {str(key): value for key, value in MODIFIERS.items()}.get(name, name)

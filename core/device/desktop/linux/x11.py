@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from Xlib import display as xdisplay
 from Xlib import error as xerror
 
-from core.device.desktop.model import Lack
-from core.device.desktop.one_thread import OneThread, bounded
+from core.device.desktop.interface import Lack
+from core.device.desktop.thread_worker import OneThread, bounded
 from core.errors import DeviceError, ErrorCode
 
 Answer = TypeVar("Answer")

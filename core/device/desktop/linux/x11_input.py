@@ -10,14 +10,14 @@ from typing import Any
 from Xlib import X
 from Xlib.ext import xtest
 
-from core.device.desktop.keys import Chord
+from core.device.desktop.interface import Button, Direction
+from core.device.desktop.key_chords import Chord
 from core.device.desktop.linux.keysyms import (
     NO_SYMBOL,
     keysym_of_character,
     keysym_of_name,
     other_keysyms,
 )
-from core.device.desktop.model import Button, Direction
 from core.errors import BadInput, DeviceError, ErrorCode
 
 _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}

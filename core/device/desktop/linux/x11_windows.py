@@ -1,16 +1,23 @@
-"""Windows of an X server: which there are, where, whose, and bringing one to the front."""
+"""Windows of an X server: which there are, where, whose, and bringing one to the front.
+
+Asking windows of the X server to close, the way a window manager does.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from Xlib import X, Xatom
+import structlog
+from Xlib import X, Xatom, display
 from Xlib import error as xerror
+from Xlib.error import DisplayError, XError
 from Xlib.ext import res
+from Xlib.protocol import event
 from Xlib.protocol import event as xevent
 
-from core.device.desktop.linux.walk import process_name
-from core.device.desktop.model import Box, Layer, Window, stale
+from core.device.desktop.interface import Box, Layer, Window, stale
+from core.device.desktop.linux.tree_reader import process_name
 
 _MOST_WINDOWS = 500
 
@@ -228,3 +235,60 @@ def _text(display: Any, window: Any, name: str) -> str:
     value = found.value
     raw = value if isinstance(value, bytes) else bytes(value)
     return raw.decode("latin-1" if found.property_type == Xatom.STRING else "utf-8", "replace")
+
+
+log = structlog.get_logger(__name__)
+
+# Windows of programs lie at most this deep: below the root, and below a window manager's frame.
+_DEPTH = 3
+
+
+def ask_to_close(pids: set[int]) -> set[int]:
+    """Send WM_DELETE_WINDOW to the windows of these processes; returns those that had such a window."""
+    try:
+        screen = display.Display()
+    except (DisplayError, OSError) as error:
+        log.info("no X server to ask", reason=str(error))
+        return set()
+    try:
+        return _ask(screen, pids)
+    except XError as error:
+        log.warning("windows could not be asked", reason=str(error))
+        return set()
+    finally:
+        screen.close()
+
+
+def _ask(screen: Any, pids: set[int]) -> set[int]:
+    names = ("_NET_WM_PID", "WM_PROTOCOLS", "WM_DELETE_WINDOW")
+    owner, protocols, delete = (screen.intern_atom(name) for name in names)
+    asked = set()
+    for window in _windows(screen.screen().root, _DEPTH):
+        try:
+            pid = window.get_full_property(owner, X.AnyPropertyType)
+            if pid is None or int(pid.value[0]) not in pids:
+                continue
+            offered = window.get_full_property(protocols, X.AnyPropertyType)
+            if offered is None or delete not in list(offered.value):
+                continue
+        except XError:
+            # It was closed in the meantime.
+            continue
+        told = event.ClientMessage(
+            window=window, client_type=protocols, data=(32, [delete, X.CurrentTime, 0, 0, 0])
+        )
+        window.send_event(told)
+        asked.add(int(pid.value[0]))
+    screen.sync()
+    return asked
+
+
+def _windows(parent: Any, depth: int) -> Iterator[Any]:
+    try:
+        children = parent.query_tree().children
+    except XError:
+        return
+    for window in children:
+        yield window
+        if depth > 1:
+            yield from _windows(window, depth - 1)

@@ -27,7 +27,7 @@ from mcp.shared.message import SessionMessage
 
 from core.aip.limits import TokenBucket
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.lines import LineCutter, ServerLog, TooLong, request_of
+from core.device.mcp.framing import LineCutter, ServerLog, TooLong, request_of
 from core.tasks import TaskGroupOwner
 
 ANSWER_TOO_LARGE = -32099

@@ -33,18 +33,18 @@ from core.aip.messages import (
     ServerMessage,
     read_server_frame,
 )
-from core.device.batches import MOST_STEPS, Asker, Frame
-from core.device.delivery import MOST_BLOBS
-from core.device.desk import Desk
+from core.device.binary_values import BinaryResult, for_binary_peer, is_ready_for_binary_peer, plain
+from core.device.call_log import MOST_BLOBS
+from core.device.executor import MOST_STEPS, Asker, Frame
 from core.device.frames import Received, Step, read_frame
-from core.device.held_paths import shown
-from core.device.load_meter import LoadMeter
-from core.device.progress import CallProgress
-from core.device.pulse import Pulse
+from core.device.fs.safe_path import shown
+from core.device.metrics import LoadMeter
+from core.device.progress_sender import CallProgress
 from core.device.router import failure
+from core.device.runtime import Desk
+from core.device.stall_detector import Pulse
 from core.device.system_info import registration
 from core.device.tool import Unavailable
-from core.device.values import BinaryResult, for_binary_peer, is_ready_for_binary_peer, plain
 from core.errors import DeviceError, ErrorCode, QuarterdeckError, Refused
 from core.ids import new_uuid, now_stamp
 from core.machine import machine_mark

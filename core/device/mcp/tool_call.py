@@ -14,12 +14,11 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from core.device.mcp.config import ServerConfig
-from core.device.mcp.listing import Definition
-from core.device.mcp.pictures import has_pictures, settle_pictures
-from core.device.mcp.process import ANSWER_TOO_LARGE
-from core.device.mcp.results import error_words, result_of
+from core.device.mcp.http_transport import NOT_SENT, NOT_TAKEN, SESSION_GONE, SHUT_OUT
+from core.device.mcp.results import error_words, has_pictures, result_of, settle_pictures
 from core.device.mcp.session import Session, is_unanswered
-from core.device.mcp.web import NOT_SENT, NOT_TAKEN, SESSION_GONE, SHUT_OUT
+from core.device.mcp.stdio_transport import ANSWER_TOO_LARGE
+from core.device.mcp.tool_listing import Definition
 from core.device.tool import FailedWithResult, Report, ToolCall
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import structlog
 
 from core.aip.extensions import FEATURE_PROGRESS
-from core.device.batches import BatchRunner
+from core.device.call_log import Deliveries
 from core.device.config import DeviceConfig
-from core.device.delivery import Deliveries
+from core.device.executor import BatchRunner
 from core.device.ledger import Ledger
 from core.device.router import Router
 from core.tasks import TaskGroupOwner

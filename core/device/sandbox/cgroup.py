@@ -57,7 +57,7 @@ def _own_and_above() -> Iterator[Path]:
 def limited(most: int) -> Iterator[Path | None]:
     """The file of a fresh group that a process joins by writing 0; None where no group is needed.
 
-    The group is removed at the end; where processes are still in it, by `core.device.warden_process`.
+    The group is removed at the end; where processes are still in it, by `core.device.processes.supervisor`.
 
     Raises:
         OSError: no group can be made.

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import psutil
 
-from core.device.desktop.linux.bus import NO_BUS, AccessibilityBus, Gone, NotSupported, Ref, Silent
-from core.device.desktop.linux.places import Where, extents_of, places_of
-from core.device.desktop.linux.words import (
+from core.device.desktop.interface import LONGEST_VALUE, PROTECTED, Bounds, Control, Window
+from core.device.desktop.linux.atspi import NO_BUS, AccessibilityBus, Gone, NotSupported, Ref, Silent
+from core.device.desktop.linux.atspi_constants import (
     ACCESSIBLE,
     ACTION,
     CACHE,
@@ -31,8 +31,8 @@ from core.device.desktop.linux.words import (
     role_word,
     state_words,
 )
-from core.device.desktop.model import LONGEST_VALUE, PROTECTED, Bounds, Control, Window
-from core.device.desktop.secrecy import Secrecy
+from core.device.desktop.linux.coordinates import Where, extents_of, places_of
+from core.device.desktop.sensitive_fields import Secrecy
 
 Answer = TypeVar("Answer")
 # A table may have a million rows; asking for all its children would hang its program, not only us.

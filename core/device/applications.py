@@ -119,7 +119,7 @@ def protected() -> set[int]:
         # One that has just ended says nothing of itself; the others do all the same.
         with contextlib.suppress(psutil.Error):
             # The warden ends with us, and only then; its keepers end with their commands.
-            if "warden_process.py" in " ".join(one.cmdline()):
+            if "supervisor.py" in " ".join(one.cmdline()):
                 mine.add(one.pid)
     return mine
 
@@ -238,6 +238,6 @@ def _ask_windows(pids: set[int]) -> set[int]:
     """Ask the X windows of these processes to close, as a click on the cross does; says whose had any."""
     if sys.platform != "linux" or not os.environ.get("DISPLAY"):
         return set()
-    from core.device.x_windows import ask_to_close
+    from core.device.desktop.linux.x11_windows import ask_to_close
 
     return ask_to_close(pids)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.controls import SEARCHED, fitting, program_of
-from core.device.desktop.keys import parse_chord
-from core.device.desktop.model import Bounds, Box, Button, Control, Desktop, Scope, Tree, Window
+from core.device.desktop.interface import Bounds, Box, Button, Control, Desktop, Scope, Tree, Window
+from core.device.desktop.key_chords import parse_chord
 from core.device.observations import ObservationStore
 from core.errors import BadInput, DeviceError, ErrorCode
 

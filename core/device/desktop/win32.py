@@ -14,9 +14,7 @@ from typing import Any
 
 import psutil
 
-from core.device.desktop.blocking import BlockingDesktop, Program, Vanished
-from core.device.desktop.keys import Chord
-from core.device.desktop.model import (
+from core.device.desktop.interface import (
     LONGEST_VALUE,
     PROTECTED,
     Box,
@@ -27,6 +25,8 @@ from core.device.desktop.model import (
     Need,
     Window,
 )
+from core.device.desktop.key_chords import Chord
+from core.device.desktop.threaded_backend import BlockingDesktop, Program, Vanished
 from core.errors import BadInput, DeviceError, ErrorCode
 
 # What UI Automation raises for an element that is gone; the name exists on Windows only.

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from core.device.desktop.keys import Chord
-from core.device.desktop.model import (
+from core.device.desktop.interface import (
     PROTECTED,
     Bounds,
     Box,
@@ -26,11 +25,12 @@ from core.device.desktop.model import (
     Scope,
     Tree,
     Window,
+    monitors_now,
     stale,
 )
-from core.device.desktop.one_thread import OneThread
-from core.device.desktop.screens import monitors_now
-from core.device.desktop.secrecy import Secrecy
+from core.device.desktop.key_chords import Chord
+from core.device.desktop.sensitive_fields import Secrecy
+from core.device.desktop.thread_worker import OneThread
 from core.errors import BadInput, DeviceError
 
 Answer = TypeVar("Answer")

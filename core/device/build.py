@@ -12,14 +12,15 @@ from typing import Protocol
 import structlog
 
 from core.device.approval import ApprovalCheck
-from core.device.children import Children
 from core.device.config import DeviceConfig
 from core.device.guard import Guard
-from core.device.late_tools import LateTools
+from core.device.hang_tolerant_executor import WorkerThreads
 from core.device.mcp.host import host_for
 from core.device.observations import ObservationStore
+from core.device.processes.child_process import Children
 from core.device.router import Router
 from core.device.tool import Tool, Unavailable, Workshop
+from core.device.tool_rediscovery import LateTools
 from core.device.tools import (
     applications,
     files,
@@ -30,10 +31,9 @@ from core.device.tools import (
     shell,
     system,
     ui,
-    undoing,
+    undo,
 )
 from core.device.undo import UndoStore
-from core.device.worker_threads import WorkerThreads
 
 log = structlog.get_logger(__name__)
 
@@ -66,7 +66,7 @@ _OTHERS: tuple[tuple[Group, tuple[str, ...]], ...] = (
     (read_shell, ("shell_execute_read",)),
     (processes, ("list_processes",)),
     (applications, ("launch_application", "close_application")),
-    (undoing, ("undo",)),
+    (undo, ("undo",)),
 )
 
 

@@ -16,7 +16,8 @@ from dbus_fast import BusType, Message, MessageType, Variant
 from dbus_fast.aio import MessageBus
 from dbus_fast.errors import DBusFastError
 
-from core.device.desktop.linux.words import (
+from core.device.desktop.interface import Lack, stale
+from core.device.desktop.linux.atspi_constants import (
     ACCESSIBLE,
     ANSWERS,
     APPLICATION,
@@ -24,7 +25,6 @@ from core.device.desktop.linux.words import (
     PROPERTY_TYPES,
     SOMETIMES_LOST,
 )
-from core.device.desktop.model import Lack, stale
 from core.errors import DeviceError, ErrorCode
 
 CALL_S = 1.0

@@ -10,16 +10,7 @@ import time
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from core.device.desktop.keys import Chord
-from core.device.desktop.linux import acts, search, x11_input, x11_windows
-from core.device.desktop.linux.bus import NO_BUS, AccessibilityBus, Gone, NotSupported, Ref, Silent, find_bus
-from core.device.desktop.linux.bus import session_bus_address as session_bus
-from core.device.desktop.linux.masks import find_hidden
-from core.device.desktop.linux.places import Frame, Places, home_of, places_of
-from core.device.desktop.linux.walk import Program, Reader, Walk, process_name, programs
-from core.device.desktop.linux.words import ACCESSIBLE, ROOT
-from core.device.desktop.linux.x11 import XLink, display_lack
-from core.device.desktop.model import (
+from core.device.desktop.interface import (
     Bounds,
     Box,
     Button,
@@ -33,10 +24,27 @@ from core.device.desktop.model import (
     Scope,
     Tree,
     Window,
+    monitors_now,
     stale,
 )
-from core.device.desktop.screens import monitors_now
-from core.device.desktop.secrecy import Secrecy
+from core.device.desktop.key_chords import Chord
+from core.device.desktop.linux import actions, redaction, x11_input, x11_windows
+from core.device.desktop.linux.atspi import (
+    NO_BUS,
+    AccessibilityBus,
+    Gone,
+    NotSupported,
+    Ref,
+    Silent,
+    find_bus,
+)
+from core.device.desktop.linux.atspi import session_bus_address as session_bus
+from core.device.desktop.linux.atspi_constants import ACCESSIBLE, ROOT
+from core.device.desktop.linux.coordinates import Frame, Places, home_of, places_of
+from core.device.desktop.linux.redaction import find_hidden
+from core.device.desktop.linux.tree_reader import Program, Reader, Walk, process_name, programs
+from core.device.desktop.linux.x11 import XLink, display_lack
+from core.device.desktop.sensitive_fields import Secrecy
 from core.errors import BadInput, DeviceError, ErrorCode
 
 Answer = TypeVar("Answer")
@@ -104,7 +112,7 @@ class LinuxDesktop(Desktop):
     async def perform(self, control: Control) -> str | None:
         """See `Desktop`."""
         ref = self._bus.ref_of(control.id)
-        return await self._told(acts.perform(self._bus, ref, control), ref, is_act=True)
+        return await self._told(actions.perform(self._bus, ref, control), ref, is_act=True)
 
     async def focus(self, control: Control) -> None:
         """See `Desktop`."""
@@ -113,18 +121,18 @@ class LinuxDesktop(Desktop):
             # Without X (Wayland) the program itself may still take the focus.
             await self._bring_forward(control)
         until = time.monotonic() + _FOCUS_S
-        while not await self._told(acts.has_focus(self._bus, ref), ref):
+        while not await self._told(actions.has_focus(self._bus, ref), ref):
             if time.monotonic() >= until:
                 raise DeviceError(
                     f"The {control.role} {control.name!r} does not take the focus", ErrorCode.TOOL_FAILED
                 )
-            await self._told(acts.focus(self._bus, ref), ref)
+            await self._told(actions.focus(self._bus, ref), ref)
             await asyncio.sleep(_POLL_S)
 
     async def focused(self) -> Control | None:
         """See `Desktop`."""
         try:
-            found = await search.search(self._bus, await self._active_programs(), self._secrecy)
+            found = await redaction.search(self._bus, await self._active_programs(), self._secrecy)
         except DeviceError:
             return None
         if not found.focused:
@@ -142,7 +150,7 @@ class LinuxDesktop(Desktop):
             # GTK says yes to text for a field that takes none, and drops it.
             raise DeviceError(f"The {control.role} {control.name!r} is read-only", ErrorCode.TOOL_FAILED)
         ref = self._bus.ref_of(control.id)
-        return await self._told(acts.insert_text(self._bus, ref, text), ref, is_act=True)
+        return await self._told(actions.insert_text(self._bus, ref, text), ref, is_act=True)
 
     async def hidden(self) -> Hidden:
         """See `Desktop`."""

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from typing import Any
 
-from core.device.file_changes import told_as_failure
-from core.device.held_paths import HAS_FOLDER_DESCRIPTORS, HeldPath, shown
+from core.device.fs.file_ops import told_as_failure
+from core.device.fs.safe_path import HAS_FOLDER_DESCRIPTORS, HeldPath, shown
 from core.errors import BadInput, ErrorCode
 
 _KINDS = (

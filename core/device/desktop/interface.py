@@ -2,6 +2,8 @@
 
 Coordinates are screen pixels from the top left corner of the whole desktop. Ids of controls and windows are
 opaque and hold for the life of what they name.
+
+The monitors, numbered as pictures number them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from core.errors import DeviceError, ErrorCode
 
 if TYPE_CHECKING:
-    from core.device.desktop.keys import Chord
+    from core.device.desktop.key_chords import Chord
+import mss
+import mss.exception
 
 Button = Literal["left", "middle", "right"]
 Direction = Literal["up", "down", "left", "right"]
@@ -329,3 +333,19 @@ class NoDesktop(Desktop):
 
     async def close(self) -> None:
         return None
+
+
+def monitors_now() -> list[Box]:
+    """The monitors; the first has number 1. Blocks for milliseconds.
+
+    Raises:
+        DeviceError: the screen cannot be read.
+    """
+    try:
+        with mss.MSS() as screen:
+            return [
+                Box(int(one["left"]), int(one["top"]), int(one["width"]), int(one["height"]))
+                for one in screen.monitors[1:]
+            ]
+    except (mss.exception.ScreenShotError, OSError) as error:
+        raise DeviceError(f"The screen cannot be read: {error}", ErrorCode.TOOL_FAILED) from error

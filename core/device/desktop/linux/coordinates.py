@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor
 
-from core.device.desktop.linux.bus import AccessibilityBus, Gone, NotSupported, Ref, Toolkit
-from core.device.desktop.linux.words import ACCESSIBLE, COMPONENT, NULL, ROOT
-from core.device.desktop.model import Box, Window
+from core.device.desktop.interface import Box, Window
+from core.device.desktop.linux.atspi import AccessibilityBus, Gone, NotSupported, Ref, Toolkit
+from core.device.desktop.linux.atspi_constants import ACCESSIBLE, COMPONENT, NULL, ROOT
 
 Extents = tuple[int, int, int, int]
 # Counted from the corner of the screen, and from that of the window that a control is in.

@@ -21,10 +21,10 @@ from pydantic import ValidationError
 
 from core.aip.extensions import CommandOptions, RecalledResult
 from core.aip.messages import Command, Result, ResultStatus
+from core.device.binary_values import BinaryResult, Blobs, marked
 from core.device.ledger import Ledger
 from core.device.ledger_lines import EXPIRY_S, KEPT_ANYWAY, Line
 from core.device.router import failure
-from core.device.values import BinaryResult, Blobs, marked
 from core.errors import DeviceError, ErrorCode
 
 log = structlog.get_logger(__name__)

@@ -8,8 +8,8 @@ from typing import Any
 
 from core import __version__
 from core.device.config import DeviceConfig
+from core.device.credentials import TrustStore
 from core.device.router import Router
-from core.device.trust import TrustStore
 from core.errors import BadInput
 
 _SANDBOXED = "shell_execute_read"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 
-from core.device.desktop.model import Window
+from core.device.desktop.interface import Window
 
 _KEPT = 256
 _PASSWORDS_KEPT = 4_096

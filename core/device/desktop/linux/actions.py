@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from core.device.desktop.linux.bus import AccessibilityBus, Gone, NotSupported, Ref
-from core.device.desktop.linux.words import (
+from core.device.desktop.interface import Control
+from core.device.desktop.linux.atspi import AccessibilityBus, Gone, NotSupported, Ref
+from core.device.desktop.linux.atspi_constants import (
     ACCESSIBLE,
     ACTION,
     APPLICATION,
@@ -15,7 +16,6 @@ from core.device.desktop.linux.words import (
     ROOT,
     TEXT,
 )
-from core.device.desktop.model import Control
 
 # What a person's click would do, the best first. Toolkits write them in their own case.
 _PRESSING = ("press", "click", "activate", "toggle", "jump", "open", "expand or contract")

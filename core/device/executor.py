@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 from core.aip.extensions import CANCEL_COMMAND, FEATURE_RECALL, RECALL_COMMAND
 from core.aip.messages import Command, Result, ResultStatus
+from core.device.binary_values import BinaryResult
+from core.device.call_log import MOST_RECALLED, Call, Deliveries, what_of
 from core.device.config import Limits
-from core.device.delivery import MOST_RECALLED, Call, Deliveries, what_of
 from core.device.frames import Step
 from core.device.guard import result_size
-from core.device.progress import CallProgress
+from core.device.progress_sender import CallProgress
 from core.device.router import Router, failure
 from core.device.tool import NAMESPACE, tell_nobody
-from core.device.values import BinaryResult
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 
 SKIPPED = "Skipped due to previous failure (early_exit=True)."

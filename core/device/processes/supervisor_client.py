@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from core.errors import DeviceError, ErrorCode
 
-_SCRIPT = Path(__file__).with_name("warden_process.py")
+_SCRIPT = Path(__file__).with_name("supervisor.py")
 _MOST_MESSAGE = 4096
 _CLOSE_S = 7.0
 # A keeper gives up on a process that even SIGKILL does not end.
@@ -126,8 +126,8 @@ class WardenLink:
     ) -> Started:
         """Have a process started; `folder` and `streams` are descriptors, `streams` its 0, 1, 2 and on.
 
-        `contained`, `detached` and `group` are as `core.device.warden_process.Order` says. It may run and
-        stop its keeper before its process id is known.
+        `contained`, `detached` and `group` are as `core.device.processes.supervisor.Order` says. It may run
+        and stop its keeper before its process id is known.
 
         Raises:
             DeviceError: there is nothing that could start it.

@@ -1,0 +1,1 @@
+"""Files of the device: reached without races, read, written whole, listed."""

@@ -1,0 +1,1 @@
+"""Programs that the device starts: run, bounded, and ended with everything they started."""
