@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from core.aip.frames import check_frame_parts
+from core.aip.frame_limits import check_frame_parts
 from core.errors import DeviceError, ErrorCode
 
 

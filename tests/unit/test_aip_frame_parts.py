@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core.aip import frames
-from core.aip.frames import MOST_OUTSIDE, MOST_PARTS, check_frame_parts
+from core.aip import frame_limits
+from core.aip.frame_limits import MOST_OUTSIDE, MOST_PARTS, check_frame_parts
 from core.aip.messages import read_client_frame, read_server_frame
 from core.aip.pending_requests import MOST_BYTES, weight
 from core.errors import DeviceError, ErrorCode
@@ -168,12 +168,12 @@ def test_what_stands_inside_of_texts_is_never_counted(value: Any) -> None:
     wire, parts = json.dumps(value).encode(), sum(parts_of(value))
     with pytest.MonkeyPatch.context() as patched:
         for outside in (len(wire), len(wire) - 1):
-            patched.setattr(frames, "MOST_OUTSIDE", outside)
-            patched.setattr(frames, "MOST_PARTS", parts)
+            patched.setattr(frame_limits, "MOST_OUTSIDE", outside)
+            patched.setattr(frame_limits, "MOST_PARTS", parts)
             if outside == len(wire) or b'"' in wire:
                 check_frame_parts(wire)
             if parts:
-                patched.setattr(frames, "MOST_PARTS", parts - 1)
+                patched.setattr(frame_limits, "MOST_PARTS", parts - 1)
                 with pytest.raises(DeviceError):
                     check_frame_parts(wire)
 
