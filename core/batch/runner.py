@@ -14,9 +14,9 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import Batch, Cell, CellState, Parallel, RunSummary, Step, flatten
 from core.batch.run_state import SWITCHED_OFF, Live, cell_state_of, ended_state
 from core.coalesce import Coalescer
+from core.dispatch.command_request import Order, Stage
 from core.dispatch.late import LateRecorder
 from core.dispatch.models import CommandResult
-from core.dispatch.order import Order, Stage
 from core.errors import JournalUnavailable, QuarterdeckError
 from core.ids import now_utc
 from core.quick import changed, made

@@ -28,7 +28,7 @@ from core.cli.output import (
 from core.cli.session import Session, must_be_here
 from core.cli.signing import Unlocking, sign_change
 from core.errors import BadInput, ErrorCode, ErrorInfo
-from core.fleet.pins import known_tools
+from core.fleet.tool_pins import known_tools
 from core.policy.checking import PolicyCheck, PolicyText, Trial, check_text
 from core.policy.models import Answer, Decision, Profile
 from core.policy.policy import Explanation

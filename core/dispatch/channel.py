@@ -145,7 +145,8 @@ class WebSocketCommandDispatcher(BasicCommandDispatcher):
             raise DeviceError(said, ErrorCode.OUTCOME_UNKNOWN) from error
 
     async def list_tools(self, timeout: float) -> list[ToolInfo]:
-        # A stock device is asked by `core.fleet.introduce`: this one is ours, whose listing tools are tools.
+        # A stock device is asked by `core.fleet.registration`: this one is ours, whose listing tools are
+        # tools.
         return await list_tools(self._link, timeout, with_meta=True)
 
     async def cancel(self, call_id: str) -> bool:

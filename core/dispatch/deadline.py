@@ -11,7 +11,7 @@ import math
 import re
 
 from core.dispatch.channel import DEFAULT_TIMEOUT
-from core.dispatch.order import Order
+from core.dispatch.command_request import Order
 from core.fleet.models import BUILT_IN_NAMESPACE, Device, Tool
 from core.policy.argument_words import snake
 from core.policy.shell_arguments import SHELL_ARGUMENTS

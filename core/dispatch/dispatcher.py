@@ -16,9 +16,11 @@ from typing import Any
 from core.aip.extensions import FEATURE_BINARY
 from core.aip.messages import Result
 from core.audit.entries import Kind, NewEntry
-from core.dispatch.approving import MOST_EDITS, Approving, Edited, as_ordered, check_still_allowed
+from core.dispatch.approval_stage import MOST_EDITS, Approving, Edited, as_ordered, check_still_allowed
+from core.dispatch.argument_checks import Roots, check_form, check_roots, may_have_paths
 from core.dispatch.arguments import CheckedArguments, RedactedArguments
 from core.dispatch.channel import BasicCommandDispatcher
+from core.dispatch.command_request import Bound, Devices, OnStage, Order, Prepared, Recorder, Stage
 from core.dispatch.deadline import deadline_of, is_stock
 from core.dispatch.entries import (
     decided_entry,
@@ -31,18 +33,15 @@ from core.dispatch.entries import (
     unbound,
 )
 from core.dispatch.evidence import EvidenceTaker, Held
-from core.dispatch.harden import Roots, check_form, check_roots, may_have_paths
 from core.dispatch.late import LateRecorder
 from core.dispatch.live_secrets import LiveSecrets, Redaction, secrets_in, texts_in
 from core.dispatch.models import Basis, CommandResult, CommandStage
-from core.dispatch.observe import UnusableAnswer, take_evidence
-from core.dispatch.order import Bound, Devices, OnStage, Order, Prepared, Recorder, Stage
-from core.dispatch.outcome import conclude, not_answered, not_sent, unusable
+from core.dispatch.outcome import conclude, failure_in, not_answered, not_sent, unusable
 from core.dispatch.own_screen import check_own_screen
-from core.dispatch.payload import failure_in
 from core.dispatch.permit import Gate, Permit, PermitMint, PermittedCommand
 from core.dispatch.preparing import bind, check_bound, gone_offline, prepare, tool_of
-from core.dispatch.secrets import Masker
+from core.dispatch.redaction import Masker
+from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
 from core.dispatch.turn import Turn
 from core.dispatch.validating import Validating
 from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused

@@ -6,8 +6,8 @@ from typing import Any
 
 from core.audit.entries import Kind, NewEntry, PlainEntry
 from core.canonical import float_prints_alike, is_plain
+from core.dispatch.command_request import Bound, Order, Prepared
 from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult
-from core.dispatch.order import Bound, Order, Prepared
 from core.errors import BadInput
 from core.policy.models import Approval, Decision
 from core.quick import made

@@ -12,8 +12,10 @@ from typing import Any
 
 from core.audit.entries import Kind, NewEntry
 from core.controls import meant, search_for
+from core.dispatch.command_request import Order, Prepared, Recorder
 from core.dispatch.entries import entry_of
-from core.dispatch.freshness import (
+from core.dispatch.models import CommandResult, Evidence
+from core.dispatch.stale_target import (
     BY_POINT,
     SCREENSHOT,
     UI_TREE,
@@ -26,8 +28,6 @@ from core.dispatch.freshness import (
     seen_in,
     target_words,
 )
-from core.dispatch.models import CommandResult, Evidence
-from core.dispatch.order import Order, Prepared, Recorder
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import BUILT_IN_NAMESPACE
 from core.policy.before_deciding import Region

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from core.controls import programs_named
-from core.dispatch.order import Prepared
+from core.dispatch.command_request import Prepared
 from core.errors import Refused
 
 # Ours, and what stock clients and MCP servers that drive a screen call the same.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.dispatch.arguments import CheckedArguments, RedactedArguments
-from core.dispatch.order import Bound, Order, Prepared, Target
+from core.dispatch.command_request import Bound, Order, Prepared, Target
 from core.errors import BadInput, DeviceError, ErrorCode, Refused
 from core.fleet.models import OTHERWISE, Tool
 from core.statements import make_request

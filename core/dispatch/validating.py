@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from core.canonical import canonical_bytes, flat_key, is_plain
+from core.dispatch.argument_checks import check_form, harden
 from core.dispatch.arguments import CallKey, CheckedArguments, RedactedArguments, seal
-from core.dispatch.harden import check_form, harden
-from core.dispatch.order import Devices
-from core.dispatch.secrets import Masker, fault_words
+from core.dispatch.command_request import Devices
+from core.dispatch.redaction import Masker, fault_words
 from core.errors import BadInput
 from core.fleet.models import Tool
 from core.schema_forms.aside import Aside, errors_at_once

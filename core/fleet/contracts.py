@@ -16,7 +16,7 @@ from core.aip.messages import ToolInfo, ToolType
 from core.canonical import canonical_bytes
 from core.contract_digest import begun_with, definition_of, ended_with, pinned_definition
 from core.fleet.models import BUILT_IN_NAMESPACE, NO_EVIDENCE, Contract, Effect, Fact, Risk, Source, Tool
-from core.fleet.pins import Claims
+from core.fleet.tool_pins import Claims
 from core.policy.constraints import same
 from core.policy.policy_file import Override
 from core.quick import changed

@@ -14,15 +14,15 @@ from typing import Any
 from core.audit.entries import Kind, NewEntry
 from core.coalesce import Coalescer
 from core.dispatch.channel import BasicCommandDispatcher
+from core.dispatch.command_request import Target
 from core.dispatch.live_secrets import LiveSecrets
 from core.dispatch.models import CommandResult, Verdict
-from core.dispatch.order import Target
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError
 from core.fleet.contracts import Offered
+from core.fleet.device_state import MOST_WORDS, Arrival, Identity, Record, Remembered
 from core.fleet.models import Device, Health, HealthChange, Tool, Unavailable
-from core.fleet.offers import Change, Offers, Recorder
-from core.fleet.pins import Pins
-from core.fleet.record import MOST_WORDS, Arrival, Identity, Record, Remembered
+from core.fleet.tool_catalog import Change, Offers, Recorder
+from core.fleet.tool_pins import Pins
 from core.ids import now_utc
 from core.policy.overrides import Overrides
 from core.policy.policy import Policy
@@ -129,7 +129,7 @@ class Fleet:
         return sorted(record.tools.values(), key=lambda tool: tool.tool_name)
 
     def target(self, device: str, refreshed: bool = False) -> Target:
-        """See `core.dispatch.order.Devices`."""
+        """See `core.dispatch.command_request.Devices`."""
         record = self._addressed(device)
         self._judge(record, refreshed)
         arrival, last = record.arrival, record.last
@@ -144,11 +144,11 @@ class Fleet:
         )
 
     def offered(self, device: str, tool: str) -> Tool | None:
-        """See `core.dispatch.order.Devices`."""
+        """See `core.dispatch.command_request.Devices`."""
         return self._addressed(device).tools.get(tool)
 
     async def schemas_of(self, tool: str, devices: list[str]) -> list[Any]:
-        """See `core.dispatch.order.Devices`."""
+        """See `core.dispatch.command_request.Devices`."""
         known: dict[str, Any] = {}
         lacking: list[str] = []
         for name in devices:
@@ -166,7 +166,7 @@ class Fleet:
         return list(known.values())
 
     def channel(self, device: str) -> BasicCommandDispatcher | None:
-        """See `core.dispatch.order.Devices`."""
+        """See `core.dispatch.command_request.Devices`."""
         arrival = self._addressed(device).arrival
         return arrival.channel if arrival else None
 

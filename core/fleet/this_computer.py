@@ -29,10 +29,10 @@ from core.aip.link_server import DeviceLinkServer
 from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
 from core.errors import BadInput, QuarterdeckError
+from core.fleet.device_state import Arrival
 from core.fleet.fleet import Fleet
-from core.fleet.introduce import approvers_of, read_unavailable
 from core.fleet.models import Health, Unavailable
-from core.fleet.record import Arrival
+from core.fleet.registration import approvers_of, read_unavailable
 from core.tasks import TaskGroupOwner
 
 log = structlog.get_logger(__name__)

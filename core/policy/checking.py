@@ -101,7 +101,7 @@ def check_text(text: str, known: Mapping[str, Collection[str]] | None = None) ->
     """What is wrong with a policy's text, what came of its examples, and which rules mean more or less than
     they seem to.
 
-    `known` has the names of the tools that each device ever had (`core.fleet.pins.known_tools`).
+    `known` has the names of the tools that each device ever had (`core.fleet.tool_pins.known_tools`).
     """
     try:
         if len(text.encode("utf-8", "surrogatepass")) > LARGEST_FILE:

@@ -33,8 +33,8 @@ class Asked(NamedTuple):
     for people are made of it. `shares_disk`: the device's paths are this computer's; `real` then says where
     one leads (`core.policy.links`), where there are any in the arguments.
 
-    `same` is what equal calls share (`core.dispatch.order.InOrder`), their arguments' canonical bytes last;
-    only of calls whose arguments hold nothing secret, so that `parameters` and `shown` are one.
+    `same` is what equal calls share (`core.dispatch.command_request.InOrder`), their arguments' canonical
+    bytes last; only of calls whose arguments hold nothing secret, so that `parameters` and `shown` are one.
     """
 
     device: Device

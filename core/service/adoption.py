@@ -16,9 +16,9 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.errors import BadInput, JournalCorrupt, JournalError
 from core.files import read_own_text
+from core.fleet.known_devices import Known, read_copy, read_dial_token, token_digest
 from core.fleet.models import Risk
-from core.fleet.pins import Claims, Pin, Rows, read_rows
-from core.fleet.registry import Known, read_copy, read_dial_token, token_digest
+from core.fleet.tool_pins import Claims, Pin, Rows, read_rows
 from core.home import Home
 
 PAGE = 1_000

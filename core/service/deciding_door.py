@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from core.canonical import digest_of
+from core.dispatch.command_request import Order
 from core.dispatch.models import CommandResult
-from core.dispatch.order import Order
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.contracts import changed_parts
 from core.policy.answers import check_still_secret

@@ -17,6 +17,7 @@ from core.aip.pairing import decode_pairing, encode_pairing
 from core.audit.entries import Entry, Kind, NewEntry
 from core.changes import SignedChange
 from core.errors import BadInput, JournalUnavailable, Refused
+from core.fleet.known_devices import THIS_COMPUTER, Known, paired_by, token_digest, with_settings
 from core.fleet.models import (
     Check,
     Device,
@@ -26,7 +27,6 @@ from core.fleet.models import (
     Pairing,
     Refusal,
 )
-from core.fleet.registry import THIS_COMPUTER, Known, paired_by, token_digest, with_settings
 from core.ids import new_id
 from core.service import proposals
 from core.service.console import Console, DeviceForgotten, LivePicture

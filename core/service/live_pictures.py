@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from core.dispatch.channel import BasicCommandDispatcher
+from core.dispatch.command_request import Order, Target
 from core.dispatch.models import CommandResult, Verdict
-from core.dispatch.order import Order, Target
 from core.errors import BadInput, ErrorCode, QuarterdeckError
 from core.fleet.models import Device, Health, Tool
 from core.policy.models import Answer, Decision

@@ -9,7 +9,7 @@ from core.audit.entries import Kind, NewEntry
 from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import Device
-from core.fleet.pins import known_tools
+from core.fleet.tool_pins import known_tools
 from core.home import write_private
 from core.policy.checking import PolicyCheck, PolicyText, Trial, check_text
 from core.policy.grants import Grant

@@ -12,8 +12,8 @@ from core.aip.pairing import decode_pairing
 from core.changes import Change, ChangeKind
 from core.errors import BadInput, ErrorCode
 from core.fleet.contracts import changed_parts
+from core.fleet.known_devices import THIS_COMPUTER, Known, check_name, token_digest, with_settings
 from core.fleet.models import DeviceSettings
-from core.fleet.registry import THIS_COMPUTER, Known, check_name, token_digest, with_settings
 from core.home import split_address
 from core.policy.loosening import loosenings
 from core.policy.models import Operator

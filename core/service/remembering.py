@@ -8,9 +8,9 @@ from dataclasses import replace
 from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind
 from core.audit.journal import Journal
-from core.dispatch.order import shows_whole_screen
+from core.dispatch.command_request import shows_whole_screen
+from core.fleet.device_state import Remembered
 from core.fleet.models import Health, HealthChange, Refusal
-from core.fleet.record import Remembered
 
 PAGE = 500
 # A device that did nothing in so many entries is shown without its past, which stays in the journal.

@@ -22,12 +22,12 @@ from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
 from core.coalesce import Coalescer
 from core.dispatch.dispatcher import Dispatcher
-from core.dispatch.late_answers import LateAnswers
+from core.dispatch.late_results import LateAnswers
 from core.dispatch.live_secrets import LiveSecrets
-from core.dispatch.secrets import Masker
+from core.dispatch.redaction import Masker
 from core.errors import BadInput, QuarterdeckError
+from core.fleet.connections import DeviceLinks
 from core.fleet.fleet import Fleet
-from core.fleet.links import DeviceLinks
 from core.fleet.this_computer import NAME, ThisComputer
 from core.home import Home, HomeLock
 from core.ids import now_utc

@@ -16,8 +16,8 @@ from core.audit.entries import Entry, Kind
 from core.audit.journal import Journal
 from core.changes import Change, ChangeKind, SignedChange
 from core.errors import BadInput, JournalError
-from core.fleet.pins import Pins
-from core.fleet.registry import Registry
+from core.fleet.known_devices import Registry
+from core.fleet.tool_pins import Pins
 from core.home import Home, Settings, split_address
 from core.policy.loosening import loosenings
 from core.policy.operators import Operators

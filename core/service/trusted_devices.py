@@ -15,9 +15,9 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.changes import Change, ChangeKind
 from core.errors import BadInput, JournalCorrupt
+from core.fleet.known_devices import Copy, Known, Registry, paired_by, read_copy, with_settings
 from core.fleet.models import DeviceSettings
-from core.fleet.pins import Pin, Pins, Rows, pin_of
-from core.fleet.registry import Copy, Known, Registry, paired_by, read_copy, with_settings
+from core.fleet.tool_pins import Pin, Pins, Rows, pin_of
 from core.fleet.updated_tools import is_update
 from core.home import Home
 from core.service.adoption import adopt_earlier

@@ -28,7 +28,7 @@ from core.aip.messages import Command, Result, ResultStatus
 from core.device import DeviceConfig, Router, build_router
 from core.device.mcp.config import parse_servers
 from core.device.mcp.host import McpHost
-from core.dispatch.observe import UnusableAnswer, take_evidence
+from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
 from tests.bench.journal_bench import Figures
 from tests.fakes.mcp_server import rogue
 

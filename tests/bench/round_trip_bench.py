@@ -19,7 +19,7 @@ from pathlib import Path
 from websockets.asyncio.client import connect
 
 from core.aip.messages import Command, ToolType
-from core.dispatch.order import Order
+from core.dispatch.command_request import Order
 from core.home import Home
 from core.ids import new_id
 from core.service.console import Console

@@ -17,8 +17,8 @@ from core.aip.messages import Command, ResultStatus
 from core.device import DeviceConfig, build_router
 from core.device.desktop.linux import actions, atspi
 from core.dispatch.channel import LocalCommandDispatcher
+from core.dispatch.command_request import Order
 from core.dispatch.models import CommandResult
-from core.dispatch.order import Order
 from core.fleet.fleet import Arrival
 from core.home import Home
 from core.policy.operator_keys import statement_for

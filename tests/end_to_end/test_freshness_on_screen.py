@@ -13,8 +13,8 @@ import pytest
 from core.aip.messages import Command, ResultStatus
 from core.device import DeviceConfig, Router, build_router
 from core.dispatch.channel import LocalCommandDispatcher
+from core.dispatch.command_request import Order
 from core.dispatch.models import CommandResult
-from core.dispatch.order import Order
 from core.errors import ErrorCode
 from core.fleet.fleet import Arrival
 from core.home import Home

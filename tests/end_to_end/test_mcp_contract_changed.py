@@ -12,8 +12,8 @@ import pytest
 
 from core.audit.entries import Kind
 from core.device.config import PinnedOperator
+from core.dispatch.command_request import Order
 from core.dispatch.models import Basis, CommandResult, Verdict
-from core.dispatch.order import Order
 from core.errors import ErrorCode
 from core.home import Home
 from core.policy.models import Approval

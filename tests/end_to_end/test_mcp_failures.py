@@ -11,8 +11,8 @@ import pytest
 from core.aip.messages import ResultStatus
 from core.batch.models import CellState
 from core.batch.run_state import cell_state_of
+from core.dispatch.command_request import Order
 from core.dispatch.models import Basis
-from core.dispatch.order import Order
 from core.errors import ErrorCode
 from core.home import Home
 from core.policy.operator_keys import statement_for

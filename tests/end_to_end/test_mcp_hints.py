@@ -11,8 +11,8 @@ import pytest
 
 from core.aip.messages import ResultStatus
 from core.audit.entries import Kind
+from core.dispatch.command_request import Order
 from core.dispatch.models import Basis, CommandResult, Verdict
-from core.dispatch.order import Order
 from core.errors import ErrorCode
 from core.home import Home
 from core.policy.operator_keys import statement_for

@@ -11,8 +11,8 @@ import pytest
 
 from core.aip.pairing import Pairing, decode_pairing, encode_pairing
 from core.errors import BadInput
+from core.fleet.known_devices import Known
 from core.fleet.models import CheckState, DeviceSettings, Health
-from core.fleet.registry import Known
 from core.home import Home
 from core.service.remote import RemoteConsole
 from tests.fakes.known_devices import dialled, put_trusted

@@ -205,11 +205,11 @@ async def test_a_service_that_hides_what_is_no_secret_has_nothing_run(
     home: Home, operator: OperatorKey, tmp_path: Path, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A console that was tampered with has `user` approved unseen; the device knows that it is no secret."""
-    from core.dispatch import secrets
+    from core.dispatch import redaction
 
-    honest = secrets.secrets.secret_paths
+    honest = redaction.secrets.secret_paths
     monkeypatch.setattr(
-        secrets.secrets, "secret_paths", lambda *asked: [("user",), *honest(*asked)], raising=True
+        redaction.secrets, "secret_paths", lambda *asked: [("user",), *honest(*asked)], raising=True
     )
     result = await log_in(desk)
     refused_by_device(result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.dispatch.arguments import CheckedArguments
-from core.dispatch.secrets import Masker
+from core.dispatch.redaction import Masker
 from core.dispatch.validating import Validating
 from core.fleet.models import Contract, Effect, Fact, Risk, Source, Tool
 

@@ -21,8 +21,8 @@ from core.audit.entries import Entry, Kind
 from core.canonical import sha256_hex
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode, Refused
+from core.fleet.known_devices import Known, token_digest
 from core.fleet.models import Device, Listening
-from core.fleet.registry import Known, token_digest
 from core.home import Settings
 from core.policy.loosening import is_as_strict, loosenings
 from core.policy.models import Operator, Profile

@@ -8,6 +8,7 @@ from typing import Any
 from core.audit.entries import Entry, Kind
 from core.changes import SignedChange
 from core.errors import BadInput
+from core.fleet.known_devices import token_digest
 from core.fleet.models import (
     Check,
     CheckState,
@@ -21,7 +22,6 @@ from core.fleet.models import (
     Refusal,
     Tool,
 )
-from core.fleet.registry import token_digest
 from core.service import proposals
 from core.service.console import DeviceChanged, DeviceForgotten, LivePicture, LiveState
 from tests.fakes.changes_door import TOKEN

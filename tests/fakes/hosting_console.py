@@ -15,7 +15,7 @@ from core.device.client import DeviceClient
 from core.device.in_process import FEATURES, InProcessDevice, Told
 from core.dispatch.channel import LocalCommandDispatcher, WebSocketCommandDispatcher
 from core.fleet.fleet import Arrival
-from core.fleet.introduce import arrival_of
+from core.fleet.registration import arrival_of
 from core.home import Home
 from tests.fakes import link_console
 from tests.fakes.mcp_hosted import PATIENCE, Hosted, hosted

@@ -14,7 +14,7 @@ from pathlib import Path
 from core.aip.device_link import DeviceLink
 from core.aip.link_server import DeviceLinkServer, LinkEvents
 from core.dispatch.channel import WebSocketCommandDispatcher
-from core.dispatch.order import Order
+from core.dispatch.command_request import Order
 from core.fleet.fleet import Arrival
 from core.home import Home
 from tests.fakes.rig import DEVICE, open_rig

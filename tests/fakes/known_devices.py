@@ -6,8 +6,8 @@ from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.changes import Change, ChangeKind
-from core.fleet.pins import Pins
-from core.fleet.registry import Known, Registry, new_token, token_digest
+from core.fleet.known_devices import Known, Registry, new_token, token_digest
+from core.fleet.tool_pins import Pins
 from core.home import Home
 from core.ids import now_utc
 from core.policy.operators import Operators

@@ -20,8 +20,8 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from core.aip.messages import Command
 from core.audit.entries import Kind
+from core.dispatch.command_request import Order
 from core.dispatch.models import CommandResult
-from core.dispatch.order import Order
 from core.errors import QuarterdeckError
 from core.home import Home
 from core.policy.grants import GrantBook, GrantTerms, SignedGrant, exact_arguments

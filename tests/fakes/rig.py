@@ -17,11 +17,11 @@ from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
 from core.dispatch.channel import LocalCommandDispatcher
+from core.dispatch.command_request import Order
 from core.dispatch.dispatcher import Dispatcher
 from core.dispatch.live_secrets import LiveSecrets
 from core.dispatch.models import CommandResult
-from core.dispatch.order import Order
-from core.dispatch.secrets import Masker
+from core.dispatch.redaction import Masker
 from core.errors import BadInput, JournalUnavailable
 from core.fleet.fleet import Arrival, Fleet
 from core.home import Home

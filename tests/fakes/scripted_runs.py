@@ -11,8 +11,8 @@ from core.aip.messages import ResultStatus
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
+from core.dispatch.command_request import Order, Stage
 from core.dispatch.models import Basis, CommandResult, Verdict
-from core.dispatch.order import Order, Stage
 from core.errors import ErrorCode, ErrorInfo, JournalUnavailable
 from core.fleet.models import Effect, Risk
 from core.policy.models import Answer, Decision, Profile, Reason

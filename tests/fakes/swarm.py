@@ -28,7 +28,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from core.fleet.registry import Known, new_token, token_digest
+from core.fleet.known_devices import Known, new_token, token_digest
 from core.home import Home
 from core.ids import now_stamp, now_utc
 from core.tasks import TaskGroupOwner

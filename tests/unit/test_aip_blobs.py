@@ -14,7 +14,7 @@ from core.aip.device_link import DeviceLink
 from core.aip.extensions import pack_blob
 from core.aip.limits import LinkLimits
 from core.dispatch.live_secrets import Redaction
-from core.dispatch.observe import UnusableAnswer, take_evidence
+from core.dispatch.result_sanitizer import UnusableAnswer, take_evidence
 from core.errors import ErrorCode
 from tests.fakes.aip_house import (
     House,

@@ -10,7 +10,7 @@ import pytest
 
 import core.statements
 from core.audit.entries import Entry, Kind
-from core.dispatch.order import Order
+from core.dispatch.command_request import Order
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.policy import approvals as queue

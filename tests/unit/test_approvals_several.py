@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from core.audit.entries import Kind
-from core.dispatch.order import Order
+from core.dispatch.command_request import Order
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.policy.models import Approval, ApprovalState

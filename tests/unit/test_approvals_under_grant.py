@@ -11,8 +11,8 @@ import pytest
 
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import RunState
+from core.dispatch.command_request import Order
 from core.dispatch.models import CommandResult
-from core.dispatch.order import Order
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.policy.constraints import Constraint

@@ -16,7 +16,7 @@ from core.cli import show
 from core.cli.output import tool_cell, width
 from core.cli.session import Session
 from core.fleet.models import Device, Health
-from core.fleet.offers import MOST_NAME
+from core.fleet.tool_catalog import MOST_NAME
 from core.home import Home
 from core.service.console import Console
 from core.service.door_models import EntryPage

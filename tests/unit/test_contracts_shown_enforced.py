@@ -21,7 +21,7 @@ from core.device.desktop.local import local_desktop
 from core.device.desktop.ui_tools import Use
 from core.device.observations import ObservationStore
 from core.device.tools import ui
-from core.dispatch.order import Order
+from core.dispatch.command_request import Order
 from core.fleet.contracts import KNOWN, changed_facts, judge
 from core.fleet.models import Contract, Effect, Risk, Source
 from core.home import Home

@@ -14,7 +14,7 @@ from core.contract_digest import contract_digest
 from core.device.config import load_config
 from core.device.tool import OBSERVES, Tool, ToolCall, object_schema
 from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.order import Order
+from core.dispatch.command_request import Order
 from core.errors import BadInput, ErrorCode
 from core.fleet.fleet import Arrival
 from core.home import Home

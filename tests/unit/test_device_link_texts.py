@@ -16,7 +16,7 @@ from core.device.call_log import MOST_BLOBS
 from core.device.client import DeviceClient
 from core.device.config import DeviceConfig
 from core.dispatch.live_secrets import Redaction
-from core.dispatch.observe import take_evidence
+from core.dispatch.result_sanitizer import take_evidence
 from core.tasks import TaskGroupOwner
 from tests.fakes.both_ends import both_ends, work
 from tests.fakes.link_console import QUICK, Bench, command, link_console, running, welcome

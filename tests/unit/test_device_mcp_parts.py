@@ -14,7 +14,7 @@ from core.device.mcp.framing import LineCutter, ServerLog, TooLong
 from core.device.mcp.results import result_of
 from core.device.mcp.tool_listing import MOST_DESCRIPTION, MOST_TOOLS, fetch, read_listing
 from core.dispatch.live_secrets import Redaction
-from core.dispatch.observe import take_evidence
+from core.dispatch.result_sanitizer import take_evidence
 from core.errors import DeviceError, ErrorCode
 from tests.fakes.pace import within
 

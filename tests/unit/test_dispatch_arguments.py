@@ -14,10 +14,10 @@ from core.audit.entries import Kind
 from core.commitments import MOST_SECRETS, as_shown
 from core.dispatch.arguments import CheckedArguments, RedactedArguments, seal
 from core.dispatch.channel import LocalCommandDispatcher
-from core.dispatch.order import Order
+from core.dispatch.command_request import Order
 from core.dispatch.permit import PermitMint, PermittedCommand
 from core.dispatch.preparing import bind, prepare
-from core.dispatch.secrets import Masker
+from core.dispatch.redaction import Masker
 from core.errors import BadInput, ErrorCode, Refused
 from core.home import Home
 from core.statements import check_shown, make_request

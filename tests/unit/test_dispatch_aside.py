@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from core.dispatch.order import Order
+from core.dispatch.command_request import Order
 from core.errors import BadInput, ErrorCode
 from core.home import Home
 from core.policy.operator_keys import statement_for

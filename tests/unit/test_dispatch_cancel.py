@@ -10,8 +10,8 @@ import pytest
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import Batch, CellState, RunState
 from core.batch.runner import Runner
+from core.dispatch.command_request import Order, Stage
 from core.dispatch.models import Basis, CommandResult, Verdict
-from core.dispatch.order import Order, Stage
 from core.errors import ErrorCode
 from core.home import Home
 from core.policy.operator_keys import statement_for

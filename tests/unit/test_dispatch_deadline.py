@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from core.aip.messages import Result
+from core.dispatch.command_request import Order
 from core.dispatch.deadline import DEFAULT_TIMEOUT, GRACE, MOST_FOREIGN, MOST_TIMEOUT, deadline_of, is_stock
-from core.dispatch.order import Order
 from core.errors import ErrorCode
 from core.home import Home
 from tests.fakes.policy_calls import a_device, a_tool

@@ -13,8 +13,8 @@ from PIL import Image, ImageDraw
 
 from core.aip.messages import Command, Result, ResultStatus
 from core.audit.entries import Entry
+from core.dispatch.command_request import Order
 from core.dispatch.models import Basis, CommandResult, Verdict
-from core.dispatch.order import Order
 from core.errors import ErrorCode
 from core.home import Home
 from core.policy.operator_keys import statement_for

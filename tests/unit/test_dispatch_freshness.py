@@ -7,7 +7,7 @@ import io
 import pytest
 from PIL import Image, ImageDraw
 
-from core.dispatch.freshness import (
+from core.dispatch.stale_target import (
     AROUND_POINT,
     Seen,
     aims,

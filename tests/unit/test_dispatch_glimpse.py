@@ -13,8 +13,8 @@ import pytest
 from PIL import Image, ImageDraw
 
 from core.aip.messages import Command
+from core.dispatch.command_request import Order
 from core.dispatch.models import CommandResult
-from core.dispatch.order import Order
 from core.errors import ErrorCode
 from core.fleet.models import Health, Risk
 from core.home import Home

@@ -9,7 +9,7 @@ import pytest
 
 from core.audit.entries import Kind
 from core.canonical import flat_key
-from core.dispatch.order import Order
+from core.dispatch.command_request import Order
 from core.errors import ErrorCode
 from core.fleet.models import Health
 from core.home import Home

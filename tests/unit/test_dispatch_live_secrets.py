@@ -24,7 +24,7 @@ from core.dispatch.live_secrets import (
     secrets_in,
     spellings,
 )
-from core.dispatch.secrets import Masker
+from core.dispatch.redaction import Masker
 from core.token_formats import MASK
 from tests.fakes.arguments import checked, tool_of
 

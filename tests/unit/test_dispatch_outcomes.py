@@ -13,9 +13,8 @@ from core.batch.models import CellState
 from core.batch.run_state import cell_state_of
 from core.cli.output import result_text
 from core.dispatch.models import Basis, CommandResult, Verdict
-from core.dispatch.observe import LARGE_TEXT
-from core.dispatch.outcome import NO_VALUE, STOCK_NULLS
-from core.dispatch.payload import failure_in
+from core.dispatch.outcome import NO_VALUE, STOCK_NULLS, failure_in
+from core.dispatch.result_sanitizer import LARGE_TEXT
 from core.errors import DeviceError, ErrorCode
 from core.home import Home
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig, tool_info

@@ -16,7 +16,7 @@ from core.dispatch.channel import LocalCommandDispatcher
 from core.dispatch.models import Basis
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.fleet import Arrival
-from core.fleet.introduce import arrival_of
+from core.fleet.registration import arrival_of
 from core.home import Home
 from core.machine import machine_mark
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info

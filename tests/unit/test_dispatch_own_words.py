@@ -11,7 +11,7 @@ from PIL import Image
 
 from core.canonical import sha256_hex
 from core.dispatch.live_secrets import Redaction
-from core.dispatch.observe import LARGE_TEXT, UnusableAnswer, take_evidence
+from core.dispatch.result_sanitizer import LARGE_TEXT, UnusableAnswer, take_evidence
 
 
 class Kept:

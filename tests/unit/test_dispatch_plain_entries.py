@@ -10,9 +10,9 @@ from core.aip.messages import ResultStatus
 from core.audit.encode import encode_parts
 from core.audit.entries import Kind, NewEntry, PlainEntry
 from core.canonical import canonical_bytes, is_plain
+from core.dispatch.command_request import Order
 from core.dispatch.entries import result_written
 from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult, Verdict
-from core.dispatch.order import Order
 from core.errors import ErrorCode, ErrorInfo
 from core.home import Home
 from tests.fakes.rig import DEVICE, TEXT, USUAL_TOOLS, open_rig, tool_info

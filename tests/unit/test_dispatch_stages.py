@@ -11,9 +11,9 @@ import pytest
 
 from core.aip.messages import ResultStatus
 from core.audit.entries import Kind
-from core.dispatch.harden import harden
+from core.dispatch.argument_checks import harden
+from core.dispatch.command_request import Order
 from core.dispatch.models import Basis, CommandResult, Verdict
-from core.dispatch.order import Order
 from core.errors import BadInput, DeviceError, ErrorCode
 from core.fleet.models import Health, Tool
 from core.home import Home

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from core.aip.messages import Command
+from core.dispatch.command_request import Order
 from core.dispatch.models import CommandResult
-from core.dispatch.order import Order
 from core.dispatch.turn import Turn
 from core.errors import ErrorCode
 from core.fleet.models import Health

@@ -13,10 +13,10 @@ from core.audit.entries import Kind
 from core.canonical import digest_of
 from core.contract_digest import definition_of
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
-from core.fleet import contracts, offers, reading
+from core.fleet import contracts, tool_catalog
 from core.fleet.contracts import judge
+from core.fleet.device_state import Identity
 from core.fleet.models import Risk
-from core.fleet.record import Identity
 from core.home import Home
 from tests.bench.lines import StallWatch
 from tests.fakes.pace import within
@@ -171,8 +171,8 @@ async def test_few_small_tools_need_no_thread(home: Home, monkeypatch: pytest.Mo
         raise AssertionError("a thread was asked")
 
     async with open_rig(home) as rig:
-        monkeypatch.setattr(reading.asyncio, "to_thread", never)
-        assert await reading.read_tools(USUAL_TOOLS, asyncio.Lock(), lambda: True)
+        monkeypatch.setattr(tool_catalog.asyncio, "to_thread", never)
+        assert await tool_catalog.read_tools(USUAL_TOOLS, asyncio.Lock(), lambda: True)
         monkeypatch.undo()
         assert len(rig.fleet.tools(DEVICE)) == len(USUAL_TOOLS)
 
@@ -222,12 +222,12 @@ class TestWhatADeviceMayFill:
             await rig.fleet.relist(DEVICE)
             assert all(tool.changed for tool in rig.fleet.tools(DEVICE))
             [noted] = await rig.entries(f"kind:{Kind.CONTRACT_CHANGED}")
-            assert (len(noted.body["tools"]), noted.body["more"]) == (offers.MOST_NAMED, 50)
+            assert (len(noted.body["tools"]), noted.body["more"]) == (tool_catalog.MOST_NAMED, 50)
 
     async def test_so_much_is_kept_of_what_one_device_says_of_its_tools(
         self, home: Home, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(offers, "MOST_KEPT", 20_000)
+        monkeypatch.setattr(tool_catalog, "MOST_KEPT", 20_000)
         async with open_rig(home, []) as rig:
             await arrives(rig, [large(n) for n in range(9)])
             [pinned] = await rig.entries(f"kind:{Kind.CONTRACT_PINNED} device:{HOSTILE}")

@@ -16,9 +16,9 @@ from websockets.asyncio.server import ServerConnection, serve
 from core import __version__
 from core.aip.tls import load_or_make_identity, server_context
 from core.fleet.doctor import Doctor
+from core.fleet.known_devices import Known, Registry
 from core.fleet.models import Check, CheckState, Device, Health, Listening, Unavailable
-from core.fleet.refusals import Refusals
-from core.fleet.registry import Known, Registry
+from core.fleet.rejected_connections import Refusals
 from tests.fakes.aip_house import hear, running_house, say, soon
 from tests.fakes.known_devices import pair, pair_listening
 
@@ -126,7 +126,7 @@ async def test_a_host_that_swallows_connections(hasty, monkeypatch):
         await asyncio.Event().wait()
 
     # No address of a test machine can be counted on to swallow connections; this is the machine's edge.
-    monkeypatch.setattr("core.fleet.dial_checks.asyncio.open_connection", never)
+    monkeypatch.setattr("core.fleet.doctor.asyncio.open_connection", never)
     check = fails_at(await hasty.dialled("ws://127.0.0.1:5001/ws"), "reach", "Nothing answered within 0.5 s")
     assert "firewall" in check.next
 
@@ -135,7 +135,7 @@ async def test_a_host_without_a_route(desk, monkeypatch):
     async def unroutable(*args: Any, **options: Any) -> None:
         raise OSError(113, "No route to host")
 
-    monkeypatch.setattr("core.fleet.dial_checks.asyncio.open_connection", unroutable)
+    monkeypatch.setattr("core.fleet.doctor.asyncio.open_connection", unroutable)
     fails_at(await desk.dialled("ws://127.0.0.1:5001/ws"), "reach", "no route")
 
 

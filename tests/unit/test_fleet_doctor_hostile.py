@@ -18,9 +18,9 @@ from websockets.asyncio.server import ServerConnection, serve
 from core.aip.limits import LinkLimits
 from core.aip.tls import Identity, load_or_make_identity, server_context
 from core.fleet.doctor import Doctor
+from core.fleet.known_devices import Known, Registry
 from core.fleet.models import Check, CheckState, Device, Health, Listening
-from core.fleet.refusals import Refusals
-from core.fleet.registry import Known, Registry
+from core.fleet.rejected_connections import Refusals
 from tests.fakes.known_devices import pair_listening
 
 REGISTER: dict[str, Any] = {"type": "register", "client_type": "device", "client_id": "lab-1", "status": "ok"}

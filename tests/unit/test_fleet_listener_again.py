@@ -13,7 +13,7 @@ import pytest
 
 from core.audit.entries import Entry, Kind
 from core.errors import BadInput
-from core.fleet import listener
+from core.fleet import listen_address
 from core.service.service import Service
 from tests.fakes.awaited import entries_when
 from tests.fakes.remote_device import free_port, make_listening_home
@@ -22,7 +22,7 @@ from tests.fakes.signing import accepted, signing
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "TRY_AGAIN_S", (0.01, 0.02))
+    monkeypatch.setattr(listen_address, "TRY_AGAIN_S", (0.01, 0.02))
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import core.fleet.pins
+import core.fleet.tool_pins
 from core.errors import BadInput
 from core.fleet.models import Risk
-from core.fleet.pins import FORMAT, Claims, Pin, Pins, Rows, pin_of, read_rows
+from core.fleet.tool_pins import FORMAT, Claims, Pin, Pins, Rows, pin_of, read_rows
 
 D0, D1 = "0" * 64, "1" * 64
 
@@ -26,13 +26,13 @@ def copied(tmp_path: Path) -> Rows:
 
 async def test_a_thousand_devices_that_arrive_together_are_a_few_writes(tmp_path, monkeypatch):
     writes: list[Path] = []
-    real = core.fleet.pins.write_private
+    real = core.fleet.tool_pins.write_private
 
     def counted(path: Path, text: str) -> None:
         writes.append(path)
         real(path, text)
 
-    monkeypatch.setattr(core.fleet.pins, "write_private", counted)
+    monkeypatch.setattr(core.fleet.tool_pins, "write_private", counted)
     pins = Pins(tmp_path / "contracts.json")
     await asyncio.gather(*(pins.pin(f"sim-{n}", {"x": a_pin(f"{n:064x}")}) for n in range(1000)))
     assert len(writes) <= 3
@@ -159,13 +159,13 @@ def test_where_nothing_is_pinned_no_copy_is_made(tmp_path):
 
 def test_of_a_file_that_is_far_longer_than_the_copy_no_more_than_its_size_is_read(tmp_path, monkeypatch):
     asked: list[int] = []
-    real = core.fleet.pins.read_own_text
+    real = core.fleet.tool_pins.read_own_text
 
     def counted(path: Path, most_bytes: int) -> str | None:
         asked.append(most_bytes)
         return real(path, most_bytes)
 
-    monkeypatch.setattr(core.fleet.pins, "read_own_text", counted)
+    monkeypatch.setattr(core.fleet.tool_pins, "read_own_text", counted)
     with (tmp_path / "contracts.json").open("w") as file:
         file.truncate(1 << 40)
     [note] = Pins(tmp_path / "contracts.json").restore({"a": {"x": a_pin(D1).row}})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.audit.entries import Kind, NewEntry
 from core.errors import JournalUnavailable
 from core.fleet.models import Refusal
-from core.fleet.refusals import KEPT, MOST_KINDS_IN_A_WINDOW, OF_MANY, Refusals
+from core.fleet.rejected_connections import KEPT, MOST_KINDS_IN_A_WINDOW, OF_MANY, Refusals
 
 
 class Desk:

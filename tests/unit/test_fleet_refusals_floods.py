@@ -8,8 +8,15 @@ from collections.abc import Callable
 import pytest
 
 from core.audit.entries import NewEntry
-from core.fleet import refusals as module
-from core.fleet.refusals import KEPT, LONGEST_WINDOW_S, MOST_KINDS_IN_A_WINDOW, OF_MANY, WINDOW_S, Refusals
+from core.fleet import rejected_connections as module
+from core.fleet.rejected_connections import (
+    KEPT,
+    LONGEST_WINDOW_S,
+    MOST_KINDS_IN_A_WINDOW,
+    OF_MANY,
+    WINDOW_S,
+    Refusals,
+)
 from tests.fakes.aip_house import House, running_house, soon
 
 KNOWN = {"lab-1", "lab-2"}

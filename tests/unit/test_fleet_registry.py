@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import BadInput, ErrorCode
-from core.fleet.models import DeviceSettings
-from core.fleet.registry import (
+from core.fleet.known_devices import (
     MOST_OFFERED,
     Copy,
     Known,
@@ -20,6 +19,7 @@ from core.fleet.registry import (
     token_digest,
     with_settings,
 )
+from core.fleet.models import DeviceSettings
 from tests.fakes.known_devices import dialled, pair, pair_listening
 
 

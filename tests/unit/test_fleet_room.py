@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.errors import ErrorCode, QuarterdeckError
-from core.fleet import offers
+from core.fleet import tool_catalog
 from core.home import Home
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig, tool_info
 
@@ -14,7 +14,7 @@ ROOM = len(USUAL_TOOLS) + 2
 
 @pytest.fixture(autouse=True)
 def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offers, "MOST_PINNED", ROOM)
+    monkeypatch.setattr(tool_catalog, "MOST_PINNED", ROOM)
 
 
 async def list_again(rig: Rig, *names: str) -> None:

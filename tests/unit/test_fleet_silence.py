@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from core.fleet import links
+from core.fleet import connections
+from core.fleet.connections import SetClocks
 from core.fleet.models import Health
-from core.fleet.silence import SetClocks
 from core.service.service import Service
 from tests.fakes.lab_device import FEATURES, pair
 from tests.fakes.remote_device import make_listening_home, stands
@@ -71,8 +71,8 @@ async def test_a_clock_that_is_set_forward_makes_no_device_silent(
         def now(cls, tz: Any = None) -> Any:
             return datetime.now(tz) + cls.shift
 
-    monkeypatch.setattr(links, "datetime", Clock)
-    monkeypatch.setattr(links, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(connections, "datetime", Clock)
+    monkeypatch.setattr(connections, "LOOK_EVERY_S", 0.02)
     service = await Service.open(make_listening_home(tmp_path / "home"))
     looks = asyncio.Semaphore(0)
     look = service.links.look
@@ -101,7 +101,7 @@ async def test_a_device_that_is_silent_for_too_long_is_stale_since_it_was_heard_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The service's own looks stay out of the way of these.
-    monkeypatch.setattr(links, "LOOK_EVERY_S", 3600.0)
+    monkeypatch.setattr(connections, "LOOK_EVERY_S", 3600.0)
     service = await Service.open(make_listening_home(tmp_path / "home"))
     try:
         console = signing(service.console("operator:anna"), service.home)

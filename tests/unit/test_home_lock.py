@@ -17,7 +17,7 @@ import pytest
 
 import core.home
 from core.errors import BadInput, ErrorCode, ServiceError
-from core.fleet.pins import Claims, Pin, Pins
+from core.fleet.tool_pins import Claims, Pin, Pins
 from core.home import Home, HomeLock, write_private
 from core.policy.operators import Operators
 from tests.fakes.signing import anna

@@ -13,7 +13,7 @@ from core.aip.link_events import LateAnswer
 from core.aip.messages import Result, ResultStatus
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.models import Page
-from core.dispatch.late_answers import LateAnswers
+from core.dispatch.late_results import LateAnswers
 from core.dispatch.live_secrets import LiveSecrets
 from core.dispatch.models import Verdict
 from core.errors import JournalUnavailable

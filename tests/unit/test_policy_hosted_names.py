@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.fleet.pins import FORMAT, known_tools
+from core.fleet.tool_pins import FORMAT, known_tools
 from core.policy.checking import check_text
 from core.policy.models import Answer
 from core.policy.overrides import Overrides

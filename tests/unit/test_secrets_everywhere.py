@@ -17,7 +17,7 @@ import structlog
 from core.aip.pairing import decode_pairing
 from core.audit.entries import Kind
 from core.dispatch import live_secrets
-from core.dispatch.order import Order
+from core.dispatch.command_request import Order
 from core.fleet.models import DeviceSettings, Health
 from core.home import Home
 from core.service.console import Console

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from core.errors import DeviceError, ErrorCode
-from core.fleet.links import COMES_BACK_WITHIN_S
+from core.fleet.connections import COMES_BACK_WITHIN_S
 from core.fleet.models import DeviceSettings, Health, Risk
 from core.service.console import Console
 from core.service.service import Service

@@ -165,7 +165,7 @@ class TestWithoutRoomOnTheDisk:
         async with scripted(url, token, "lab-1", features=FEATURES) as device:
             await stands(console, "lab-1", Health.ONLINE)
             with monkeypatch.context() as patched:
-                patched.setattr("core.fleet.registry.Path.unlink", fails)
+                patched.setattr("core.fleet.known_devices.Path.unlink", fails)
                 with pytest.raises(BadInput, match="Permission denied"):
                     await console.revoke("lab-1")
             with pytest.raises(ConnectionClosed):

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from core.fleet.introduce import MOST_UNAVAILABLE, MOST_WORDS
 from core.fleet.models import Health
+from core.fleet.registration import MOST_UNAVAILABLE, MOST_WORDS
 from core.service.console import Console
 from tests.fakes.lab_device import FEATURES, device_when, pair
 from tests.fakes.remote_device import stands

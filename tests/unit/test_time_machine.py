@@ -11,7 +11,7 @@ import pytest
 
 from core.audit.entries import Entry, Kind
 from core.audit.models import Page
-from core.dispatch.order import Order
+from core.dispatch.command_request import Order
 from core.fleet.models import Device
 from core.home import Home
 from core.policy.models import Answer

@@ -302,7 +302,7 @@ class TestAReviewIsSigned:
 async def test_a_device_that_makes_up_names_is_read_back_whole_and_gets_no_more(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.fleet.offers.MOST_PINNED", 60)
+    monkeypatch.setattr("core.fleet.tool_catalog.MOST_PINNED", 60)
     made_up = [tool(f"made_up_{number}") for number in range(60)]
     token = await first_seen(home, *made_up)
     home.contracts.unlink()

@@ -15,8 +15,8 @@ from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.models import Page
 from core.dispatch.live_secrets import LiveSecrets, Redaction
 from core.dispatch.models import Evidence
-from core.dispatch.observe import Blobs, UnusableAnswer, take_evidence
-from core.dispatch.payload import failure_in
+from core.dispatch.outcome import failure_in
+from core.dispatch.result_sanitizer import Blobs, UnusableAnswer, take_evidence
 from core.errors import JournalUnavailable, QuarterdeckError
 from core.tasks import TaskGroupOwner
 

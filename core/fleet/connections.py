@@ -2,14 +2,19 @@
 
 Who may connect is the registry's word; what a device can do is the fleet's. This is where a link becomes a
 device that can be asked, where silence becomes `stale`, and where a device that is gone says why.
+
+How long a device may be silent, by a clock that somebody may set.
+
+When a link was heard last is a time of day, and the system's clock can be set while it stands: forward, and
+every device seems silent; back, and none ever is. The loop's clock cannot be set, and tells when it was.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import structlog
@@ -25,16 +30,49 @@ from core.audit.entries import Kind, NewEntry
 from core.dispatch.channel import WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
 from core.errors import BadInput, DeviceError, QuarterdeckError
+from core.fleet.device_state import Identity
 from core.fleet.doctor import Doctor
 from core.fleet.fleet import Fleet, Recorder
-from core.fleet.introduce import StockDevice, arrival_of, is_stock
-from core.fleet.listener import Listener
+from core.fleet.known_devices import DEFAULT_AGENT, Registry
+from core.fleet.listen_address import Listener
 from core.fleet.models import Check, Health, Listening
-from core.fleet.record import Identity
-from core.fleet.refusals import Refusals
-from core.fleet.registry import DEFAULT_AGENT, Registry
-from core.fleet.silence import SetClocks, stale_since
+from core.fleet.registration import StockDevice, arrival_of, is_stock
+from core.fleet.rejected_connections import Refusals
 from core.tasks import TaskGroupOwner
+
+# A device that is well beats every `heartbeat_s`; a stock client every two minutes, whatever it is told.
+STOCK_HEARTBEAT_S = 120.0
+STALE_AFTER_BEATS = 2.5
+# Clocks that are kept right by a time server drift and are pulled back by less than this from look to look.
+_JUMP = timedelta(seconds=1)
+
+
+def stale_since(limits: LinkLimits, now: datetime) -> Callable[[DeviceLink], datetime]:
+    """For a look at many links at the moment `now`: who was not heard since then is stale."""
+    stock = now - timedelta(seconds=STOCK_HEARTBEAT_S * STALE_AFTER_BEATS)
+    ours = now - timedelta(seconds=limits.heartbeat_s * STALE_AFTER_BEATS)
+    return lambda link: stock if is_stock(link) else ours
+
+
+class SetClocks:
+    """Notices that the system's clock was set, and takes the times that were read off it before along."""
+
+    def __init__(self, now: datetime, clock: float) -> None:
+        """`now` by the system's clock, `clock` by the loop's, in seconds."""
+        self._now, self._clock = now, clock
+
+    def look(self, links: Iterable[DeviceLink], now: datetime, clock: float) -> None:
+        """Look at both clocks again, and correct when these links were heard last."""
+        passed = timedelta(seconds=clock - self._clock)
+        moved = now - self._now - passed
+        self._now, self._clock = now, clock
+        if abs(moved) < _JUMP:
+            return
+        for link in links:
+            # Unless it was heard since: then it is of the clock as it stands now.
+            if not now - passed - _JUMP <= link.last_heard <= now:
+                link.last_heard = min(link.last_heard + moved, now)
+
 
 log = structlog.get_logger(__name__)
 

@@ -10,8 +10,8 @@ from core.aip.messages import ToolInfo
 from core.aip.tool_discovery import STOCK_AGENTS, probe_agents
 from core.dispatch.channel import BasicCommandDispatcher, Link, WebSocketCommandDispatcher
 from core.dispatch.permit import Gate
+from core.fleet.device_state import Arrival
 from core.fleet.models import Unavailable
-from core.fleet.record import Arrival
 from core.machine import machine_mark
 
 # What a stranger calls itself is shown, so it must not fill a screen.

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
 from core.audit.entries import Kind
+from core.dispatch.command_request import OnStage, Order, Prepared, Recorder, Stage
 from core.dispatch.entries import entry_of
-from core.dispatch.order import OnStage, Order, Prepared, Recorder, Stage
 from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Effect
 from core.ids import new_id
