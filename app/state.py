@@ -15,9 +15,9 @@ from itertools import islice
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from core.approvals.models import Approval, ApprovalState, Operator
 from core.batch.models import Cell, RunSummary
 from core.fleet.models import Device, Health
-from core.policy.models import Approval, ApprovalState, Operator
 from core.schema_forms.secret_names import KNOWN_NAMES, SecretNames
 from core.service.console import (
     ApprovalChanged,

@@ -17,8 +17,8 @@ import pytest
 import structlog
 from PySide6.QtCore import QCoreApplication, QEvent
 
+from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.home import Home
-from core.policy.operator_keys import OperatorKey, create_operator_key
 from tests.fakes import pace
 from tests.fakes.desk import Whistle
 from tests.fakes.display import virtual_display

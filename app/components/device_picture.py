@@ -8,7 +8,7 @@ from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QSize, Qt
 from PySide6.QtGui import QImage, QImageReader
 
 from core.errors import BadInput
-from core.replay.changes import FORMATS, MOST_PIXELS
+from core.replay.image_diff import FORMATS, MOST_PIXELS
 
 MOST_BYTES = 64 * 1024 * 1024
 

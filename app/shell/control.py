@@ -30,7 +30,7 @@ from core.service.wishes import RESUME, policy_change, settings_change
 
 if TYPE_CHECKING:
     from app.window import MainWindow
-    from core.policy.operator_keys import KeyFile
+    from core.approvals.operator_keys import KeyFile
 
 
 class Control(QObject):

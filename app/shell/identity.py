@@ -15,7 +15,7 @@ from PySide6.QtCore import QObject, Signal
 from app.link import ConsoleLink
 from app.shell.operator import OperatorKeys
 from app.state import AppState, Link
-from core.policy.models import Operator
+from core.approvals.models import Operator
 from core.service.console import Console
 
 

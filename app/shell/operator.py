@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QObject, Signal
 
+from core.approvals.models import Approval, Operator
 from core.changes import Proposal, SignedChange, SignedIdentity, change_statement
 from core.errors import ErrorCode, Refused
 from core.home import Home
-from core.policy.models import Approval, Operator
 from core.statements import SignedStatement
 
 if TYPE_CHECKING:
-    from core.policy.grants import GrantTerms, SignedGrant
-    from core.policy.operator_keys import KeyFile, OperatorKey
+    from core.approvals.grants import GrantTerms, SignedGrant
+    from core.approvals.operator_keys import KeyFile, OperatorKey
 
 
 class OperatorKeys(QObject):
@@ -71,7 +71,7 @@ class OperatorKeys(QObject):
 
     async def refresh(self) -> None:
         """Read which keys there are; unlock the only one if it has no passphrase."""
-        from core.policy.operator_keys import list_operator_keys
+        from core.approvals.operator_keys import list_operator_keys
 
         self._listed = await asyncio.to_thread(list_operator_keys, self._home)
         if self._key is None and len(self._listed) == 1 and not self._listed[0].has_passphrase:
@@ -84,7 +84,7 @@ class OperatorKeys(QObject):
         Raises:
             BadInput: the name is not allowed or taken, or the passphrase is too short.
         """
-        from core.policy.operator_keys import create_operator_key
+        from core.approvals.operator_keys import create_operator_key
 
         key = await asyncio.to_thread(create_operator_key, self._home, name, passphrase)
         self._key = key
@@ -97,7 +97,7 @@ class OperatorKeys(QObject):
         Raises:
             BadInput: the name is not allowed or taken, or the passphrase is too short.
         """
-        from core.policy.operator_keys import create_operator_key
+        from core.approvals.operator_keys import create_operator_key
 
         key = await asyncio.to_thread(create_operator_key, self._home, name, passphrase)
         await self.refresh()
@@ -105,7 +105,7 @@ class OperatorKeys(QObject):
 
     async def discard(self, name: str) -> None:
         """Delete a key that was just made and never registered; the unlocked key stays as it is."""
-        from core.policy.operator_keys import delete_operator_key
+        from core.approvals.operator_keys import delete_operator_key
 
         await asyncio.to_thread(delete_operator_key, self._home, name)
         await self.refresh()
@@ -116,7 +116,7 @@ class OperatorKeys(QObject):
         Raises:
             BadInput: there is no such key, or the passphrase is wrong.
         """
-        from core.policy.operator_keys import load_operator_key
+        from core.approvals.operator_keys import load_operator_key
 
         self._key = await asyncio.to_thread(load_operator_key, self._home, name, passphrase)
         self.changed.emit()
@@ -133,7 +133,7 @@ class OperatorKeys(QObject):
             BadInput: the passphrase is wrong, or the key's file is gone.
             Refused: no key is unlocked, or its file holds another one (code `approval_invalid`).
         """
-        from core.policy.operator_keys import load_operator_key
+        from core.approvals.operator_keys import load_operator_key
 
         unlocked = self._key
         if unlocked is None:
@@ -164,7 +164,7 @@ class OperatorKeys(QObject):
         """
         if self._key is None:
             raise Refused("No operator key is unlocked.", ErrorCode.APPROVAL_INVALID)
-        from core.policy.operator_keys import statement_for
+        from core.approvals.operator_keys import statement_for
 
         return self._key.sign(statement_for(approval, verdict, self._key.name, reason, valid_s))
 
@@ -209,7 +209,7 @@ class OperatorKeys(QObject):
             Refused: the key has no passphrase, so that any person at this window could use it, or a request's
                 digest is not that of what is shown of it.
         """
-        from core.policy.operator_keys import load_operator_key, statement_for
+        from core.approvals.operator_keys import load_operator_key, statement_for
 
         known = next((one for one in self._listed if one.name == name), None)
         if known is not None and not known.has_passphrase:

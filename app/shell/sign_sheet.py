@@ -29,7 +29,7 @@ from core.changes import Change, ChangeKind, Proposal, SignedChange
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 
 if TYPE_CHECKING:
-    from core.policy.operator_keys import KeyFile
+    from core.approvals.operator_keys import KeyFile
 
 SIGNED = "sign"
 WIDTH, DIFF_WIDTH = 560, 820
@@ -48,7 +48,7 @@ class FirstKeyPart(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        from core.policy.operator_keys import login_name
+        from core.approvals.operator_keys import login_name
 
         self.name_field = TextField("Your name on approvals")
         self.name_field.setMaxLength(64)

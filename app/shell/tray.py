@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QMenu, QSystemTrayIcon, QWidget
 from app.look.states import risk_look
 from app.screens.base import OpenApproval
 from app.state import AppState
-from core.policy.models import Approval
+from core.approvals.models import Approval
 from core.text import escape_hidden, shorten_middle
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from app.shell.operator import OperatorKeys
 from core.errors import BadInput
 
 if TYPE_CHECKING:
-    from core.policy.operator_keys import KeyFile
+    from core.approvals.operator_keys import KeyFile
 
 
 class UnlockPart(QWidget):

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from core.batch.models import Batch, Plan, PlannedCell, Step, flatten
 from core.errors import ErrorCode, QuarterdeckError
 from core.fleet.models import Device, Health
-from core.policy.links import NOT_FOLLOWED, Leads
 from core.policy.models import Answer, Decision
+from core.policy.real_paths import NOT_FOLLOWED, Leads
 
 _WORDS = {Answer.ALLOW: "runs", Answer.ASK: "asks", Answer.DENY: "denied"}
 

@@ -12,6 +12,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from core.approvals.grants import GrantTerms, exact_arguments, scope_words
+from core.approvals.models import Approval, ApprovalState
+from core.approvals.operator_keys import create_operator_key, delete_operator_key, statement_for
 from core.cli import show
 from core.cli.base import EVERYWHERE, examples, in_session
 from core.cli.call import card, of_words
@@ -21,9 +24,6 @@ from core.cli.session import Session
 from core.cli.signing import Unlocking, checked, sign_change, unlock
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.ids import new_id
-from core.policy.grants import GrantTerms, exact_arguments, scope_words
-from core.policy.models import Approval, ApprovalState
-from core.policy.operator_keys import create_operator_key, delete_operator_key, statement_for
 from core.service.wishes import operator_added, operator_removed
 from core.statements import check_shown
 

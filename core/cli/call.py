@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Literal
 
+from core.approvals.models import Approval, ApprovalState
 from core.batch.models import Cell, CellState, Run
 from core.batch.run_state import result_of
 from core.canonical import canonical_bytes
@@ -28,7 +29,6 @@ from core.cli.session import Session, must_be_here
 from core.cli.signing import Unlocking, decide, identify, unlock
 from core.dispatch.models import Basis, CommandStage
 from core.errors import BadInput, DeviceError, ErrorCode, ErrorInfo, QuarterdeckError, Refused, ServiceError
-from core.policy.models import Approval, ApprovalState
 from core.service import exit_codes
 from core.service.console import ApprovalChanged, CellChanged, Event, Missed, RunChanged
 from core.statements import check_shown, short_code

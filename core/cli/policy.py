@@ -29,10 +29,10 @@ from core.cli.session import Session, must_be_here
 from core.cli.signing import Unlocking, sign_change
 from core.errors import BadInput, ErrorCode, ErrorInfo
 from core.fleet.tool_pins import known_tools
-from core.policy.checking import PolicyCheck, PolicyText, Trial, check_text
 from core.policy.models import Answer, Decision, Profile
-from core.policy.policy import Explanation
+from core.policy.policy_check import PolicyCheck, PolicyText, Trial, check_text
 from core.policy.policy_file import with_profile
+from core.policy.policy_store import Explanation
 from core.service import exit_codes
 from core.service.wishes import policy_change, settings_change
 from core.text import sentences

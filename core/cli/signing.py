@@ -6,13 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from core.changes import Change, SignedChange, change_statement, check_proposal
-from core.cli.output import lines, note
-from core.cli.prompt import ask_line, is_terminal
-from core.cli.session import Session
-from core.errors import BadInput, ErrorCode, Refused
-from core.policy.models import Approval
-from core.policy.operator_keys import (
+from core.approvals.models import Approval
+from core.approvals.operator_keys import (
     LONGEST_PASSPHRASE,
     OperatorKey,
     create_operator_key,
@@ -21,6 +16,11 @@ from core.policy.operator_keys import (
     login_name,
     statement_for,
 )
+from core.changes import Change, SignedChange, change_statement, check_proposal
+from core.cli.output import lines, note
+from core.cli.prompt import ask_line, is_terminal
+from core.cli.session import Session
+from core.errors import BadInput, ErrorCode, Refused
 
 
 @dataclass(frozen=True, slots=True)

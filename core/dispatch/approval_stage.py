@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
+from core.approvals.grants import GrantBook
+from core.approvals.models import Approval, ApprovalState
+from core.approvals.queue import Answered, ApprovalQueue
 from core.audit.entries import Kind
 from core.dispatch.command_request import OnStage, Order, Prepared, Recorder, Stage
 from core.dispatch.entries import entry_of
 from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Effect
 from core.ids import new_id
-from core.policy.approvals import ApprovalQueue
-from core.policy.grants import GrantBook
-from core.policy.models import Answer, Approval, ApprovalState, Decision, Profile, Reason
-from core.policy.waiting import Answered
+from core.policy.models import Answer, Decision, Profile, Reason
 from core.quick import changed
 from core.statements import Request, check_time
 

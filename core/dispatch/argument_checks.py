@@ -19,7 +19,7 @@ from core.controls import program_of
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import BUILT_IN_NAMESPACE, Tool
 from core.policy.constraints import Unsure
-from core.policy.links import Leads, paths_in
+from core.policy.real_paths import Leads, paths_in
 
 MOST_TEXT = 1 << 20
 MOST_TOTAL = 2 << 20

@@ -14,8 +14,8 @@ from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.models import CommandResult, Evidence
 from core.fleet.models import Device, Tool
 from core.ids import new_id
-from core.policy.links import Leads
 from core.policy.models import Decision
+from core.policy.real_paths import Leads
 from core.statements import Request
 
 

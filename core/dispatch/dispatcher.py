@@ -15,6 +15,8 @@ from typing import Any
 
 from core.aip.extensions import FEATURE_BINARY
 from core.aip.messages import Result
+from core.approvals.models import Approval
+from core.approvals.queue import ApprovalQueue
 from core.audit.entries import Kind, NewEntry
 from core.dispatch.approval_stage import MOST_EDITS, Approving, Edited, as_ordered, check_still_allowed
 from core.dispatch.argument_checks import Roots, check_form, check_roots, may_have_paths
@@ -46,11 +48,10 @@ from core.dispatch.turn import Turn
 from core.dispatch.validating import Validating
 from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Effect
-from core.policy.approvals import ApprovalQueue
-from core.policy.judging import Asked
-from core.policy.links import NOT_FOLLOWED, Leads, Links, paths_in
-from core.policy.models import Answer, Approval, Decision
-from core.policy.policy import Explanation, Policy
+from core.policy.engine import Asked
+from core.policy.models import Answer, Decision
+from core.policy.policy_store import Explanation, Policy
+from core.policy.real_paths import NOT_FOLLOWED, Leads, Links, paths_in
 from core.quick import changed
 from core.tasks import TaskGroupOwner
 

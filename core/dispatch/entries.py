@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.approvals.models import Approval
 from core.audit.entries import Kind, NewEntry, PlainEntry
 from core.canonical import float_prints_alike, is_plain
 from core.dispatch.command_request import Bound, Order, Prepared
 from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult
 from core.errors import BadInput
-from core.policy.models import Approval, Decision
+from core.policy.models import Decision
 from core.quick import made
 from core.statements import Request, SignedLeave
 

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from core.approvals.models import Approval
+from core.approvals.preview_models import Region
 from core.audit.entries import Kind, NewEntry
 from core.controls import meant, search_for
 from core.dispatch.command_request import Order, Prepared, Recorder
@@ -30,8 +32,7 @@ from core.dispatch.stale_target import (
 )
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import BUILT_IN_NAMESPACE
-from core.policy.before_deciding import Region
-from core.policy.models import Approval, Decision, Moment
+from core.policy.models import Decision, Moment
 
 PICTURE_TIMEOUT = 20.0
 _BY_WILL = frozenset({ErrorCode.STOPPED, ErrorCode.CANCELLED, ErrorCode.JOURNAL_UNAVAILABLE})

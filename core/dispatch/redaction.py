@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from core.approvals.grants import holds_secret
 from core.commitments import LONGEST_NAME, MOST_SECRETS, SECRET_MARK, Opening, salt_of, stand_in
 from core.dispatch.arguments import RedactedArguments, seal
 from core.errors import BadInput, ErrorCode
-from core.policy.grants import holds_secret
 from core.schema_forms import secrets
 from core.schema_forms.secret_names import KNOWN_NAMES, SecretNames
 from core.schema_forms.validate import FieldError

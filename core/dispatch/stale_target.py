@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from math import ceil, floor
 from typing import Any
 
+from core.approvals.preview_models import Region
 from core.dispatch.command_request import Order
 from core.dispatch.models import CommandResult, Evidence
 from core.dispatch.result_sanitizer import MOST_PIXELS, PICTURE_TYPES
 from core.errors import BadInput
 from core.fleet.models import Plain
-from core.policy.before_deciding import Region
 from core.text import shorten_middle
 
 SCREENSHOT = "screenshot"

@@ -11,7 +11,7 @@ from core.dispatch.channel import BasicCommandDispatcher
 from core.fleet.contracts import Offered
 from core.fleet.models import NOT_CONNECTED_YET, Device, Health, HealthChange, Tool, Unavailable
 from core.ids import now_utc
-from core.policy.overrides import Overrides
+from core.policy.policy_file import Overrides
 from core.quick import changed
 
 PRODUCTION_TAGS = frozenset({"prod", "production"})

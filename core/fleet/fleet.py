@@ -24,8 +24,8 @@ from core.fleet.models import Device, Health, HealthChange, Tool, Unavailable
 from core.fleet.tool_catalog import Change, Offers, Recorder
 from core.fleet.tool_pins import Pins
 from core.ids import now_utc
-from core.policy.overrides import Overrides
-from core.policy.policy import Policy
+from core.policy.policy_file import Overrides
+from core.policy.policy_store import Policy
 from core.text import some_names
 
 # What a device brings is made where devices come in.

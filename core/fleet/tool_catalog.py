@@ -41,7 +41,7 @@ from core.fleet.models import OTHERWISE, Contract, Risk, Tool
 from core.fleet.tool_pins import Claims, Pin, Pins
 from core.fleet.updated_tools import is_update
 from core.ids import new_id
-from core.policy.overrides import Overrides
+from core.policy.policy_file import Overrides
 
 # Parts of definitions, long texts counted as several: some milliseconds, even where each is unusual.
 AT_ONCE = 2_000

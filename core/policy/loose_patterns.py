@@ -13,13 +13,13 @@ from itertools import chain
 from typing import Any
 
 from core.fleet.models import Device, Health, Plain, Risk
+from core.policy.analysis.shell.findings import judge_line
+from core.policy.analysis.shell.tool_arguments import SHELL_ARGUMENTS, holds_line
 from core.policy.constraints import Constraint
 from core.policy.examples import example_tool
 from core.policy.models import Answer
 from core.policy.policy_file import PolicyFile
 from core.policy.rules import Question, Rule, is_glob
-from core.policy.shell_arguments import SHELL_ARGUMENTS, holds_line
-from core.policy.shell_findings import judge_line
 from core.schema_forms.samples import Sampler
 
 MOST_RULES_TRIED = 100

@@ -1,6 +1,8 @@
 """policy.toml: which profile holds where, and the operator's rules.
 
 Missing: the built-in default. Broken: everything asks; it is never open.
+
+What operators hold to be true of tools, found quickly: the first entry of policy.toml that fits.
 """
 
 from __future__ import annotations
@@ -8,6 +10,8 @@ from __future__ import annotations
 import fnmatch
 import re
 import tomllib
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,7 +22,7 @@ from core.files import read_own_text
 from core.fleet.models import BUILT_IN_NAMESPACE, Device, Effect, Plain, Risk
 from core.hosted_names import own_name
 from core.policy.models import Profile
-from core.policy.rules import Patterns, Rule, fits
+from core.policy.rules import Patterns, Rule, fits, is_glob
 
 MOST_RULES = 20_000
 LARGEST_FILE = 8 * 1024 * 1024
@@ -213,3 +217,26 @@ def with_profile(text: str, profile: Profile) -> str:
     if parse_policy(head + tables).profile is not profile:
         raise BadInput("policy.toml is written in a way that cannot be changed here; set profile by hand.")
     return head + tables
+
+
+class Overrides:
+    """The `[[contract]]` entries of one policy, in the order of the file."""
+
+    def __init__(self, entries: Sequence[Override] = ()) -> None:
+        self.entries: list[Override] = list(entries)
+        self._by_tool: dict[str, list[int]] = defaultdict(list)
+        self._any_tool: list[int] = []
+        for number, entry in enumerate(self.entries):
+            if any(map(is_glob, entry.tool)):
+                self._any_tool.append(number)
+            else:
+                for name in entry.tool:
+                    self._by_tool[name].append(number)
+
+    def of(self, device: str, tool_name: str, namespace: str | None) -> Override | None:
+        """What holds of one tool of one device, if anybody has said something."""
+        numbers = {*self._by_tool.get(tool_name, ()), *self._any_tool}
+        if (own := own_name(tool_name, namespace)) is not None:
+            numbers.update(self._by_tool.get(own, ()))
+        named = (self.entries[number] for number in sorted(numbers))
+        return next((one for one in named if one.covers(device, tool_name, namespace)), None)

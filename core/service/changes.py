@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from core.approvals.operators import Operators
 from core.audit.entries import Entry, Kind
 from core.audit.journal import Journal
 from core.changes import Change, SignedChange
 from core.errors import ErrorCode, Refused
-from core.policy.operators import Operators
 from core.statements import MOST_STATEMENT_SECONDS, check_time
 
 # The kinds of entries that hold the signature under a change.

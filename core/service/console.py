@@ -12,6 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from typing import Any
 
+from core.approvals.grants import Grant, SignedGrant
+from core.approvals.models import Approval, Fatigue, Operator
+from core.approvals.preview_models import Helper, Preview
 from core.audit.entries import Entry
 from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
@@ -26,13 +29,11 @@ from core.fleet.models import (
     Refusal,
     Tool,
 )
-from core.policy.before_deciding import Helper, Preview
-from core.policy.checking import PolicyCheck, PolicyText, Trial
-from core.policy.grants import Grant, SignedGrant
-from core.policy.models import Approval, Decision, Fatigue, Operator, Profile
-from core.policy.policy import Explanation
-from core.replay.contents import ContentHits
+from core.policy.models import Decision, Profile
+from core.policy.policy_check import PolicyCheck, PolicyText, Trial
+from core.policy.policy_store import Explanation
 from core.replay.models import Timeline
+from core.replay.result_search import ContentHits
 from core.service.door_events import (
     ApprovalChanged,
     CellChanged,

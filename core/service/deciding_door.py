@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.approvals.answering_rules import check_still_secret
+from core.approvals.grants import SignedGrant
+from core.approvals.models import Approval, Fatigue
+from core.approvals.preview_models import Helper, Preview
+from core.approvals.suggestions import helpers_for
 from core.canonical import digest_of
 from core.dispatch.command_request import Order
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.contracts import changed_parts
-from core.policy.answers import check_still_secret
-from core.policy.before_deciding import Helper, Preview
-from core.policy.grants import SignedGrant
-from core.policy.helpful_reads import helpers_for
-from core.policy.models import Answer, Approval, Fatigue
+from core.policy.models import Answer
 from core.service.console import ContractChange
 from core.service.policy_door import PolicyDoor
 from core.service.previews import Previewer

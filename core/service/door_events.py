@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from core.approvals.models import Approval, Operator
 from core.batch.models import Cell, RunSummary
 from core.fleet.models import (
     Device,
     Plain,
 )
-from core.policy.models import Approval, Operator
 from core.service.door_models import (
     JournalStatus,
     PolicyStatus,

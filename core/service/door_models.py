@@ -7,11 +7,12 @@ from typing import Any
 
 from pydantic import Field
 
+from core.approvals.models import Approval, Operator
 from core.audit.entries import Entry
 from core.batch.models import RunSummary
 from core.dispatch.models import CommandResult
 from core.fleet.models import Contract, Device, Plain
-from core.policy.models import Approval, Decision, Operator, Profile
+from core.policy.models import Decision, Profile
 
 
 class JournalStatus(Plain):

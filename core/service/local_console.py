@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from core import __version__
+from core.approvals.models import Operator
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.history import rebuild_run
 from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch, Step, flatten
@@ -21,9 +22,9 @@ from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, JournalError, JournalUnavailable, Refused
 from core.fleet.filter import parse_filter
 from core.fleet.models import Device, Tool
-from core.policy.models import Decision, Operator
-from core.replay.contents import ContentHits, find_in_results
+from core.policy.models import Decision
 from core.replay.models import Timeline
+from core.replay.result_search import ContentHits, find_in_results
 from core.replay.timeline import build_timeline
 from core.service import proposals
 from core.service.console import (

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from core.approvals.grants import Grant
 from core.audit.entries import Kind, NewEntry
 from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import Device
 from core.fleet.tool_pins import known_tools
 from core.home import write_private
-from core.policy.checking import PolicyCheck, PolicyText, Trial, check_text
-from core.policy.grants import Grant
 from core.policy.loosening import is_as_strict
 from core.policy.models import Profile
-from core.policy.policy import Explanation, checked_policy, text_digest
+from core.policy.policy_check import PolicyCheck, PolicyText, Trial, check_text
 from core.policy.policy_file import parse_policy, read_policy_text, with_profile
+from core.policy.policy_store import Explanation, checked_policy, text_digest
 from core.service import proposals
 from core.service.console import PolicyStatus
 from core.service.device_door import DeviceDoor

@@ -11,6 +11,9 @@ import binascii
 from collections.abc import Awaitable, Callable, Set
 from typing import Any, Protocol
 
+from core.approvals.grants import holds_secret
+from core.approvals.models import Approval
+from core.approvals.preview_models import NOT_THERE, Preview, Region
 from core.audit.entries import Entry, Kind
 from core.audit.models import Page
 from core.audit.query import Query
@@ -18,9 +21,6 @@ from core.controls import PROGRAM_NAMES, Node, meant, search_for
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode
 from core.ids import now_utc
-from core.policy.before_deciding import NOT_THERE, Preview, Region
-from core.policy.grants import holds_secret
-from core.policy.models import Approval
 from core.text_encodings import UTF_8, encoded
 
 MOST_BYTES = 1024 * 1024

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from core.aip.pairing import decode_pairing
+from core.approvals.models import Operator
+from core.approvals.operators import adding, removing
 from core.changes import Change, ChangeKind
 from core.errors import BadInput, ErrorCode
 from core.fleet.contracts import changed_parts
@@ -16,10 +18,8 @@ from core.fleet.known_devices import THIS_COMPUTER, Known, check_name, token_dig
 from core.fleet.models import DeviceSettings
 from core.home import split_address
 from core.policy.loosening import loosenings
-from core.policy.models import Operator
-from core.policy.operators import adding, removing
-from core.policy.policy import checked_policy, text_digest
 from core.policy.policy_file import PolicyFile
+from core.policy.policy_store import checked_policy, text_digest
 from core.service.service import Service
 from core.service.trusted import (
     SETTINGS_SUBJECT,

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 
+from core.approvals.grants import GrantBook
 from core.fleet.models import Device, Tool
-from core.policy.grants import GrantBook
-from core.policy.judging import Asked, Judge
+from core.policy.engine import Asked, Judge
 from core.policy.models import Answer
-from core.policy.overrides import Overrides
-from core.policy.policy_file import PolicyFile, parse_policy
+from core.policy.policy_file import Overrides, PolicyFile, parse_policy
 from core.service.service import Service
 from core.service.time_machine import try_over_journal
 

@@ -15,6 +15,8 @@ import structlog
 
 from core import __version__
 from core.aip.extensions import Progress
+from core.approvals.models import Approval
+from core.approvals.queue import ApprovalQueue
 from core.audit.checkpoint import load_or_create_journal_key, read_checkpoint
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
@@ -31,9 +33,7 @@ from core.fleet.fleet import Fleet
 from core.fleet.this_computer import NAME, ThisComputer
 from core.home import Home, HomeLock
 from core.ids import now_utc
-from core.policy.approvals import ApprovalQueue
-from core.policy.models import Approval
-from core.policy.policy import Policy, text_digest
+from core.policy.policy_store import Policy, text_digest
 from core.quick import made
 from core.schema_forms.secret_names import SecretNames
 from core.service.console import (

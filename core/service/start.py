@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import core
+from core.approvals.operator_keys import login_name
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, ServiceError, error_from
 from core.fleet.models import Plain
 from core.home import Home, HomeLock
-from core.policy.operator_keys import login_name
 from core.service import exit_codes
 from core.service.remote import RemoteConsole
 from core.service.wire import Client

@@ -16,16 +16,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from core.approvals.grants import holds_secret
 from core.audit.entries import Entry, Kind
 from core.audit.models import Page
 from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
-from core.policy.checking import Trial, TrialRow
-from core.policy.grants import holds_secret
-from core.policy.judging import weigh
+from core.policy.engine import weigh
 from core.policy.models import Answer
-from core.policy.overrides import Overrides
-from core.policy.policy_file import Override, PolicyFile
-from core.policy.rule_book import RuleBook
+from core.policy.policy_check import Trial, TrialRow
+from core.policy.policy_file import Override, Overrides, PolicyFile
+from core.policy.rule_index import RuleBook
 from core.policy.rules import Question
 
 PAGE = 2_000

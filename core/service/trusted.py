@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from core.aip.pairing import is_loopback
+from core.approvals.operators import Operators
 from core.audit.entries import Entry, Kind
 from core.audit.journal import Journal
 from core.changes import Change, ChangeKind, SignedChange
@@ -20,9 +21,8 @@ from core.fleet.known_devices import Registry
 from core.fleet.tool_pins import Pins
 from core.home import Home, Settings, split_address
 from core.policy.loosening import loosenings
-from core.policy.operators import Operators
-from core.policy.policy import checked_policy, text_digest
 from core.policy.policy_file import PolicyFile
+from core.policy.policy_store import checked_policy, text_digest
 from core.service.changes import ChangeGate, used_signatures
 from core.service.trusted_devices import read_trusted_devices
 

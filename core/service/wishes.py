@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.approvals.models import Operator
 from core.canonical import sha256_hex
 from core.changes import Change, ChangeKind
 from core.fleet.models import DeviceSettings, Tool
 from core.home import Settings
-from core.policy.models import Operator
 
 RESUME = Change(kind=ChangeKind.RESUME)
 
@@ -66,14 +66,14 @@ def contract_change(tool: Tool) -> Change:
 
 def operator_added(operator: Operator) -> Change:
     """One more operator."""
-    from core.policy.operators import adding
+    from core.approvals.operators import adding
 
     return adding(operator)
 
 
 def operator_removed(operator: Operator) -> Change:
     """One operator less."""
-    from core.policy.operators import removing
+    from core.approvals.operators import removing
 
     return removing(operator)
 

@@ -7,9 +7,9 @@ import statistics
 import time
 from typing import Any
 
+from core.approvals.grants import GrantBook
 from core.fleet.models import Device, Health, Tool
-from core.policy.grants import GrantBook
-from core.policy.judging import Asked, Judge
+from core.policy.engine import Asked, Judge
 from core.policy.policy_file import parse_policy
 from tests.bench.journal_bench import Figures
 from tests.fakes.policy_calls import a_tool

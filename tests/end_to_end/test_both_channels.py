@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from core.approvals.operator_keys import OperatorKey
 from core.batch.models import Cell
 from core.dispatch.models import CommandResult, Verdict
 from core.fleet.models import Device
 from core.home import Home
-from core.policy.operator_keys import OperatorKey
 from core.service.console import CellChanged, Console, DeviceChanged
 from tests.fakes.desk import PATIENCE, approve, choose_channel, next_approval, open_service
 from tests.fakes.mcp_server import proper, rogue

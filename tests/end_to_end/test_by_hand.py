@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from core.approvals.models import Approval
+from core.approvals.operator_keys import create_operator_key
 from core.batch.models import Run
 from core.fleet.models import Health
 from core.home import Home
-from core.policy.models import Approval
-from core.policy.operator_keys import create_operator_key
 from core.service.console import Console
 from tests.fakes.accessible_session import accessible_session
 from tests.fakes.desk import next_approval

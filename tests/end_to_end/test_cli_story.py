@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from core.approvals.operator_keys import create_operator_key, list_operator_keys
 from core.home import Home, HomeLock
-from core.policy.operator_keys import create_operator_key, list_operator_keys
 from tests.fakes.pace import once_within
 from tests.fakes.program import CALL, LINE, ask, environment, make_home, program, run, until
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from core.approvals.operator_keys import create_operator_key, list_operator_keys
 from core.home import Home
-from core.policy.operator_keys import create_operator_key, list_operator_keys
 from tests.fakes.program import CALL, LINE, Terminal, make_home, run
 
 

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from core.aip.messages import Command, ResultStatus
+from core.approvals.operator_keys import statement_for
 from core.device import DeviceConfig, build_router
 from core.device.desktop.linux import actions, atspi
 from core.dispatch.channel import LocalCommandDispatcher
@@ -21,7 +22,6 @@ from core.dispatch.command_request import Order
 from core.dispatch.models import CommandResult
 from core.fleet.fleet import Arrival
 from core.home import Home
-from core.policy.operator_keys import statement_for
 from tests.fakes.accessible_session import App, accessible_session, running_app
 from tests.fakes.device_process import device, running_console
 from tests.fakes.rig import Rig, open_rig

@@ -10,13 +10,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from core.approvals.operator_keys import OperatorKey
 from core.audit.entries import Kind
 from core.batch.models import CellState, RunState
 from core.dispatch.models import Basis, Verdict
 from core.errors import ErrorCode
 from core.fleet.models import Health
 from core.home import Home
-from core.policy.operator_keys import OperatorKey
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.desk import PATIENCE, Whistle, approve, choose_channel, next_approval, online, open_service

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from core.aip.messages import Command, ResultStatus
+from core.approvals.models import Approval
+from core.approvals.operator_keys import statement_for
 from core.device import DeviceConfig, Router, build_router
 from core.dispatch.channel import LocalCommandDispatcher
 from core.dispatch.command_request import Order
@@ -18,8 +20,6 @@ from core.dispatch.models import CommandResult
 from core.errors import ErrorCode
 from core.fleet.fleet import Arrival
 from core.home import Home
-from core.policy.models import Approval
-from core.policy.operator_keys import statement_for
 from tests.fakes.accessible_session import App, accessible_session, running_app
 from tests.fakes.rig import Rig, open_rig
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind
 from core.batch.models import CellState, Run, RunState
 from core.errors import ErrorCode, JournalUnavailable, QuarterdeckError
 from core.home import Home
 from core.policy.models import Profile
-from core.policy.operator_keys import statement_for
 from core.service.console import Console, JournalChanged
 from tests.fakes.desk import Whistle, next_approval
 from tests.fakes.program import run as command

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from core.approvals.operator_keys import statement_for
 from core.batch.models import CellState
 from core.errors import ErrorCode
 from core.home import Home
 from core.policy.models import Profile
-from core.policy.operator_keys import statement_for
 from core.service.console import ControlChanged
 from tests.fakes.desk import next_approval
 from tests.fakes.kept_home import copy_of

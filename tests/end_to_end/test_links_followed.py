@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.batch.models import CellState
 from core.errors import ErrorCode, QuarterdeckError
 from core.home import Home
 from core.policy.constraints import Constraint
 from core.policy.models import Answer
-from core.policy.operator_keys import OperatorKey, create_operator_key
 from core.service.console import Console
 from tests.end_to_end.test_grants import grant
 from tests.fakes.desk import PATIENCE, approve, choose_channel, next_approval

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from core.approvals.models import Approval
+from core.approvals.operator_keys import create_operator_key, statement_for
 from core.audit.entries import Kind
 from core.device.config import PinnedOperator
 from core.dispatch.command_request import Order
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.home import Home
-from core.policy.models import Approval
-from core.policy.operator_keys import create_operator_key, statement_for
 from tests.fakes.hosting_console import CHANNELS, NAME, hosting_console
 from tests.fakes.mcp_hosted import QUICK, Hosted
 from tests.fakes.mcp_server import rogue

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from core.aip.messages import ResultStatus
+from core.approvals.operator_keys import statement_for
 from core.batch.models import CellState
 from core.batch.run_state import cell_state_of
 from core.dispatch.command_request import Order
 from core.dispatch.models import Basis
 from core.errors import ErrorCode
 from core.home import Home
-from core.policy.operator_keys import statement_for
 from core.service import exit_codes
 from tests.fakes.hosting_console import CHANNELS, NAME, hosting_console
 from tests.fakes.mcp_server import rogue

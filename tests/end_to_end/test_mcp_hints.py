@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from core.aip.messages import ResultStatus
+from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind
 from core.dispatch.command_request import Order
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.home import Home
-from core.policy.operator_keys import statement_for
 from tests.fakes.hosting_console import CHANNELS, NAME, hosting_console
 from tests.fakes.mcp_hosted import Hosted
 from tests.fakes.mcp_server import rogue

@@ -20,13 +20,13 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
 
 from core.aip.pairing import decode_pairing, encode_pairing
+from core.approvals.operator_keys import OperatorKey
 from core.audit.entries import Kind
 from core.batch.models import Cell
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.fleet.models import DeviceSettings, Health
 from core.home import Home
-from core.policy.operator_keys import OperatorKey
 from core.service.console import Console, DeviceChanged
 from core.service.service import Service
 from core.tasks import TaskGroupOwner

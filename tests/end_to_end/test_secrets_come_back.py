@@ -18,10 +18,10 @@ from urllib.parse import quote
 
 import pytest
 
+from core.approvals.models import Approval
+from core.approvals.operator_keys import OperatorKey
 from core.dispatch.models import CommandResult
 from core.home import Home
-from core.policy.models import Approval
-from core.policy.operator_keys import OperatorKey
 from core.service.console import ApprovalChanged, DeviceChanged
 from core.service.logfile import logging_to
 from core.service.server import ControlServer

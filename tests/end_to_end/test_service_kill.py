@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from core.approvals.models import Approval
+from core.approvals.operator_keys import OperatorKey, statement_for
 from core.audit.entries import Kind
 from core.batch.models import CellState, RunState
 from core.dispatch.models import Basis, Verdict
 from core.errors import ErrorCode, QuarterdeckError
 from core.home import Home
-from core.policy.models import Approval
-from core.policy.operator_keys import OperatorKey, statement_for
 from core.service.console import Console
 from core.service.remote import RemoteConsole
 from tests.fakes.desk import Whistle, next_approval

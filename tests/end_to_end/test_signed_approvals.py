@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from core.approvals.models import ApprovalState
+from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.fleet.models import Health
 from core.home import Home
-from core.policy.models import ApprovalState
-from core.policy.operator_keys import OperatorKey, create_operator_key
 from core.statements import short_code
 from tests.fakes.altering_proxy import Frame
 from tests.fakes.desk import PATIENCE, approve, next_approval

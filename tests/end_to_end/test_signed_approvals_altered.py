@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from core.approvals.operator_keys import OperatorKey
 from core.dispatch.models import Basis, Verdict
 from core.errors import ErrorCode
 from core.home import Home
-from core.policy.operator_keys import OperatorKey
 from tests.fakes.altering_proxy import Frame
 from tests.fakes.signed_desk import Desk, action, approval, connected, demanding, open_desk, refused_by_device
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from core.approvals.operator_keys import OperatorKey
 from core.dispatch.models import CommandResult
 from core.home import Home
-from core.policy.operator_keys import OperatorKey
 from core.service.console import DeviceChanged
 from tests.fakes.altering_proxy import Frame
 from tests.fakes.desk import PATIENCE, approve, next_approval

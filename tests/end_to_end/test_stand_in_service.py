@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.home import Home
-from core.policy.operator_keys import OperatorKey, create_operator_key
 from tests.fakes.program import Terminal, make_home, run
 from tests.fakes.stand_in import (
     DANGEROUS,

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from core.approvals.operator_keys import OperatorKey
 from core.batch.models import Cell, CellState, RunState
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.dispatch.outcome import STOCK_NULLS
 from core.errors import ErrorCode
 from core.fleet.models import Device, DeviceSettings, Health
 from core.home import Home
-from core.policy.operator_keys import OperatorKey
 from core.service.remote import RemoteConsole
 from tests.fakes.desk import approve, next_approval
 from tests.fakes.remote_device import free_port, make_listening_home, stands

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from core.aip.messages import ResultStatus
+from core.approvals.models import ApprovalState
+from core.approvals.operator_keys import OperatorKey
 from core.audit.entries import Kind
 from core.batch.models import Batch, CellState, Run, RunState
 from core.dispatch.models import Verdict
 from core.errors import ErrorCode
 from core.home import Home
-from core.policy.models import ApprovalState
-from core.policy.operator_keys import OperatorKey
 from tests.fakes.desk import PATIENCE, approve, choose_channel, deny, next_approval, open_service
 from tests.fakes.pace import slowness
 from tests.fakes.signing import signing

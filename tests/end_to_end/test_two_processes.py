@@ -18,9 +18,9 @@ from app.event_loop import run_on_qt
 from app.look.theme import Theme
 from app.main import Desk, attach
 from app.state import Link
+from core.approvals.operator_keys import OperatorKey
 from core.batch.models import RunState
 from core.home import Home
-from core.policy.operator_keys import OperatorKey
 from core.service.console import Console
 from core.service.remote import RemoteConsole
 from core.service.start import ensure_service, stop_service

@@ -21,10 +21,11 @@ from app.screens.base import Target
 from app.shell.by_hand import ByHand
 from app.shell.operator import OperatorKeys
 from app.state import AppState, Link
+from core.approvals.models import Approval, ApprovalState
+from core.approvals.operator_keys import create_operator_key
 from core.fleet.models import Effect, Risk
 from core.home import Home
-from core.policy.models import Answer, Approval, ApprovalState, Decision, Finding, Profile, Reason
-from core.policy.operator_keys import create_operator_key
+from core.policy.models import Answer, Decision, Finding, Profile, Reason
 from core.service.console import Console
 from core.statements import make_request
 from tests.fakes.console import FakeConsole

@@ -15,16 +15,16 @@ import asyncio
 from typing import Any
 
 from core.aip.messages import ResultStatus
+from core.approvals.answering_rules import check_grant, check_may_approve
+from core.approvals.fatigue import FatigueMeter
+from core.approvals.grants import GrantBook, SignedGrant
+from core.approvals.models import Approval, ApprovalState, Fatigue, Operator
+from core.approvals.preview_models import NOT_THERE, Helper, Preview, Region
 from core.audit.entries import Kind
 from core.canonical import sha256_hex
 from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import Device, Tool
-from core.policy.answers import check_grant, check_may_approve
-from core.policy.before_deciding import NOT_THERE, Helper, Preview, Region
-from core.policy.fatigue import FatigueMeter
-from core.policy.grants import GrantBook, SignedGrant
-from core.policy.models import Approval, ApprovalState, Fatigue, Operator
 from core.service.console import PolicyStatus
 from core.statements import SignedStatement, make_request
 from tests.fakes.decisions import check_signature, decide_call

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.approvals.models import Approval, Operator
+from core.approvals.preview_models import Preview, Region
 from core.fleet.models import Effect, Risk
-from core.policy.before_deciding import Preview, Region
-from core.policy.models import Answer, Approval, Decision, Finding, Operator, Profile, Reason
+from core.policy.models import Answer, Decision, Finding, Profile, Reason
 from core.statements import make_request
 from tests.fakes.bay_count import ledger_png
 from tests.fakes.console import FakeConsole

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from core.approvals.models import Operator
+from core.approvals.operators import Operators
 from core.audit.entries import Entry, Kind
 from core.canonical import sha256_hex
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
@@ -25,8 +27,7 @@ from core.fleet.known_devices import Known, token_digest
 from core.fleet.models import Device, Listening
 from core.home import Settings
 from core.policy.loosening import is_as_strict, loosenings
-from core.policy.models import Operator, Profile
-from core.policy.operators import Operators
+from core.policy.models import Profile
 from core.policy.policy_file import PolicyFile, parse_policy, with_profile
 from core.service import proposals
 from core.service.changes import ChangeGate

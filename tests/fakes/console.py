@@ -27,6 +27,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+from core.approvals.models import Approval, ApprovalState, Operator
 from core.audit.entries import Entry, Kind
 from core.batch.file_names import file_stem
 from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch, flatten
@@ -34,7 +35,7 @@ from core.changes import SignedChange
 from core.errors import BadInput, DeviceError, ErrorCode, QuarterdeckError, Refused, ServiceError
 from core.fleet.filter import parse_filter
 from core.fleet.models import Device, Health, Tool
-from core.policy.models import Approval, ApprovalState, Decision, Operator, Profile
+from core.policy.models import Decision, Profile
 from core.policy.policy_file import with_profile
 from core.service import proposals
 from core.service.console import (

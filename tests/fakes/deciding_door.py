@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.approvals.grants import Grant
+from core.approvals.models import Approval, Fatigue
+from core.approvals.preview_models import Helper, Preview
 from core.canonical import sha256_hex
 from core.changes import SignedChange
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode
 from core.fleet.models import Effect, Risk
-from core.policy.before_deciding import Helper, Preview
-from core.policy.checking import PolicyCheck, PolicyText, Trial
-from core.policy.grants import Grant
-from core.policy.models import Answer, Approval, Decision, Fatigue, Profile
-from core.policy.policy import Explanation
+from core.policy.models import Answer, Decision, Profile
+from core.policy.policy_check import PolicyCheck, PolicyText, Trial
+from core.policy.policy_store import Explanation
 from core.service.console import Console, ContractChange, LivePicture, PolicyStatus
 
 

@@ -7,11 +7,12 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from core.approvals.models import Approval, ApprovalState, Operator
 from core.batch.models import Step
 from core.canonical import canonical_bytes
 from core.errors import ErrorCode, Refused
 from core.fleet.models import Device, Effect, Risk, Tool
-from core.policy.models import Answer, Approval, ApprovalState, Decision, Finding, Operator, Profile, Reason
+from core.policy.models import Answer, Decision, Finding, Profile, Reason
 from core.statements import SignedStatement
 
 _RUNS_BELOW = {Profile.OBSERVE: 1, Profile.GUARDED: 1, Profile.TRUSTED: 2, Profile.LOCKDOWN: 0}

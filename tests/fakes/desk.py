@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from core.approvals.models import Approval
+from core.approvals.operator_keys import OperatorKey, statement_for
 from core.fleet.models import Health
 from core.home import Home
-from core.policy.models import Approval
-from core.policy.operator_keys import OperatorKey, statement_for
 from core.service.console import ApprovalChanged, Console, DeviceChanged
 from core.service.service import Service
 

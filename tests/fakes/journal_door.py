@@ -7,8 +7,8 @@ from abc import abstractmethod
 from core.audit.entries import Entry
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode, QuarterdeckError
-from core.replay.contents import ContentHits, find_in_results
 from core.replay.models import Timeline
+from core.replay.result_search import ContentHits, find_in_results
 from core.service.console import (
     Bucket,
     CommandRecord,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from core.approvals.operators import Operators
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
@@ -10,7 +11,6 @@ from core.fleet.known_devices import Known, Registry, new_token, token_digest
 from core.fleet.tool_pins import Pins
 from core.home import Home
 from core.ids import now_utc
-from core.policy.operators import Operators
 from core.service.trusted import signed_change
 from core.service.trusted_devices import read_trusted_devices
 

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from core.aip.messages import ResultStatus
+from core.approvals.grants import SignedGrant
+from core.approvals.models import Approval, ApprovalState, Operator
 from core.audit.entries import Entry, Kind
 from core.batch.models import Batch, Cell, CellState, Plan, Run, RunState, RunSummary, SavedBatch, Step
 from core.canonical import sha256_hex
@@ -16,10 +18,9 @@ from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, ErrorInfo, Refused
 from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool
-from core.policy.grants import SignedGrant
-from core.policy.models import Answer, Approval, ApprovalState, Decision, Operator, Profile, Reason
-from core.replay.contents import ContentHits
+from core.policy.models import Answer, Decision, Profile, Reason
 from core.replay.models import Timeline
+from core.replay.result_search import ContentHits
 from core.service.console import (
     ApprovalChanged,
     Bucket,

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from core.aip.messages import ToolInfo, ToolType
+from core.approvals.grants import GrantBook
 from core.fleet.contracts import read_tool, tool_of
 from core.fleet.models import Device, Health, Risk, Tool
-from core.policy.grants import GrantBook
-from core.policy.judging import Asked, Judge
+from core.policy.engine import Asked, Judge
 from core.policy.models import Decision
 from core.policy.policy_file import PolicyFile, parse_policy
 from core.policy.rules import Question

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from core.approvals.operator_keys import OperatorKey
 from core.fleet.models import Device, DeviceSettings, Health
 from core.home import Home
-from core.policy.operator_keys import OperatorKey
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.program import ROOT, environment

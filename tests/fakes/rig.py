@@ -13,6 +13,11 @@ from typing import Any
 
 from core.aip.extensions import CommandOptions
 from core.aip.messages import Command, Result, ResultStatus, ToolInfo, ToolType
+from core.approvals.grants import GrantBook
+from core.approvals.models import Approval
+from core.approvals.operator_keys import OperatorKey, create_operator_key
+from core.approvals.operators import Operators
+from core.approvals.queue import ApprovalQueue
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, Kind, NewEntry
 from core.audit.journal import Journal
@@ -25,13 +30,8 @@ from core.dispatch.redaction import Masker
 from core.errors import BadInput, JournalUnavailable
 from core.fleet.fleet import Arrival, Fleet
 from core.home import Home
-from core.policy.approvals import ApprovalQueue
-from core.policy.grants import GrantBook
-from core.policy.models import Approval
-from core.policy.operator_keys import OperatorKey, create_operator_key
-from core.policy.operators import Operators
-from core.policy.policy import Policy, checked_policy
 from core.policy.policy_file import read_policy_text
+from core.policy.policy_store import Policy, checked_policy
 from core.tasks import TaskGroupOwner
 from tests.fakes.known_devices import pins_in
 from tests.fakes.signing import anna

@@ -12,19 +12,19 @@ from __future__ import annotations
 from typing import Any
 
 from core.aip.messages import ToolInfo
+from core.approvals.grants import Grant, GrantBook, GrantTerms, scope_words
 from core.audit.entries import Kind
 from core.canonical import sha256_hex
 from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode
 from core.fleet.contracts import judge
 from core.fleet.models import Contract, Device, Risk, Tool
-from core.policy.checking import PolicyCheck, PolicyText, Trial, TrialRow, check_text
 from core.policy.constraints import Constraint
-from core.policy.grants import Grant, GrantBook, GrantTerms, scope_words
-from core.policy.judging import Asked, Judge, question_of
+from core.policy.engine import Asked, Judge, question_of
 from core.policy.models import Answer
-from core.policy.policy import Explanation
+from core.policy.policy_check import PolicyCheck, PolicyText, Trial, TrialRow, check_text
 from core.policy.policy_file import PolicyFile, parse_policy
+from core.policy.policy_store import Explanation
 from core.service import proposals
 from core.service.console import ContractChange, PolicyStatus
 from tests.fakes.changes_door import ChangesDoor

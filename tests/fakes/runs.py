@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from core.aip.messages import ResultStatus
+from core.approvals.models import Approval, ApprovalState
 from core.audit.entries import Kind
 from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary, Step, flatten
 from core.canonical import digest_of
 from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, Refused
 from core.fleet.models import Effect, Health, Tool
-from core.policy.models import Answer, Approval, ApprovalState, Decision
+from core.policy.models import Answer, Decision
 from core.service.console import CellChanged, RunChanged
 from core.statements import make_request
 from tests.fakes.decisions import decide_call

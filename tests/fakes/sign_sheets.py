@@ -9,10 +9,10 @@ from PySide6.QtTest import QTest
 
 from app.main import Desk
 from app.shell.sign_sheet import SignSheet
+from core.approvals.models import Operator
+from core.approvals.operator_keys import create_operator_key
 from core.changes import Change
 from core.home import Home
-from core.policy.models import Operator
-from core.policy.operator_keys import create_operator_key
 from tests.fakes.window import seen
 
 PHRASE = "correct horse battery"

@@ -6,6 +6,14 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from core.aip.pairing import decode_pairing
+from core.approvals.models import Operator
+from core.approvals.operator_keys import (
+    OperatorKey,
+    create_operator_key,
+    list_operator_keys,
+    load_operator_key,
+)
+from core.approvals.operators import Operators, adding, removing
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
@@ -13,16 +21,9 @@ from core.changes import Change, ChangeKind, Proposal, SignedChange, change_stat
 from core.errors import QuarterdeckError
 from core.fleet.models import DeviceSettings
 from core.home import Home
-from core.policy.models import Operator, Profile
-from core.policy.operator_keys import (
-    OperatorKey,
-    create_operator_key,
-    list_operator_keys,
-    load_operator_key,
-)
-from core.policy.operators import Operators, adding, removing
-from core.policy.policy import text_digest
+from core.policy.models import Profile
 from core.policy.policy_file import with_profile
+from core.policy.policy_store import text_digest
 from core.service.console import Console
 from core.service.trusted import POLICY_SUBJECT, SETTINGS_SUBJECT, loosening_settings, policy_change
 

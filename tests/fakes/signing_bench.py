@@ -12,13 +12,13 @@ from typing import Any
 from core.aip.extensions import CommandOptions
 from core.aip.frames import read_error_text
 from core.aip.messages import Command, Result
+from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.contract_digest import contract_digest
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import PinnedOperator
 from core.device.tool import Contract, Tool, object_schema, text
 from core.errors import ErrorCode
 from core.home import Home
-from core.policy.operator_keys import OperatorKey, create_operator_key
 from core.statements import SignedLeave, SignedStatement, Statement, make_request
 from tests.fakes.read_shell import NO_READ_SHELL
 

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from core.approvals.grants import SignedGrant
+from core.approvals.models import Approval, Operator
 from core.fleet.models import Risk
 from core.home import Home
-from core.policy.grants import SignedGrant
-from core.policy.models import Approval, Operator
 from core.service.console import ConsoleState
 from core.statements import Request, SignedStatement, make_request
 from tests.fakes.control_socket import serving

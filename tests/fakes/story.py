@@ -9,12 +9,12 @@ from datetime import timedelta
 from typing import Any
 
 from core.aip.messages import ResultStatus
+from core.approvals.models import Operator
 from core.audit.entries import Kind
 from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary, flatten
 from core.canonical import digest_of
 from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo
-from core.policy.models import Operator
 from tests.fakes.bay_count import add_bay_count
 from tests.fakes.console import FakeConsole
 from tests.fakes.decisions import decide_step

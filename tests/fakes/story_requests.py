@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.approvals.models import Approval
 from core.audit.entries import Kind
-from core.policy.models import Answer, Approval, Reason
+from core.policy.models import Answer, Reason
 from core.statements import make_request
 from tests.fakes.console import FakeConsole
 from tests.fakes.decisions import decide_call

@@ -15,18 +15,18 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from core.aip.pairing import Pairing, decode_pairing, encode_pairing
+from core.approvals.operator_keys import (
+    OperatorKey,
+    create_operator_key,
+    list_operator_keys,
+    load_operator_key,
+)
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Entry, NewEntry
 from core.audit.journal import Journal
 from core.changes import Change, ChangeKind, SignedChange, change_statement
 from core.fleet.models import DeviceSettings, Health, Tool
 from core.home import Home
-from core.policy.operator_keys import (
-    OperatorKey,
-    create_operator_key,
-    list_operator_keys,
-    load_operator_key,
-)
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.lab_device import AWAY, FEATURES

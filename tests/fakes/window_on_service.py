@@ -22,11 +22,11 @@ from PySide6.QtWidgets import QApplication
 from app.event_loop import run_on_qt
 from app.look.theme import Theme
 from app.main import Desk
+from core.approvals.operator_keys import OperatorKey, create_operator_key
+from core.approvals.operators import adding
 from core.audit.entries import Entry, Kind
 from core.changes import Change, SignedChange, change_statement
 from core.home import Home
-from core.policy.operator_keys import OperatorKey, create_operator_key
-from core.policy.operators import adding
 from core.service.console import Console
 from core.service.remote import RemoteConsole
 from core.service.server import ControlServer

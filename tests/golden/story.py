@@ -22,6 +22,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.aip.extensions import FEATURES
 from core.aip.pairing import decode_pairing, encode_pairing
+from core.approvals.grants import GrantTerms, exact_arguments
+from core.approvals.models import Approval
+from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.journal import Journal
 from core.batch.models import Batch, Run
@@ -30,11 +33,9 @@ from core.errors import QuarterdeckError
 from core.fleet.models import DeviceSettings, Health, Risk
 from core.home import Home
 from core.ids import new_id
-from core.policy.grants import GrantTerms, exact_arguments
-from core.policy.models import Approval, Profile
-from core.policy.operator_keys import OperatorKey, create_operator_key, statement_for
-from core.policy.policy import text_digest
+from core.policy.models import Profile
 from core.policy.policy_file import with_profile
+from core.policy.policy_store import text_digest
 from core.service.console import Console
 from core.service.remote import RemoteConsole
 from core.service.trusted import POLICY_SUBJECT

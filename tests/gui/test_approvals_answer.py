@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.hand import Hand
-from core.policy.models import ApprovalState
+from core.approvals.models import ApprovalState
 from core.statements import request_digest
 from tests.fakes.approvals_desk import (
     CTRL,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.hand import Hand
+from core.approvals.models import ApprovalState
 from core.errors import ErrorCode, JournalUnavailable, Refused
-from core.policy.models import ApprovalState
 from tests.fakes.approvals_desk import (
     CTRL,
     KEYS,

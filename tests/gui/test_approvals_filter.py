@@ -16,7 +16,7 @@ from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.base import OpenApproval
 from app.screens.filter_field import offers
 from app.shell.sheet import Sheet
-from core.policy.models import Approval, ApprovalState
+from core.approvals.models import Approval, ApprovalState
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
 from tests.fakes.console import FakeConsole
 from tests.fakes.pace import within

@@ -17,11 +17,11 @@ from app.screens.approvals.grant_draft import Breadth, also_covered, narrowest, 
 from app.screens.approvals.grant_sheet import GrantSheet, covered_words
 from app.screens.approvals.screen import ApprovalsScreen
 from app.shell.sheet import FOCUS_ROOM
+from core.approvals.grants import uncovered_request
+from core.approvals.models import Approval, ApprovalState
+from core.approvals.operator_keys import create_operator_key
 from core.home import Home
 from core.policy.constraints import Constraint
-from core.policy.grants import uncovered_request
-from core.policy.models import Approval, ApprovalState
-from core.policy.operator_keys import create_operator_key
 from core.statements import verify_signature
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
 from tests.fakes.console import FakeConsole

@@ -13,8 +13,8 @@ from app.screens.approvals import card_pane
 from app.screens.approvals.grant_sheet import GrantSheet
 from app.screens.approvals.likeness import Likeness, device_words
 from app.screens.approvals.queue_model import DEVICES_ROLE, SUMMARY_ROLE
+from core.approvals.models import Approval, ApprovalState
 from core.errors import JournalUnavailable
-from core.policy.models import Approval, ApprovalState
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press, stamp
 
 

@@ -14,9 +14,9 @@ from app.screens.approvals.second_sheet import SecondSheet
 from app.screens.base import OpenApproval
 from app.shell.sheet import FOCUS_ROOM
 from app.shell.tray import Tray, note_words
+from core.approvals.models import ApprovalState
+from core.approvals.preview_models import Helper
 from core.errors import DeviceError
-from core.policy.before_deciding import Helper
-from core.policy.models import ApprovalState
 from tests.fakes.approvals_desk import CTRL, KEYS, ApprovalsDesk, Play, make_approval, press
 from tests.fakes.hand import press_button
 from tests.fakes.slow_schema import LARGE, while_checking

@@ -16,8 +16,8 @@ from app.look.theme import Theme
 from app.screens.approvals.content_part import ContentPart
 from app.screens.approvals.ghost_place import place_plate
 from app.screens.approvals.what_is_sent import Part
+from core.approvals.preview_models import Preview, Region
 from core.errors import DeviceError
-from core.policy.before_deciding import Preview, Region
 from tests.fakes.approvals_desk import KEYS, ApprovalsDesk, Play, make_approval
 from tests.fakes.pictures import desktop_png
 

@@ -16,9 +16,9 @@ from app.hand import Hand
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.approvals.screen import ApprovalsScreen
+from core.approvals.operator_keys import create_operator_key
 from core.errors import Refused
 from core.home import Home
-from core.policy.operator_keys import create_operator_key
 from core.service.remote import RemoteConsole
 from core.statements import Request
 from tests.fakes.stand_in import (

@@ -28,10 +28,10 @@ from app.screens.settings.screen import SettingsScreen
 from app.shell.by_hand import PassphraseSheet
 from app.shell.sheet import Sheet
 from core.aip.pairing import Pairing, encode_pairing
+from core.approvals.operator_keys import create_operator_key
 from core.home import Home
 from core.policy.models import Profile
-from core.policy.operator_keys import create_operator_key
-from core.policy.policy import text_digest
+from core.policy.policy_store import text_digest
 from tests.fakes.approvals_desk import CTRL, make_approval
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import CHANGED_KEY

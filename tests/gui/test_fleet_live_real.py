@@ -13,8 +13,8 @@ from Xlib.display import Display
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.fleet.screen import FleetScreen
+from core.approvals.operator_keys import create_operator_key
 from core.home import Home
-from core.policy.operator_keys import create_operator_key
 from core.service.console import Console
 from core.service.service import Service
 from tests.fakes.desk import choose_channel, open_service

@@ -22,7 +22,7 @@ from app.screens.fleet.pairing import PairingSheet
 from app.screens.fleet.screen import FleetScreen
 from app.shell.sheet import Overlay, Sheet
 from app.shell.unlock_part import UnlockPart
-from core.policy.models import ApprovalState
+from core.approvals.models import ApprovalState
 from tests.fakes.approvals_desk import find_in, make_approval
 from tests.fakes.console import FakeConsole
 from tests.fakes.hand import press_button

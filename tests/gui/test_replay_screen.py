@@ -17,7 +17,7 @@ from app.screens.replay.screen import ReplayScreen
 from app.screens.replay.source import RELOAD_MS
 from core.audit.entries import Kind
 from core.errors import ServiceError
-from core.replay.contents import MOST_TEXT_BYTES
+from core.replay.result_search import MOST_TEXT_BYTES
 from core.service.console import RunChanged
 from tests.fakes.bay_count import RUN
 from tests.fakes.console import FakeConsole

@@ -16,9 +16,9 @@ from app.screens.base import OpenSection
 from app.screens.settings.operators import Operators
 from app.screens.settings.screen import SettingsScreen
 from app.shell.sheet import Sheet
+from core.approvals.operator_keys import create_operator_key, list_operator_keys
+from core.approvals.operators import removing
 from core.home import Home
-from core.policy.operator_keys import create_operator_key, list_operator_keys
-from core.policy.operators import removing
 from tests.fakes.approvals_desk import make_approval
 from tests.fakes.console import FakeConsole
 from tests.fakes.hand import press_button

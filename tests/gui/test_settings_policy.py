@@ -18,7 +18,7 @@ from app.screens.settings.policy_page import PolicyPage, line_of
 from app.screens.settings.screen import SettingsScreen
 from app.shell.sheet import Sheet
 from core.errors import BadInput, ErrorCode, ServiceError
-from core.policy.checking import PolicyProblem
+from core.policy.policy_check import PolicyProblem
 from core.service.console import ControlChanged
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story

@@ -16,7 +16,7 @@ from app.screens.settings.policy_page import PolicyPage
 from app.screens.settings.screen import SettingsScreen
 from app.screens.settings.time_machine_tab import against_words, glimpses_words, trial_words
 from core.errors import BadInput
-from core.policy.checking import Trial
+from core.policy.policy_check import Trial
 from core.service.console import WorkProgressed
 from tests.fakes.story import story
 from tests.fakes.window import play_without_fleet, seen

@@ -13,10 +13,10 @@ from app.look.theme import Theme
 from app.main import Desk
 from app.screens.fleet.screen import FleetScreen
 from app.shell.sheet import Sheet
+from core.approvals.operator_keys import create_operator_key
 from core.errors import Refused, ServiceError
 from core.fleet.models import NOT_CONNECTED_YET, Device, Health
 from core.home import Home
-from core.policy.operator_keys import create_operator_key
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices
 from tests.fakes.hand import press_button

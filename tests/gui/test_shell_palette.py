@@ -20,8 +20,8 @@ from app.shell.keys_overlay import KeysOverlay
 from app.shell.palette import Palette, ResultsDelegate
 from app.shell.palette_search import Found, Hit, find, match_hit
 from app.shell.sheet import Sheet
+from core.approvals.operator_keys import create_operator_key
 from core.home import Home
-from core.policy.operator_keys import create_operator_key
 from core.service.console import Console, ConsoleState, EntryPage
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.fleet_data import ago

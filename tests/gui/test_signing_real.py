@@ -20,12 +20,13 @@ from app.screens.fleet.pairing import PairingSheet, start_pairing
 from app.screens.settings.screen import SettingsScreen
 from core.aip.pairing import Pairing as Line
 from core.aip.pairing import encode_pairing
+from core.approvals.models import Operator
+from core.approvals.operators import adding
 from core.audit.entries import Kind
 from core.changes import Change
 from core.errors import Refused
 from core.fleet.models import DeviceSettings
-from core.policy.models import Operator, Profile
-from core.policy.operators import adding
+from core.policy.models import Profile
 from core.service.console import PolicyStatus
 from core.service.wishes import policy_change
 from tests.fakes.sign_sheets import PHRASE, do_not_sign, press, sign, sign_sheet, sign_sheets

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import core.statements
+from core.approvals import queue
+from core.approvals.grants import GrantBook
+from core.approvals.models import ApprovalState
 from core.audit.entries import Entry, Kind
 from core.dispatch.command_request import Order
 from core.errors import ErrorCode, Refused
 from core.home import Home
-from core.policy import approvals as queue
-from core.policy.grants import GrantBook
-from core.policy.models import ApprovalState
 from core.statements import short_code
 from tests.fakes.operator_answers import SHELL, asked, kinds_of, signed_grant, terms_for, yes
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, open_rig
@@ -171,7 +171,7 @@ class TestClocks:
             approval = await asked(rig)
             for days in (-400, 400):
                 monkeypatch.setattr(Clock, "shift", timedelta(days=days))
-                monkeypatch.setattr("core.policy.waiting.datetime", Clock)
+                monkeypatch.setattr("core.approvals.queue.datetime", Clock)
                 rig.approvals.expire_due()
                 assert rig.approvals.get(approval.id).remaining_s == 60
             seconds[0] = 61

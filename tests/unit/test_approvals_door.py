@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from core.aip.messages import Command
+from core.approvals.models import Approval, ApprovalState
+from core.approvals.operator_keys import OperatorKey, statement_for
+from core.approvals.preview_models import Preview, Region
+from core.approvals.suggestions import helpers_for
 from core.audit.entries import Kind
 from core.dispatch.channel import LocalCommandDispatcher
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.fleet import Arrival
 from core.home import Home
-from core.policy.before_deciding import Preview, Region
-from core.policy.helpful_reads import helpers_for
-from core.policy.models import Approval, ApprovalState
-from core.policy.operator_keys import OperatorKey, statement_for
 from core.service.console import Console
 from core.service.service import Service
 from core.statements import Request, make_request

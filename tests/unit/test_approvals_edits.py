@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from core.approvals.models import ApprovalState
 from core.audit.entries import Kind
 from core.errors import JournalUnavailable, QuarterdeckError, Refused
 from core.home import Home
-from core.policy.models import Answer, ApprovalState
+from core.policy.models import Answer
 from tests.fakes.operator_answers import SHELL, asked, no, yes
 from tests.fakes.rig import DEVICE, open_rig, tool_info
 

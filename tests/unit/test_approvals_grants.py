@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from core.approvals.grants import GrantBook
+from core.approvals.models import ApprovalState
 from core.audit.entries import Kind
 from core.errors import JournalUnavailable, Refused
 from core.fleet.models import Risk
 from core.home import Home
 from core.policy.constraints import Constraint
-from core.policy.grants import GrantBook
-from core.policy.models import ApprovalState, Reason
+from core.policy.models import Reason
 from tests.fakes.operator_answers import SHELL, asked, kinds_of, signed_grant, terms_for, yes
 from tests.fakes.rig import open_rig
 
@@ -94,7 +95,7 @@ class TestGrants:
         self, home: Home, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setattr(
-            "core.policy.judging._wanted_by_device",
+            "core.policy.engine._wanted_by_device",
             lambda question: Reason(text="It must be signed", origin="the device's own settings"),
         )
         async with open_rig(home) as rig:

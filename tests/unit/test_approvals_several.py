@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
+from core.approvals.models import Approval, ApprovalState
 from core.audit.entries import Kind
 from core.dispatch.command_request import Order
 from core.errors import ErrorCode, Refused
 from core.home import Home
-from core.policy.models import Approval, ApprovalState
 from tests.fakes.operator_answers import SHELL, TWO, asked, no, signed_grant, terms_for, yes
 from tests.fakes.rig import DEVICE, open_rig
 

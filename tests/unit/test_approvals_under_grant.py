@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from core.approvals.models import Approval, ApprovalState
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import RunState
 from core.dispatch.command_request import Order
@@ -16,7 +17,6 @@ from core.dispatch.models import CommandResult
 from core.errors import ErrorCode, Refused
 from core.home import Home
 from core.policy.constraints import Constraint
-from core.policy.models import Approval, ApprovalState
 from core.policy.policy_file import parse_policy
 from core.service.recovery import recover
 from core.service.service import Service

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from core.approvals.operator_keys import create_operator_key
 from core.cli.approvals import granted_terms
 from core.cli.call import call
 from core.cli.prompt import ask_line
@@ -23,7 +24,6 @@ from core.cli.signing import Unlocking
 from core.errors import BadInput, DeviceError, ErrorCode, Refused, ServiceError
 from core.fleet.models import Device, Health
 from core.home import Home
-from core.policy.operator_keys import create_operator_key
 from core.service import exit_codes
 from core.service.console import ConsoleState
 from tests.fakes.memory_console import MemoryConsole, MemoryHost

@@ -23,7 +23,7 @@ from core.cli.output import result_text, shown_json, table, width
 from core.cli.policy import trial_text
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput
-from core.policy.checking import Trial
+from core.policy.policy_check import Trial
 from core.text import escape_hidden
 
 SCHEMA: dict[str, Any] = {

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind
 from core.errors import BadInput, ErrorCode
 from core.fleet.contracts import judge
 from core.fleet.models import Effect, Risk, Source
 from core.home import Home
 from core.policy.models import Answer
-from core.policy.operator_keys import statement_for
 from core.policy.policy_file import parse_policy
 from tests.fakes.known_devices import pinned_without_claims
 from tests.fakes.policy_calls import a_tool, judged

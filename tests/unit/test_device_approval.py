@@ -10,6 +10,7 @@ import pytest
 
 from core.aip.frames import read_error_text
 from core.aip.messages import Command
+from core.approvals.operator_keys import statement_for
 from core.contract_digest import contract_digest
 from core.device.config import load_config
 from core.device.tool import OBSERVES, Tool, ToolCall, object_schema
@@ -18,7 +19,6 @@ from core.dispatch.command_request import Order
 from core.errors import BadInput, ErrorCode
 from core.fleet.fleet import Arrival
 from core.home import Home
-from core.policy.operator_keys import statement_for
 from tests.fakes.rig import open_rig
 from tests.fakes.signing_bench import DEVICE, FACTS, Keys, bench, bench_of, command_of, terms_of
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from core.approvals.operator_keys import OperatorKey
 from core.device.sandbox.sight import Sight, unseen
 from core.dispatch.models import Verdict
 from core.home import Home
-from core.policy.operator_keys import OperatorKey
 from tests.fakes.desk import PATIENCE, choose_channel, open_service
 from tests.fakes.read_shell import NEEDS_BUBBLEWRAP
 from tests.fakes.signing import signing

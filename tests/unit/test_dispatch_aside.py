@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from core.approvals.operator_keys import statement_for
 from core.dispatch.command_request import Order
 from core.errors import BadInput, ErrorCode
 from core.home import Home
-from core.policy.operator_keys import statement_for
 from core.schema_forms import validate
 from tests.bench.lines import StallWatch
 from tests.fakes.pace import within

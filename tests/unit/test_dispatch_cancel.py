@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from core.approvals.operator_keys import statement_for
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import Batch, CellState, RunState
 from core.batch.runner import Runner
@@ -14,7 +15,6 @@ from core.dispatch.command_request import Order, Stage
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.home import Home
-from core.policy.operator_keys import statement_for
 from tests.fakes.rig import DEVICE, Rig, open_rig
 
 SHELL = {"command": "rm -rf build"}

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from core.aip.messages import ResultStatus
+from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind, NewEntry
 from core.dispatch.models import Basis
 from core.errors import ErrorCode, JournalUnavailable
 from core.home import Home
-from core.policy.operator_keys import statement_for
 from tests.fakes.awaited import entries_when
 from tests.fakes.rig import TEXT, Rig, open_rig, tool_info
 

@@ -12,12 +12,12 @@ import pytest
 from PIL import Image, ImageDraw
 
 from core.aip.messages import Command, Result, ResultStatus
+from core.approvals.operator_keys import statement_for
 from core.audit.entries import Entry
 from core.dispatch.command_request import Order
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode
 from core.home import Home
-from core.policy.operator_keys import statement_for
 from core.replay.timeline import build_timeline
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 

@@ -7,6 +7,7 @@ import io
 import pytest
 from PIL import Image, ImageDraw
 
+from core.approvals.preview_models import Region
 from core.dispatch.stale_target import (
     AROUND_POINT,
     Seen,
@@ -15,7 +16,6 @@ from core.dispatch.stale_target import (
     compare,
 )
 from core.errors import BadInput
-from core.policy.before_deciding import Region
 
 SIZE = (640, 400)
 POINT = {"x": 300, "y": 200, "observation": "o"}

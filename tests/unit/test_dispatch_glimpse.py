@@ -13,13 +13,13 @@ import pytest
 from PIL import Image, ImageDraw
 
 from core.aip.messages import Command
+from core.approvals.grants import GrantTerms, exact_arguments
+from core.approvals.operator_keys import statement_for
 from core.dispatch.command_request import Order
 from core.dispatch.models import CommandResult
 from core.errors import ErrorCode
 from core.fleet.models import Health, Risk
 from core.home import Home
-from core.policy.grants import GrantTerms, exact_arguments
-from core.policy.operator_keys import statement_for
 from core.service.remembering import remembered_devices
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 

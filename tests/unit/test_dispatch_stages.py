@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.aip.messages import ResultStatus
+from core.approvals.operator_keys import statement_for
 from core.audit.entries import Kind
 from core.dispatch.argument_checks import harden
 from core.dispatch.command_request import Order
@@ -18,7 +19,6 @@ from core.errors import BadInput, DeviceError, ErrorCode
 from core.fleet.models import Health, Tool
 from core.home import Home
 from core.policy.models import Profile
-from core.policy.operator_keys import statement_for
 from tests.fakes.fleet_data import make_devices, make_tools
 from tests.fakes.pace import slowness
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig, tool_info

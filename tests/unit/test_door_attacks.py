@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from core.approvals.models import ApprovalState
 from core.audit.entries import Kind, NewEntry
 from core.batch.models import Batch, Step
 from core.dispatch.channel import LocalCommandDispatcher
 from core.errors import BadInput, QuarterdeckError, Refused
 from core.fleet.fleet import Arrival
 from core.home import Home
-from core.policy.models import ApprovalState, Profile
+from core.policy.models import Profile
 from core.service import wire
 from core.service.console import Console
 from core.service.service import Service

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from core.approvals.models import ApprovalState
 from core.audit import run_search
 from core.audit.entries import Kind, NewEntry
 from core.batch.models import Batch, RunState
 from core.errors import BadInput
 from core.home import Home
-from core.policy.models import ApprovalState
 from core.service.console import Console
 from core.service.remote import RemoteConsole
 from core.service.server import ControlServer

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 import core.home
+from core.approvals.operators import Operators
 from core.errors import BadInput, ErrorCode, ServiceError
 from core.fleet.tool_pins import Claims, Pin, Pins
 from core.home import Home, HomeLock, write_private
-from core.policy.operators import Operators
 from tests.fakes.signing import anna
 
 HOLDER = (

@@ -9,12 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from core.canonical import canonical_bytes
-from core.errors import BadInput, ErrorCode, Refused
-from core.fleet.models import Effect, Risk
-from core.home import Home
-from core.policy.models import Answer, Approval, Decision, Profile
-from core.policy.operator_keys import (
+from core.approvals.models import Approval
+from core.approvals.operator_keys import (
     OperatorKey,
     create_operator_key,
     list_operator_keys,
@@ -23,6 +19,11 @@ from core.policy.operator_keys import (
     statement_for,
     verify_statement,
 )
+from core.canonical import canonical_bytes
+from core.errors import BadInput, ErrorCode, Refused
+from core.fleet.models import Effect, Risk
+from core.home import Home
+from core.policy.models import Answer, Decision, Profile
 from core.statements import SignedStatement, Statement, make_request
 
 PASSPHRASE = "correct horse battery"

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from core.approvals.models import Approval, ApprovalState, Operator
+from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
+from core.approvals.operators import Operators
 from core.audit.entries import Entry, Kind
 from core.canonical import canonical_bytes
 from core.dispatch.models import Verdict
 from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Health
 from core.home import Home
-from core.policy.models import Approval, ApprovalState, Operator
-from core.policy.operator_keys import OperatorKey, create_operator_key, statement_for
-from core.policy.operators import Operators
 from core.statements import SignedStatement
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig
 from tests.fakes.signing import anna

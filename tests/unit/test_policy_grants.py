@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from core.approvals.grants import Grant, GrantBook, GrantTerms, SignedGrant, exact_arguments, scope_words
 from core.audit.entries import Entry, Kind
 from core.errors import Refused
 from core.fleet.models import Risk
 from core.policy.constraints import Constraint
-from core.policy.grants import Grant, GrantBook, GrantTerms, SignedGrant, exact_arguments, scope_words
 from core.policy.models import Answer
 from core.policy.rules import Question
 from tests.fakes.policy_calls import a_device, a_question, a_tool, judged

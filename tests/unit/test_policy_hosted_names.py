@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from core.fleet.tool_pins import FORMAT, known_tools
-from core.policy.checking import check_text
 from core.policy.models import Answer
-from core.policy.overrides import Overrides
-from core.policy.policy_file import parse_policy
+from core.policy.policy_check import check_text
+from core.policy.policy_file import Overrides, parse_policy
 from tests.fakes.policy_calls import a_tool, judged, rule
 
 BRANCH = a_tool("alpha_create_branch", namespace="alpha")

@@ -12,10 +12,10 @@ from hypothesis import strategies as some
 
 from core.errors import ErrorCode, Refused
 from core.policy.constraints import LONGEST_PATH, Constraint, Unsure
-from core.policy.links import MOST_PATHS, MOST_THREADS, Leads, Links, paths_in, real_path
 from core.policy.models import Answer
 from core.policy.policy_file import parse_policy
-from core.policy.rule_book import RuleBook
+from core.policy.real_paths import MOST_PATHS, MOST_THREADS, Leads, Links, paths_in, real_path
+from core.policy.rule_index import RuleBook
 from tests.fakes.policy_calls import a_question, judged, rule
 
 ETC = rule("deny", 'tool = "write_file"\n[rule.parameters.file_path]\nbelow = "{}"')
@@ -89,7 +89,7 @@ def test_what_was_not_followed_is_denied_and_never_allowed():
 
 def test_the_folders_above_a_very_long_path_are_never_listed(monkeypatch: pytest.MonkeyPatch):
     listed: list[str] = []
-    for module in ("core.policy.constraints", "core.policy.rule_book"):
+    for module in ("core.policy.constraints", "core.policy.rule_index"):
         monkeypatch.setattr(f"{module}.folders_of", lambda path: listed.append(path) or [path])
     path = "/a" * LONGEST_PATH
     question = a_question({"file_path": path, "content": ""})

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from core.fleet.models import Risk
-from core.policy.checking import check_text
+from core.policy.analysis.call_analysis import findings_of
+from core.policy.analysis.shell.findings import judge_line
 from core.policy.loose_patterns import ADDED, BEFORE, MOST_RULES_TRIED, PolicyWarning
 from core.policy.models import Answer
+from core.policy.policy_check import check_text
 from core.policy.policy_file import parse_policy
-from core.policy.shell_findings import judge_line
-from core.policy.words import findings_of
 from core.schema_forms.samples import Sampler
 from tests.fakes.policy_calls import a_question, a_tool
 

@@ -12,7 +12,7 @@ import pytest
 from core.policy.constraints import Constraint
 from core.policy.models import Answer, Moment, Profile
 from core.policy.policy_file import parse_policy
-from core.policy.rule_book import RuleBook
+from core.policy.rule_index import RuleBook
 from core.policy.rules import TimeWindow
 from tests.fakes.policy_calls import MONDAY_NOON, NO_ETC, a_device, a_question, a_tool, judged, rule
 

@@ -10,10 +10,9 @@ import pytest
 from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
 from core.fleet.models import Risk
-from core.policy.checking import check_text
 from core.policy.models import Answer, Moment, Profile
-from core.policy.overrides import Overrides
-from core.policy.policy_file import PolicyFile, parse_policy
+from core.policy.policy_check import check_text
+from core.policy.policy_file import Overrides, PolicyFile, parse_policy
 from tests.fakes.policy_calls import a_device, judged
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ from core.errors import BadInput
 from core.policy.constraints import Constraint
 from core.policy.examples import run_examples
 from core.policy.models import Answer
-from core.policy.policy import Policy, checked_policy
 from core.policy.policy_file import parse_policy
+from core.policy.policy_store import Policy, checked_policy
 from tests.fakes.policy_calls import NO_ETC, a_tool, judged, rule
 
 

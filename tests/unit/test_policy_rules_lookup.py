@@ -12,7 +12,7 @@ from core.fleet.models import Risk
 from core.policy.constraints import Constraint
 from core.policy.models import Answer
 from core.policy.policy_file import parse_policy
-from core.policy.rule_book import RuleBook
+from core.policy.rule_index import RuleBook
 from core.policy.rules import Rule
 from tests.fakes.pace import within
 from tests.fakes.policy_calls import NO_ETC, a_question, a_tool, rule

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.approvals.grants import GrantBook, GrantTerms
 from core.canonical import plain_bytes
 from core.fleet.models import Device, Health, Risk, Tool
-from core.policy.grants import GrantBook, GrantTerms
-from core.policy.judging import Asked, Judge
+from core.policy.engine import Asked, Judge
 from core.policy.models import Answer, Decision
 from core.policy.policy_file import parse_policy
 from tests.fakes.policy_calls import MONDAY_NOON, a_device, a_tool

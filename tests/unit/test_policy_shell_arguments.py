@@ -10,12 +10,11 @@ import pytest
 from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
 from core.fleet.models import Risk, Tool
+from core.policy.analysis.call_analysis import findings_of
+from core.policy.analysis.shell.findings import judge_line
+from core.policy.analysis.shell.tool_arguments import MOST_LINES, holds_line
 from core.policy.models import Answer
-from core.policy.overrides import Overrides
-from core.policy.policy_file import parse_policy
-from core.policy.shell_arguments import MOST_LINES, holds_line
-from core.policy.shell_findings import judge_line
-from core.policy.words import findings_of
+from core.policy.policy_file import Overrides, parse_policy
 from tests.fakes.policy_calls import a_tool, judged, rule
 
 EVERYTHING = "Deletes everything in /"

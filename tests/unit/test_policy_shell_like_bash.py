@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from core.fleet.models import Risk
-from core.policy.shell_findings import judge_line
+from core.policy.analysis.shell.findings import judge_line
 
 BASH = shutil.which("bash") or ""
 PRELUDE = 'ulimit -t 1 -f 64\nrm() {{ builtin echo RAN >&{0}; }}\nreadonly -f rm\neval "$LINE"'

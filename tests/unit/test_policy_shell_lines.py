@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.fleet.models import Risk
-from core.policy import shell_findings
-from core.policy.shell import LONGEST, MOST_SIGNS, Line, read_line
-from core.policy.shell_findings import judge_line
-from core.policy.shell_wrappers import MOST_INSIDE, WRAPPERS
+from core.policy.analysis.shell import findings
+from core.policy.analysis.shell.findings import judge_line
+from core.policy.analysis.shell.parser import LONGEST, MOST_SIGNS, Line, read_line
+from core.policy.analysis.shell.wrappers import MOST_INSIDE, WRAPPERS
 from tests.fakes.shell_lines import DANGEROUS, EFFECTS, HARMLESS, lines_of
 
 
@@ -192,7 +192,7 @@ def test_all_lines_inside_a_line_are_together_in_proportion_to_it(
         read.append(len(text))
         return read_line(text)
 
-    monkeypatch.setattr(shell_findings, "read_line", counted)
+    monkeypatch.setattr(findings, "read_line", counted)
     signs = max(sum(not sign.isalnum() and not sign.isspace() for sign in piece), 1)
     line = piece * min(LONGEST // len(piece), MOST_SIGNS // signs)
     judge_line(line, "command")

@@ -9,9 +9,9 @@ import pytest
 from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
 from core.fleet.models import Risk
-from core.policy.shell_findings import judge_line
-from core.policy.shell_options import takes
-from core.policy.words import findings_of
+from core.policy.analysis.call_analysis import findings_of
+from core.policy.analysis.shell.findings import judge_line
+from core.policy.analysis.shell.options import takes
 
 OVERWRITES = [
     ("tar -czf /data/x.tgz /srv", "/data/x.tgz"),

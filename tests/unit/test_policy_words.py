@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.fleet.models import Contract, Effect, Fact, Risk, Source, Tool
-from core.policy.headlines import headline_of
+from core.policy.analysis.call_analysis import findings_of, summary_of, undo_words, words_of
+from core.policy.analysis.headlines import headline_of
+from core.policy.analysis.shell.findings import MOST_FINDINGS, judge_line
+from core.policy.analysis.shell.tables import system_folder
+from core.policy.analysis.summaries import size_words
 from core.policy.models import Finding
-from core.policy.shell_findings import MOST_FINDINGS, judge_line
-from core.policy.shell_words import system_folder
-from core.policy.summaries import size_words
-from core.policy.words import findings_of, summary_of, undo_words, words_of
 from tests.fakes.pace import within
 
 
@@ -273,7 +273,7 @@ def test_tangled_lines_within_the_limits_stay_quick() -> None:
 def test_characters_outside_ascii_do_not_crash_the_parser() -> None:
     """The grammar's own scanner looks such characters up in a table of 256, and the process dies."""
     program = (
-        "from core.policy.shell import read_line\n"
+        "from core.policy.analysis.shell.parser import read_line\n"
         "for low in range(0x80, 0x110000, 0x40):\n"
         "    read_line('{' + ' {'.join(chr(low + i) for i in range(0, 0x40, 5)) + 'a {')"
     )

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from core.aip.messages import ToolInfo
 from core.fleet.contracts import read_tool, tool_of
 from core.fleet.models import Effect, Risk
+from core.policy.analysis.call_analysis import findings_of, summary_of
+from core.policy.analysis.shell.findings import MOST_FINDINGS, judge_line
+from core.policy.analysis.sql import judge_query
 from core.policy.models import Finding
-from core.policy.queries import judge_query
-from core.policy.shell_findings import MOST_FINDINGS, judge_line
-from core.policy.words import findings_of, summary_of
 from tests.fakes.pace import within
 from tests.fakes.policy_calls import a_tool, judged
 

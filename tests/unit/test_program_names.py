@@ -15,6 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.aip.messages import Command, Result, ResultStatus
+from core.approvals.grants import exact_arguments
+from core.approvals.operator_keys import statement_for
+from core.approvals.suggestions import helpers_for
 from core.controls import PROGRAM_NAMES, program_of, programs_named, search_for
 from core.device.desktop.interface import NoDesktop
 from core.device.desktop.ui_tools import Use
@@ -25,14 +28,11 @@ from core.errors import BadInput, ErrorCode
 from core.fleet.fleet import Arrival
 from core.fleet.models import Risk
 from core.home import Home
-from core.policy.argument_words import judge_value
-from core.policy.grants import exact_arguments
-from core.policy.helpful_reads import helpers_for
+from core.policy.analysis.arguments import judge_value
+from core.policy.analysis.summaries import SUMMARIES
 from core.policy.models import Answer
-from core.policy.operator_keys import statement_for
-from core.policy.rule_book import RuleBook
+from core.policy.rule_index import RuleBook
 from core.policy.rules import Rule
-from core.policy.summaries import SUMMARIES
 from core.statements import make_request
 from tests.fakes.policy_calls import a_question, a_tool, judged, rule
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from core.errors import BadInput
-from core.replay.changes import MOST_PIXELS, Changes, Rect, changed_tiles, thumbnail
+from core.replay.image_diff import MOST_PIXELS, Changes, Rect, changed_tiles, thumbnail
 from tests.fakes.pace import within
 
 GREY = (100, 100, 100)

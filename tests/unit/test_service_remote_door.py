@@ -12,9 +12,10 @@ from pydantic_core import from_json, to_json
 from websockets.asyncio.client import unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from core.approvals.models import Operator
 from core.errors import BadInput, ErrorCode, Refused, ServiceError
 from core.home import Home
-from core.policy.models import Operator, Profile
+from core.policy.models import Profile
 from core.service import endpoint, wire
 from core.service.console import API_VERSION
 from core.service.endpoint import port_file

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from core.approvals.models import Operator
+from core.approvals.operator_keys import OperatorKey, create_operator_key
 from core.changes import Change, ChangeKind, SignedChange, change_statement
 from core.errors import ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import DeviceSettings
 from core.home import Home
-from core.policy.models import Operator, Profile
-from core.policy.operator_keys import OperatorKey, create_operator_key
-from core.policy.policy import text_digest
+from core.policy.models import Profile
+from core.policy.policy_store import text_digest
 from core.service.console import Console
 from core.service.service import Service
 from core.service.trusted import POLICY_SUBJECT

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.aip.messages import Command, Result, ResultStatus
+from core.approvals.suggestions import helpers_for
 from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits
 from core.errors import BadInput
-from core.policy.helpful_reads import helpers_for
-from core.policy.summaries import SUMMARIES
+from core.policy.analysis.summaries import SUMMARIES
 from core.statements import make_request
 from core.text_encodings import _CODECS, codec_of, decoded, encoded, refuse_too_large
 

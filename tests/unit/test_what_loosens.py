@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from core.aip.messages import ToolInfo
+from core.approvals.grants import GrantBook, GrantTerms, SignedGrant, exact_arguments
+from core.approvals.models import Operator
+from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.audit.entries import Entry
 from core.canonical import digest_of
 from core.changes import ChangeKind, SignedChange
@@ -24,12 +27,10 @@ from core.errors import QuarterdeckError, Refused
 from core.fleet.fleet import Arrival
 from core.home import Home
 from core.ids import new_id
-from core.policy.grants import GrantBook, GrantTerms, SignedGrant, exact_arguments
-from core.policy.judging import Judge
-from core.policy.links import NOT_FOLLOWED
-from core.policy.models import Answer, Operator, Profile
-from core.policy.operator_keys import OperatorKey, create_operator_key, statement_for
-from core.policy.policy import checked_policy, text_digest
+from core.policy.engine import Judge
+from core.policy.models import Answer, Profile
+from core.policy.policy_store import checked_policy, text_digest
+from core.policy.real_paths import NOT_FOLLOWED
 from core.service.console import Console
 from core.service.service import Service
 from core.statements import verify_signature

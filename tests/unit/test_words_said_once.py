@@ -6,8 +6,8 @@ import pytest
 
 from app.screens.approvals.words import final_words
 from app.screens.runs.words import who_refused
+from core.approvals.models import ApprovalState
 from core.batch.models import Cell, CellState
-from core.policy.models import ApprovalState
 from core.service.local_console import _stop_words
 from tests.fakes.story import story
 

@@ -13,8 +13,8 @@ from app.look.glyphs import paint_glyph
 from app.look.theme import theme_of
 from app.look.tokens import SPACE, TYPE
 from app.screens.approvals.words import one_line
-from core.policy.models import Approval
-from core.policy.operator_keys import valid_seconds
+from core.approvals.models import Approval
+from core.approvals.operator_keys import valid_seconds
 from core.statements import short_code
 
 _SLOT = 14

@@ -23,9 +23,9 @@ from app.screens.approvals.helpers_part import HelpersPart
 from app.screens.approvals.preview_part import SCREEN_TOOLS, Looked, ScreenPart
 from app.screens.approvals.what_is_sent import DigestCheck, WhatIsSent, what_is_sent
 from app.screens.approvals.words import asker_words, one_line
+from core.approvals.models import Approval, ApprovalState
+from core.approvals.preview_models import Helper, Preview
 from core.fleet.models import Contract
-from core.policy.before_deciding import Helper, Preview
-from core.policy.models import Approval, ApprovalState
 
 RIGHT = 296
 RIGHT_NARROW = 272

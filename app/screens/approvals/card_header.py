@@ -12,8 +12,8 @@ from app.look.tokens import SPACE
 from app.screens.approvals.likeness import count_words_of, device_words
 from app.screens.approvals.time_left import clock_words, local_time
 from app.screens.approvals.words import asker_words, is_agent, one_line
+from core.approvals.models import Approval, ApprovalState
 from core.fleet.models import Risk
-from core.policy.models import Approval, ApprovalState
 
 SOON_S = 60.0
 _AFTER_TOOL = 3

@@ -33,11 +33,11 @@ from app.screens.approvals.what_is_sent import DigestCheck, check_digest
 from app.screens.approvals.words import final_words, one_line, outcome_words
 from app.screens.base import Navigator
 from app.state import AppState, Link
+from core.approvals.grants import GrantTerms, SignedGrant
+from core.approvals.models import Approval, ApprovalState
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
 from core.fleet.models import Contract, Tool
-from core.policy.grants import GrantTerms, SignedGrant
-from core.policy.models import Approval, ApprovalState
 from core.service.console import CommandRecord
 from core.statements import SignedStatement
 

@@ -10,7 +10,7 @@ from app.screens.approvals.card_parts import BytesPart
 from app.screens.approvals.preview_part import DiffPart, Looked
 from app.screens.approvals.what_is_sent import Part
 from app.screens.approvals.words import one_line
-from core.policy.summaries import size_words
+from core.policy.analysis.summaries import size_words
 
 _VIEWS = [("unified", "Unified"), ("side", "Side by side"), ("bytes", "Bytes")]
 

@@ -24,8 +24,8 @@ from app.screens.approvals.gate import (
     why_not_grant,
 )
 from app.screens.approvals.words import one_line
+from core.approvals.models import ApprovalState
 from core.errors import QuarterdeckError
-from core.policy.models import ApprovalState
 
 GUARD_MS = 700
 HEIGHT = 62

@@ -15,9 +15,9 @@ from app.screens.approvals.edited_part import EditedPart
 from app.screens.approvals.words import one_line
 from app.shell.by_hand import ByHand
 from app.shell.sheet import FOCUS_ROOM, Sheet
+from core.approvals.models import Approval
 from core.canonical import canonical_bytes
 from core.errors import BadInput
-from core.policy.models import Approval
 from core.schema_forms.validate import FieldError
 
 WIDTH = 920

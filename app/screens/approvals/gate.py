@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from app.hand import Stake
 from app.screens.approvals.what_is_sent import DigestCheck
+from core.approvals.answering_rules import check_may_approve
+from core.approvals.models import Approval, ApprovalState
 from core.errors import Refused
 from core.fleet.models import Risk
-from core.policy.answers import check_may_approve
-from core.policy.models import Approval, ApprovalState
 
 STATE_WORDS = {
     ApprovalState.WAITING: "waiting",

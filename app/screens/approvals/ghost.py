@@ -10,7 +10,7 @@ from app.components import paint
 from app.components.picture import PictureView
 from app.look.theme import Theme, theme_of
 from app.screens.approvals.ghost_place import AROUND, place_plate
-from core.policy.before_deciding import Region
+from core.approvals.preview_models import Region
 
 DIM = 0.46
 AROUND_POINT = 24

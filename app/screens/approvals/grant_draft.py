@@ -14,13 +14,13 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from core.approvals.answering_rules import may_go_on_under
+from core.approvals.grants import ANY, GrantTerms, scope_words, uncovered_request
+from core.approvals.models import Approval
 from core.errors import BadInput
 from core.fleet.models import Risk
 from core.ids import new_id
-from core.policy.answers import may_go_on_under
 from core.policy.constraints import Constraint
-from core.policy.grants import ANY, GrantTerms, scope_words, uncovered_request
-from core.policy.models import Approval
 
 FEW_USES = 5
 

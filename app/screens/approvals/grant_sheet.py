@@ -33,10 +33,10 @@ from app.screens.approvals.words import one_line
 from app.shell.by_hand import ByHand
 from app.shell.sheet import FOCUS_ROOM, Sheet
 from app.state import AppState
+from core.approvals.grants import GrantTerms
+from core.approvals.models import Approval
 from core.commitments import is_stand_in
 from core.errors import BadInput
-from core.policy.grants import GrantTerms
-from core.policy.models import Approval
 from core.text import shorten_middle
 
 WIDTH = 880

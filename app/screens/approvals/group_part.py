@@ -9,7 +9,7 @@ from PySide6.QtCore import Signal
 from app.components.code_box import CodeBox
 from app.components.section import Section
 from app.screens.approvals.words import one_line
-from core.policy.models import Approval
+from core.approvals.models import Approval
 from core.statements import short_code
 
 MOST_LINES = 8

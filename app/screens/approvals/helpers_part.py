@@ -17,10 +17,10 @@ from app.components.section import Card, Section, SectionHead
 from app.look.tokens import SPACE
 from app.screens.approvals.time_left import local_time
 from app.screens.approvals.words import one_line
+from core.approvals.preview_models import Helper
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
 from core.ids import now_utc
-from core.policy.before_deciding import Helper
 
 MOST_TEXT = 200_000
 _ICONS = {

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from core.approvals.models import Approval
 from core.fleet.models import Risk
-from core.policy.models import Approval
 
 _ENDS_IN_NUMBER = re.compile(r"(.*?)(\d+)\Z", re.DOTALL)
 

@@ -9,10 +9,10 @@ from app.components.device_picture import decoded
 from app.link import ConsoleLink
 from app.screens.approvals.card import RequestCard
 from app.screens.approvals.preview_part import Looked, has_preview, look
+from core.approvals.models import Approval, ApprovalState
+from core.approvals.preview_models import Helper
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
-from core.policy.before_deciding import Helper
-from core.policy.models import Approval, ApprovalState
 from core.service.console import Console
 
 

@@ -21,9 +21,9 @@ from app.look.tokens import SPACE
 from app.screens.approvals.ghost import Ghost
 from app.screens.approvals.time_left import local_time
 from app.screens.approvals.words import one_line
+from core.approvals.models import Approval
+from core.approvals.preview_models import Preview
 from core.errors import QuarterdeckError
-from core.policy.before_deciding import Preview
-from core.policy.models import Approval
 from core.service.console import Console
 
 FILE_TOOLS = ("write_file", "restore_file")

@@ -13,10 +13,10 @@ from typing import Any
 from app.screens.approvals.likeness import Group
 from app.screens.approvals.what_is_sent import MASK_SHOWN
 from app.screens.filter_field import Words
+from core.approvals.models import Approval
 from core.commitments import SECRET_MARK
 from core.filter_language import Filter, Language
 from core.fleet.models import Risk
-from core.policy.models import Approval
 from core.text import escape_hidden
 
 EXAMPLE = "risk:high device:lab-*"

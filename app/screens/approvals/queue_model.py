@@ -11,7 +11,7 @@ from app.look.states import risk_look
 from app.screens.approvals.gate import fates_words
 from app.screens.approvals.likeness import Group, count_words_of, device_words
 from app.screens.approvals.words import one_line
-from core.policy.models import Approval, ApprovalState
+from core.approvals.models import Approval, ApprovalState
 
 Index = QModelIndex | QPersistentModelIndex
 _NO_PARENT = QModelIndex()

@@ -21,8 +21,8 @@ from app.screens.approvals.queue_view import QueueView
 from app.screens.approvals.time_left import TimeLeft
 from app.screens.filter_field import FilterField
 from app.shell.words import count_words
+from core.approvals.models import Approval, ApprovalState
 from core.fleet.models import Risk
-from core.policy.models import Approval, ApprovalState
 
 
 class QueuePane(QWidget):

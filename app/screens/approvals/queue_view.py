@@ -23,7 +23,7 @@ from app.screens.approvals.queue_model import (
 )
 from app.screens.approvals.time_left import TimeLeft, clock_words
 from app.screens.approvals.words import asker_words, one_line
-from core.policy.models import Approval, ApprovalState
+from core.approvals.models import Approval, ApprovalState
 
 Index = QModelIndex | QPersistentModelIndex
 LEFT = 16

@@ -20,10 +20,10 @@ from app.screens.approvals.session_log import SessionLog
 from app.screens.approvals.time_left import TimeLeft
 from app.screens.base import Navigator, OpenApproval, OpenRun, Screen, Shortcut, Target
 from app.state import AppState, Link
+from core.approvals.models import Approval, ApprovalState
 from core.batch.models import Cell
 from core.dispatch.models import CommandResult
 from core.errors import QuarterdeckError
-from core.policy.models import Approval, ApprovalState
 
 QUEUE = 336
 QUEUE_NARROW = 300

@@ -12,8 +12,8 @@ from app.look.tokens import SPACE
 from app.screens.approvals.time_left import local_time
 from app.screens.approvals.words import one_line, outcome_words
 from app.shell.words import with_nothing_sent
+from core.approvals.models import Approval, ApprovalState
 from core.dispatch.models import CommandResult
-from core.policy.models import Approval, ApprovalState
 
 MOST_SHOWN = 8
 MOST_KEPT = 200

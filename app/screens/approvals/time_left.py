@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from core.policy.models import Approval
+from core.approvals.models import Approval
 
 MOST_PAUSE_S = 300.0
 """Reading pauses a request's expiry for so long at most, all readings together."""

@@ -15,8 +15,8 @@ from typing import Any
 from core.canonical import canonical_bytes
 from core.commitments import SECRET_MARK
 from core.errors import BadInput, Refused
+from core.policy.analysis.shell.tool_arguments import SHELL_ARGUMENTS
 from core.policy.models import Finding
-from core.policy.shell_arguments import SHELL_ARGUMENTS
 from core.statements import Request, check_shown
 
 MASK_SHOWN = "•••"

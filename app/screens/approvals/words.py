@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from app.screens.approvals.time_left import local_time
 from app.shell.words import person_words, with_nothing_sent
+from core.approvals.models import Approval, ApprovalState
 from core.dispatch.models import CommandResult, Verdict
-from core.policy.models import Approval, ApprovalState
 from core.text import escape_hidden
 
 MOST_SAID = 2000

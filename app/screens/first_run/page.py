@@ -20,10 +20,10 @@ from app.screens.fleet.pictures import PictureStore, Thumbnail
 from app.shell.words import one_line, plural
 from app.state import AppState
 from app.state import Link as LinkState
+from core.approvals.models import Operator
 from core.batch.models import Run, RunState
 from core.errors import QuarterdeckError
 from core.fleet.models import NOT_CONNECTED_YET, Device, Health
-from core.policy.models import Operator
 from core.service.console import Console
 
 THIS_COMPUTER = "this-computer"
@@ -248,7 +248,7 @@ class FirstRunPage(QScrollArea):
             self._title.setText(f"This console is ready, and it has {plural(count, 'device')}.")
 
     def _propose_name(self) -> None:
-        from core.policy.operator_keys import login_name
+        from core.approvals.operator_keys import login_name
 
         self.name_field.setText(login_name())
 

@@ -15,7 +15,7 @@ from app.screens.replay.reel import Reel
 from app.screens.replay.transport import ReplayHead
 from app.shell.words import plural
 from core.errors import QuarterdeckError
-from core.replay.contents import LONGEST_WORD, MOST_WORDS, ContentHits
+from core.replay.result_search import LONGEST_WORD, MOST_WORDS, ContentHits
 
 # The service reads entries and stored texts for it: not for each letter that is typed.
 CONTENTS_PAUSE_MS = 200

@@ -19,7 +19,7 @@ from PySide6.QtGui import QImage, QPainterPath, QRegion
 from app.components.device_picture import decode_picture
 from app.link import ConsoleLink
 from core.errors import ErrorCode, QuarterdeckError
-from core.replay.changes import Changes, Rect, changed_tiles
+from core.replay.image_diff import Changes, Rect, changed_tiles
 from core.service.console import Console
 
 # Steps are drawn at the same time: more threads than this make them stutter.

@@ -13,7 +13,7 @@ from app.components.json_view import size_words
 from app.components.label import ElidedLabel, Label, plain_tip, surface
 from app.look.states import cell_look
 from app.look.tokens import SPACE
-from core.replay.contents import MOST_TEXT_BYTES
+from core.replay.result_search import MOST_TEXT_BYTES
 
 SEARCHED = (
     "Searches titles, tools, devices, people, outcomes, and the texts of results.\n"

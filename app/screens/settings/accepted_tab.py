@@ -15,7 +15,7 @@ from app.components.sentences import Sentences
 from app.link import ConsoleLink
 from app.look.tokens import SPACE
 from app.shell.words import plural
-from core.policy.checking import PolicyText
+from core.policy.policy_check import PolicyText
 
 SAME = "policy.toml is as it was accepted."
 LOOSENS = "policy.toml would loosen what was accepted, and does not until an operator signs it."

@@ -12,7 +12,7 @@ from app.components.section import SectionHead
 from app.components.tables import Cell, Column, DataTable, Kind, Row
 from app.look.tokens import SPACE
 from app.shell.words import plural
-from core.policy.checking import PolicyCheck, PolicyProblem, PolicyWarning
+from core.policy.policy_check import PolicyCheck, PolicyProblem, PolicyWarning
 from core.text import escape_hidden, hidden_characters
 
 PROBLEM_COLUMNS = (

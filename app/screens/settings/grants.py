@@ -23,8 +23,8 @@ from app.screens.base import Navigator, OpenQuery
 from app.shell.sheet import Sheet
 from app.shell.words import clock, count_words, last_heard, one_line, person_words, plural, short_clock
 from app.state import AppState
+from core.approvals.grants import Grant, scope_words
 from core.errors import QuarterdeckError
-from core.policy.grants import Grant, scope_words
 from core.text import escape_hidden
 
 REFRESH_PAUSE_MS = 1_000

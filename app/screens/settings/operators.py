@@ -23,8 +23,8 @@ from app.screens.settings.base import SettingsSection
 from app.shell.sheet import Sheet
 from app.shell.words import clock, plural
 from app.state import AppState
+from core.approvals.models import Operator
 from core.errors import QuarterdeckError
-from core.policy.models import Operator
 from core.service.wishes import operator_added, operator_removed
 
 COLUMNS = (

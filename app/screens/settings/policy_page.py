@@ -28,8 +28,8 @@ from app.screens.settings.why_tab import WhyTab
 from app.shell.top_bar import PROFILE_WORDS
 from app.shell.words import plural
 from app.state import AppState
-from core.policy.checking import PolicyCheck
 from core.policy.models import Profile
+from core.policy.policy_check import PolicyCheck
 
 TABS = (
     ("check", "Check"),

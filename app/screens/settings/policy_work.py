@@ -14,7 +14,7 @@ from app.screens.settings.policy_draft import PolicyDraft, PolicyDraftStore
 from app.shell.signing import Signing
 from core.canonical import sha256_hex
 from core.errors import ErrorCode, QuarterdeckError, Refused
-from core.policy.checking import PolicyCheck, PolicyText
+from core.policy.policy_check import PolicyCheck, PolicyText
 from core.service.console import PolicyStatus
 from core.service.wishes import policy_change
 

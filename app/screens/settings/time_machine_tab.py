@@ -20,8 +20,8 @@ from app.screens.base import Navigator, OpenEntry
 from app.shell.words import clock, count_words, plural, short_clock
 from app.state import AppState
 from core.errors import QuarterdeckError
-from core.policy.checking import Trial, TrialRow
 from core.policy.models import Answer
+from core.policy.policy_check import Trial, TrialRow
 from core.text import escape_hidden
 
 MOST_ROWS = 1_000

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from core.approvals.operator_keys import OperatorKey
 from core.audit.checkpoint import load_or_create_journal_key
 from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
 from core.home import Home
-from core.policy.operator_keys import OperatorKey
 
 _HERE = Path(__file__).parent
 TOKENS: dict[str, str] = json.loads((_HERE / "tokens.json").read_text())

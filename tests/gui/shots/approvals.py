@@ -11,8 +11,8 @@ from app.screens.approvals.grant_draft import Breadth
 from app.screens.approvals.grant_sheet import GrantSheet
 from app.screens.approvals.screen import ApprovalsScreen
 from app.screens.base import OpenApproval
+from core.approvals.operator_keys import create_operator_key
 from core.home import Home
-from core.policy.operator_keys import create_operator_key
 from tests.fakes.approvals_story import add_critical, approvals_story
 from tests.fakes.console import FakeConsole
 from tests.gui.shots.studio import SETTLE_S, Studio

@@ -9,8 +9,8 @@ from app.main import Desk
 from app.screens.base import OpenDevice, OpenPairing, OpenSection
 from app.screens.fleet.pairing import PairingSheet
 from app.screens.fleet.screen import FleetScreen
+from core.approvals.operator_keys import create_operator_key
 from core.home import Home
-from core.policy.operator_keys import create_operator_key
 from core.service.console import Console
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices

@@ -9,8 +9,8 @@ from app.main import Desk
 from app.screens.base import OpenDevice, OpenSection
 from app.screens.fleet.screen import FleetScreen
 from app.screens.settings.screen import SettingsScreen
+from core.approvals.operator_keys import create_operator_key
 from core.home import Home
-from core.policy.operator_keys import create_operator_key
 from core.service.console import ControlChanged
 from tests.fakes.console import FakeConsole
 from tests.fakes.story import story

@@ -12,9 +12,9 @@ from app.screens.fleet.pairing import start_pairing
 from app.screens.fleet.review import ReviewSheet, start_review
 from app.screens.fleet.screen import FleetScreen
 from app.screens.settings.screen import SettingsScreen
+from core.approvals.operator_keys import create_operator_key
 from core.home import Home, Settings
 from core.policy.models import Profile
-from core.policy.operator_keys import create_operator_key
 from core.service.trusted import loosening_settings, pending_settings
 from tests.fakes.console import FakeConsole
 from tests.fakes.rules_door import RULES

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from core.fleet.models import Risk
-from core.policy.argument_words import Said, snake
+from core.policy.analysis.arguments import Said, snake
 
 _KEYS = ("key", "keys", "shortcut", "hotkey", "combo")
 _CONTROLS = ("name", "control_name", "label", "button_name", "element", "element_name", "title")

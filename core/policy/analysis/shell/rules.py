@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from core.fleet.models import Risk
-from core.policy.shell import Call, Judgement, Redirect, Word
-from core.policy.shell_databases import client_judgements
-from core.policy.shell_embedded import assigned_words, in_git, in_options, in_variable, judgements
-from core.policy.shell_languages import program_judgements
-from core.policy.shell_overwrites import NAMES as OVERWRITES
-from core.policy.shell_overwrites import overwrites, overwritten, shown
-from core.policy.shell_programs import NAMES as CHANGING
-from core.policy.shell_programs import changes, only_looks
-from core.policy.shell_reach import REACHING, deletes_below, reaches, starts_by_itself, written_path
-from core.policy.shell_words import (
+from core.policy.analysis.shell.databases import client_judgements
+from core.policy.analysis.shell.embedded import assigned_words, in_git, in_options, in_variable, judgements
+from core.policy.analysis.shell.languages import program_judgements
+from core.policy.analysis.shell.overwrites import NAMES as OVERWRITES
+from core.policy.analysis.shell.overwrites import overwrites, overwritten, shown
+from core.policy.analysis.shell.parser import Call, Judgement, Redirect, Word
+from core.policy.analysis.shell.programs import NAMES as CHANGING
+from core.policy.analysis.shell.programs import changes, only_looks
+from core.policy.analysis.shell.reach import REACHING, deletes_below, reaches, starts_by_itself, written_path
+from core.policy.analysis.shell.tables import (
     DELETES,
     DISKS,
     DOWNLOADS,
@@ -32,7 +32,7 @@ from core.policy.shell_words import (
     names_secrets,
     system_folder,
 )
-from core.policy.shell_wrappers import innermost, started
+from core.policy.analysis.shell.wrappers import innermost, started
 
 NAMES_A_VARIABLE = names(
     "let read printf test [ declare typeset local readonly export unset mapfile readarray getopts wait"

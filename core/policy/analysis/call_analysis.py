@@ -12,15 +12,28 @@ from typing import Any, NamedTuple
 
 from core.canonical import flat_key
 from core.fleet.models import Effect, Risk, Source, Tool
-from core.policy.argument_words import Said, ends_things, is_path, judge_path, judge_value, meant_as, snake
+from core.policy.analysis.arguments import (
+    Said,
+    ends_things,
+    is_path,
+    judge_path,
+    judge_value,
+    meant_as,
+    snake,
+)
+from core.policy.analysis.headlines import headline_of
+from core.policy.analysis.shell.findings import MOST_FINDINGS, judge_line
+from core.policy.analysis.shell.tables import system_folder
+from core.policy.analysis.shell.tool_arguments import (
+    MOST_LINES,
+    SHELL_ARGUMENTS,
+    described_lines,
+    shell_lines,
+)
+from core.policy.analysis.summaries import SUMMARIES, short
+from core.policy.analysis.ui_actions import judge_hand
 from core.policy.constraints import Unsure, main_name, normal_path
-from core.policy.hand_words import judge_hand
-from core.policy.headlines import headline_of
 from core.policy.models import Finding
-from core.policy.shell_arguments import MOST_LINES, SHELL_ARGUMENTS, described_lines, shell_lines
-from core.policy.shell_findings import MOST_FINDINGS, judge_line
-from core.policy.shell_words import system_folder
-from core.policy.summaries import SUMMARIES, short
 from core.text import hidden_characters
 
 _WRITES_FILES = frozenset({"write_file", "restore_file", "create_file", "delete_file", "move_file"})
@@ -97,13 +110,14 @@ def findings_of(
 ) -> list[Finding]:
     """What the arguments would do that raises the risk; never anything that lowers it.
 
-    Shell lines are parsed, also those that other tools are given (`core.policy.shell_arguments`); paths,
-    addresses, queries, processes, recipients and amounts are found by the names and values of arguments,
-    whoever offers the tool, and every text is searched for characters that are not seen, also inside lists
-    and objects. `home` is the home folder of the device's user, where known, and `real` says where a path of
-    this computer leads: what is said of that place is said of the path. The time is proportional to the
-    arguments: a line over the parser's limits (`core.policy.shell`) is a finding instead of being parsed. At
-    most `MOST_FINDINGS`, the gravest.
+    Shell lines are parsed, also those that other tools are given
+    (`core.policy.analysis.shell.tool_arguments`); paths, addresses, queries, processes, recipients and
+    amounts are found by the names and values of arguments, whoever offers the tool, and every text is
+    searched for characters that are not seen, also inside lists and objects. `home` is the home folder of the
+    device's user, where known, and `real` says where a path of this computer leads: what is said of that
+    place is said of the path. The time is proportional to the
+    arguments: a line over the parser's limits (`core.policy.analysis.shell.parser`) is a finding instead of
+    being parsed. At most `MOST_FINDINGS`, the gravest.
     """
     found: list[Finding] = []
     line_name = SHELL_ARGUMENTS.get(tool.tool_name)

@@ -26,14 +26,14 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from core.approvals.models import Approval, Operator
 from core.changes import ChangeStatement, Identity, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode
 from core.home import OPERATOR_NAME, Home
-from core.policy.models import Approval, Operator
 from core.statements import SignedStatement, Statement, check_shown, signed_bytes, verify_signature
 
 if TYPE_CHECKING:
-    from core.policy.grants import GrantTerms, SignedGrant
+    from core.approvals.grants import GrantTerms, SignedGrant
 
 SHORTEST_PASSPHRASE = 10
 # In bytes; OpenSSL can lock a key with no longer one.
@@ -98,7 +98,7 @@ class OperatorKey:
         Raises:
             BadInput: they name somebody else as their author.
         """
-        from core.policy.grants import SignedGrant
+        from core.approvals.grants import SignedGrant
 
         if terms.author != self.name:
             raise BadInput(f"{self.name} cannot sign for {terms.author}.")

@@ -14,13 +14,13 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from core.approvals.grants import Grant, GrantBook
 from core.fleet.models import BUILT_IN_NAMESPACE, Contract, Device, Effect, Risk, Source, Tool
-from core.policy.grants import Grant, GrantBook
+from core.policy.analysis.call_analysis import Words, words_of
 from core.policy.models import Answer, Decision, Finding, Profile, Reason
 from core.policy.policy_file import PolicyFile
-from core.policy.rule_book import RuleBook
+from core.policy.rule_index import RuleBook
 from core.policy.rules import Question, Rule
-from core.policy.words import Words, words_of
 from core.quick import made
 
 _MOST_SETTLED = 512
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
 
     Rules and grants look at `parameters`, as they would be sent; `shown` has its secrets masked, and words
     for people are made of it. `shares_disk`: the device's paths are this computer's; `real` then says where
-    one leads (`core.policy.links`), where there are any in the arguments.
+    one leads (`core.policy.real_paths`), where there are any in the arguments.
 
     `same` is what equal calls share (`core.dispatch.command_request.InOrder`), their arguments' canonical
     bytes last; only of calls whose arguments hold nothing secret, so that `parameters` and `shown` are one.

@@ -5,7 +5,7 @@ more run until an operator has signed it: of the accepted text and the text in t
 stricter answer. A file that is gone, broken, or not this user's own alone makes everything ask; what the
 accepted text denies stays denied.
 
-What the two say of a call is judged by `core.policy.judging`.
+What the two say of a call is judged by `core.policy.engine`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from core.approvals.grants import GrantBook, GrantMiss
 from core.canonical import sha256_hex
 from core.errors import BadInput
 from core.fleet.models import Device, Plain
+from core.policy.engine import Asked, Judge, question_of
 from core.policy.examples import run_examples
-from core.policy.grants import GrantBook, GrantMiss
-from core.policy.judging import Asked, Judge, question_of
 from core.policy.loosening import loosenings, more_careful
 from core.policy.models import Answer, Decision, Profile, Reason, RuleHit
-from core.policy.overrides import Overrides
-from core.policy.policy_file import PolicyFile, parse_policy, read_policy_text
-from core.policy.rule_book import NearMiss
+from core.policy.policy_file import Overrides, PolicyFile, parse_policy, read_policy_text
+from core.policy.rule_index import NearMiss
 from core.quick import changed
 
 NOT_ACCEPTED = "policy.toml, not accepted"

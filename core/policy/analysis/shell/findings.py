@@ -16,11 +16,27 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
 
 from core.fleet.models import Risk
-from core.policy.models import Finding
-from core.policy.shell import Call, Judgement, Line, TooMuch, Word, has_index, joined, read_line
-from core.policy.shell_databases import client_lines
-from core.policy.shell_embedded import Embedded, assigned_words, in_git, in_options, in_variable, judgements
-from core.policy.shell_judges import (
+from core.policy.analysis.shell.databases import client_lines
+from core.policy.analysis.shell.embedded import (
+    Embedded,
+    assigned_words,
+    in_git,
+    in_options,
+    in_variable,
+    judgements,
+)
+from core.policy.analysis.shell.languages import program_lines, reads_its_program, runs_a_file
+from core.policy.analysis.shell.parser import (
+    Call,
+    Judgement,
+    Line,
+    TooMuch,
+    Word,
+    has_index,
+    joined,
+    read_line,
+)
+from core.policy.analysis.shell.rules import (
     DECLARES,
     NAMES_A_VARIABLE,
     hidden_in_index,
@@ -29,9 +45,9 @@ from core.policy.shell_judges import (
     read_from,
     redirected,
 )
-from core.policy.shell_languages import program_lines, reads_its_program, runs_a_file
-from core.policy.shell_words import DOWNLOADS
-from core.policy.shell_wrappers import MOST_INSIDE, innermost, started
+from core.policy.analysis.shell.tables import DOWNLOADS
+from core.policy.analysis.shell.wrappers import MOST_INSIDE, innermost, started
+from core.policy.models import Finding
 from core.text import escape_hidden, shorten_middle
 
 MOST_FINDINGS = 40

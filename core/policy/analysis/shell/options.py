@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from core.policy.shell import Word
+from core.policy.analysis.shell.parser import Word
 
 _SHORTEST_CUT = 5
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from core.fleet.models import Risk
-from core.policy.queries import judge_query
-from core.policy.shell import Call, Judgement, Word
-from core.policy.shell_embedded import Embedded
-from core.policy.shell_languages import written_inside
-from core.policy.shell_options import Takes, read_options, takes
-from core.policy.shell_words import names
+from core.policy.analysis.shell.embedded import Embedded
+from core.policy.analysis.shell.languages import written_inside
+from core.policy.analysis.shell.options import Takes, read_options, takes
+from core.policy.analysis.shell.parser import Call, Judgement, Word
+from core.policy.analysis.shell.tables import names
+from core.policy.analysis.sql import judge_query
 
 
 class Client(NamedTuple):

@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from core.policy.models import Fatigue
+from core.approvals.models import Fatigue
 
 HASTY_S = 1.0
 WINDOW_S = 3_600.0

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from core.fleet.models import Risk
+from core.policy.analysis.summaries import short
 from core.policy.models import Finding
-from core.policy.summaries import short
 
 MOST_EFFECTS = 3
 MOST_OBJECTS = 3

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from core.fleet.models import Risk
-from core.policy.shell import Call, Judgement, Word, joined
-from core.policy.shell_embedded import Embedded
-from core.policy.shell_options import Options, Takes, read_options, takes
-from core.policy.shell_words import ROOT, SHELLS, STARTUP, names, system_folder
+from core.policy.analysis.shell.embedded import Embedded
+from core.policy.analysis.shell.options import Options, Takes, read_options, takes
+from core.policy.analysis.shell.parser import Call, Judgement, Word, joined
+from core.policy.analysis.shell.tables import ROOT, SHELLS, STARTUP, names, system_folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from core.policy.shell import Assignment, Call, Word, joined
-from core.policy.shell_options import Takes, options_at, read_options, takes
-from core.policy.shell_words import ROOT
+from core.policy.analysis.shell.options import Takes, options_at, read_options, takes
+from core.policy.analysis.shell.parser import Assignment, Call, Word, joined
+from core.policy.analysis.shell.tables import ROOT
 
 MOST_INSIDE = 12
 """How many wrappers around one command are followed."""

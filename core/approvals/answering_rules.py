@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from core.approvals.grants import GrantTerms, SignedGrant, uncovered_request
+from core.approvals.models import Approval, Fatigue, Operator
 from core.audit.entries import Kind, NewEntry
 from core.commitments import SECRET_MARK
 from core.errors import BadInput, ErrorCode, Refused
-from core.policy.grants import GrantTerms, SignedGrant, uncovered_request
-from core.policy.models import Answer, Approval, Fatigue, Operator, Profile
+from core.policy.models import Answer, Profile
 from core.statements import SignedStatement, Statement, verify_signature
 
 

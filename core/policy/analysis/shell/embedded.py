@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from core.fleet.models import Risk
-from core.policy.shell import Call, Judgement, Word, joined
-from core.policy.shell_options import Takes, read_options, takes
-from core.policy.shell_words import names
+from core.policy.analysis.shell.options import Takes, read_options, takes
+from core.policy.analysis.shell.parser import Call, Judgement, Word, joined
+from core.policy.analysis.shell.tables import names
 
 
 class Embedded(NamedTuple):

@@ -1,7 +1,8 @@
 """Files that a shell command's own arguments say it overwrites: `tar -czf X`, `curl -o X`, `cp a X`.
 
-A redirection of the shell itself is judged in `core.policy.shell_judges`. Options are those of GNU tar, GNU
-coreutils, Info-ZIP, rsync, curl, wget and 7-Zip. Whether the file exists is only known on the device.
+A redirection of the shell itself is judged in `core.policy.analysis.shell.rules`. Options are those of GNU
+tar, GNU coreutils, Info-ZIP, rsync, curl, wget and 7-Zip. Whether the file exists is only known on the
+device.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import re
 from collections.abc import Callable, Iterator
 
 from core.fleet.models import Risk
-from core.policy.shell import Call, Judgement, Word
-from core.policy.shell_options import Options, Takes, read_options, takes
-from core.policy.shell_words import HARMLESS_DEVICES
+from core.policy.analysis.shell.options import Options, Takes, read_options, takes
+from core.policy.analysis.shell.parser import Call, Judgement, Word
+from core.policy.analysis.shell.tables import HARMLESS_DEVICES
 from core.text import escape_hidden, shorten_middle
 
 _KEEPS = ("-n", "--no-clobber", "-b", "--backup", "-S", "--suffix")

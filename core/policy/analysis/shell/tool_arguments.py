@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from core.policy.argument_words import snake
-from core.policy.shell_words import names
+from core.policy.analysis.arguments import snake
+from core.policy.analysis.shell.tables import names
 
 SHELL_ARGUMENTS = {"shell_execute": "command", "EXEC_CLI": "command", "shell_execute_read": "command"}
 """The tools that run a shell line, and the argument that holds it."""

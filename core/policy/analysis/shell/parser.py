@@ -19,7 +19,7 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from core.fleet.models import Risk
-from core.policy.shell_words import common_name
+from core.policy.analysis.shell.tables import common_name
 
 LONGEST = 16_384
 MOST_SIGNS = 1_000
@@ -139,7 +139,8 @@ class Call:
     """A simple command: its words, the first of them its name, and the variables set for it.
 
     `input_texts` are those in the line itself that it reads as its input, `input_files` the files. `name` is
-    the program's common name (`core.policy.shell_words.common_name`), empty when that is not known yet.
+    the program's common name (`core.policy.analysis.shell.tables.common_name`), empty when that is not known
+    yet.
     """
 
     words: tuple[Word, ...]

@@ -13,10 +13,10 @@ from typing import Any
 
 from core.controls import PROGRAM_NAMES
 from core.fleet.models import Risk
-from core.policy.addresses import IS_URL, judge_host, judge_url
-from core.policy.lookalikes import false_signs, looks_plain, plain_look
-from core.policy.queries import judge_query, looks_like_query
-from core.policy.shell_words import HARMLESS_DEVICES, STARTUP, names_secrets, system_folder
+from core.policy.analysis.lookalikes import false_signs, looks_plain, plain_look
+from core.policy.analysis.shell.tables import HARMLESS_DEVICES, STARTUP, names_secrets, system_folder
+from core.policy.analysis.sql import judge_query, looks_like_query
+from core.policy.analysis.urls import IS_URL, judge_host, judge_url
 from core.text import escape_hidden, shorten_middle
 
 # Words, risk, and where in the argument's text, or None for all of it.

@@ -12,13 +12,13 @@ import re
 from collections.abc import Iterator, Set
 from typing import Any
 
+from core.approvals.preview_models import Helper
 from core.canonical import digest_of
 from core.controls import programs_named
-from core.policy.before_deciding import Helper
-from core.policy.shell import Line, TooMuch, Word, read_line
-from core.policy.shell_arguments import SHELL_ARGUMENTS
-from core.policy.shell_words import DELETES, INTERPRETERS, KILLS, SHELLS, WRITES_ALL, WRITES_LAST
-from core.policy.shell_wrappers import innermost
+from core.policy.analysis.shell.parser import Line, TooMuch, Word, read_line
+from core.policy.analysis.shell.tables import DELETES, INTERPRETERS, KILLS, SHELLS, WRITES_ALL, WRITES_LAST
+from core.policy.analysis.shell.tool_arguments import SHELL_ARGUMENTS
+from core.policy.analysis.shell.wrappers import innermost
 from core.statements import Request
 from core.text import escape_hidden, shorten_middle
 from core.text_encodings import UTF_8

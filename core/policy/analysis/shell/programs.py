@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from core.fleet.models import Risk
-from core.policy.shell import Call, Judgement
-from core.policy.shell_words import (
+from core.policy.analysis.shell.parser import Call, Judgement
+from core.policy.analysis.shell.tables import (
     ACCOUNTS,
     CONTAINERS,
     DISKS,

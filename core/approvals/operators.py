@@ -17,14 +17,14 @@ import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import BaseModel, ValidationError
 
+from core.approvals.grants import SignedGrant
+from core.approvals.models import Operator
+from core.approvals.operator_keys import verify_statement
 from core.audit.entries import Entry, Kind
 from core.changes import Change, ChangeKind, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode, JournalCorrupt, Refused
 from core.files import read_own_text
 from core.home import OPERATOR_NAME, write_private
-from core.policy.grants import SignedGrant
-from core.policy.models import Operator
-from core.policy.operator_keys import verify_statement
 from core.statements import SignedStatement, verify_signature
 
 log = structlog.get_logger(__name__)

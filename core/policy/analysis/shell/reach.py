@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from core.fleet.models import Risk
-from core.policy.addresses import URL_INSIDE, judge_url
-from core.policy.lookalikes import looks_plain, plain_look
-from core.policy.shell import Call, Judgement, Word
-from core.policy.shell_options import read_options, takes
-from core.policy.shell_words import STARTUP, names_secrets
+from core.policy.analysis.lookalikes import looks_plain, plain_look
+from core.policy.analysis.shell.options import read_options, takes
+from core.policy.analysis.shell.parser import Call, Judgement, Word
+from core.policy.analysis.shell.tables import STARTUP, names_secrets
+from core.policy.analysis.urls import URL_INSIDE, judge_url
 
 _HOME = re.compile(r"^[\"']?\$(?:HOME|\{HOME\}|USERPROFILE)[\"']?")
 _VARIABLE_FIRST = re.compile(r"^[\"']?\$(?:\w+|\{\w+\})[\"']?/(?:\*|\.\*)?[\"']?$")
