@@ -123,7 +123,7 @@ def attach(home: Home) -> Callable[[], Awaitable[Console]]:
     """How the real window gets at its service: find it, or start it."""
 
     async def open_console() -> Console:
-        from core.service.start import ensure_service
+        from core.service.control import ensure_service
 
         # Known by its user until an operator's key proves more.
         return await ensure_service(home, client="window", actor=f"window:{user_name()}")

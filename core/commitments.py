@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
-from core.canonical import canonical_bytes
+from core.canonical_json import canonical_bytes
 from core.errors import BadInput
 
 SECRET_MARK = "$secret"

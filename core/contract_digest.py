@@ -12,7 +12,7 @@ import hashlib
 from typing import Any
 
 from core.aip.messages import ToolInfo
-from core.canonical import canonical_bytes
+from core.canonical_json import canonical_bytes
 
 
 def definition_of(info: ToolInfo) -> dict[str, Any]:

@@ -179,8 +179,8 @@ class Home:
         """The control socket.
 
         Socket addresses are short (108 bytes on Linux, 104 on macOS), homes need not be. Linux reaches the
-        socket of a long home by way of its opened folder (`core.service.endpoint`); elsewhere it lies in a
-        folder that the system keeps for this user alone.
+        socket of a long home by way of its opened folder (`core.service.rpc.transport`); elsewhere it lies in
+        a folder that the system keeps for this user alone.
         """
         wanted = self.path / "service.sock"
         private = None if FOLDERS_BY_NUMBER.is_dir() else _private_folder()

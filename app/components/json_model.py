@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from core.schema_forms.json_text import is_plain, json_text
+from core.schema_forms.json_errors import is_plain, json_text
 from core.schema_forms.json_values import Path, path_text
 
 Index = QModelIndex | QPersistentModelIndex

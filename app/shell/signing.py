@@ -25,7 +25,7 @@ from app.link import ConsoleLink, is_alive, is_there
 from app.shell.by_hand import ByHand
 from app.shell.operator import OperatorKeys
 from app.state import AppState
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.changes import Change, ChangeKind, Proposal, SignedChange, check_proposal
 from core.errors import ErrorCode, QuarterdeckError, Refused
 from core.service.console import Console

@@ -20,7 +20,7 @@ from app.tour.stage import Scene, Stage, play
 from app.tour.story import SCENES
 from core.home import Home
 from core.service.console import Console
-from core.service.start import ensure_service, stop_service
+from core.service.control import ensure_service, stop_service
 
 SIZE = QSize(1440, 900)
 AGENT = "agent:surveyor"

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from core.canonical import canonical_bytes
+from core.canonical_json import canonical_bytes
 from core.errors import BadInput
 
 _MARK = "qd1"

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Set
 from typing import Any
 
 from core.approvals.preview_models import Helper
-from core.canonical import digest_of
+from core.canonical_json import digest_of
 from core.controls import programs_named
 from core.policy.analysis.shell.parser import Line, TooMuch, Word, read_line
 from core.policy.analysis.shell.tables import DELETES, INTERPRETERS, KILLS, SHELLS, WRITES_ALL, WRITES_LAST

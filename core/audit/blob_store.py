@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable
 from core.files import sync_folder
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from core.audit.entries import Entry, NewEntry, PlainEntry
-from core.canonical import canonical_bytes, is_plain, plain_bytes
+from core.canonical_json import canonical_bytes, is_plain, plain_bytes
 from core.errors import BadInput, ErrorCode, JournalCorrupt
 
 MAX_ENTRY_BYTES = 8 * 1024 * 1024

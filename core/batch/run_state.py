@@ -12,7 +12,7 @@ from typing import Literal
 
 from core.aip.messages import ResultStatus
 from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary, flatten
-from core.canonical import digest_of
+from core.canonical_json import digest_of
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import ErrorCode, ErrorInfo
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 from core.audit.entries import Entry, Kind, NewEntry
 from core.batch.models import Batch, Cell, CellState, Parallel, RunSummary, Step, flatten
 from core.batch.run_state import SWITCHED_OFF, Live, cell_state_of, ended_state
-from core.coalesce import Coalescer
+from core.debounce import Coalescer
 from core.dispatch.command_request import Order, Stage
 from core.dispatch.late import LateRecorder
 from core.dispatch.models import CommandResult

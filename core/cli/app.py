@@ -28,7 +28,7 @@ from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError
 from core.home import Home
 from core.service import exit_codes
 from core.service.console import API_VERSION
-from core.service.logfile import logging_nowhere
+from core.service.log_setup import logging_nowhere
 
 # typer keeps the library below it to itself; this is the base of all errors in what was typed.
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]

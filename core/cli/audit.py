@@ -11,7 +11,7 @@ from core.cli.session import actor
 from core.errors import BadInput, ErrorCode, ErrorInfo, JournalCorrupt, ServiceError
 from core.home import Home, HomeLock
 from core.service import exit_codes
-from core.service.remote import RemoteConsole
+from core.service.rpc.client import RemoteConsole
 
 
 async def verify(home: Home, json_wanted: bool, checkpoint: Path | None = None) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from core.approvals.models import Approval, ApprovalState
 from core.batch.models import Cell, CellState, Run
 from core.batch.run_state import result_of
-from core.canonical import canonical_bytes
+from core.canonical_json import canonical_bytes
 from core.cli.arguments import Mistyped, parse_arguments
 from core.cli.output import (
     as_json,

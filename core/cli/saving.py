@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.cli.output import note, one_line
 from core.cli.session import Session
 from core.dispatch.models import CommandResult

@@ -14,7 +14,7 @@ from core.cli.session import Session, actor
 from core.cli.signing import Unlocking, sign_change
 from core.errors import ErrorCode, ErrorInfo, ServiceError
 from core.service import exit_codes
-from core.service.start import ensure_service, lock_owner, service_status, stop_service
+from core.service.control import ensure_service, lock_owner, service_status, stop_service
 from core.service.wishes import RESUME
 
 app = typer.Typer(help="The process that owns a home.", epilog=EVERYWHERE, no_args_is_help=True)

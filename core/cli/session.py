@@ -13,9 +13,9 @@ from core.errors import DeviceError, ErrorCode, QuarterdeckError, ServiceError
 from core.fleet.models import Health
 from core.home import Home
 from core.service.console import Console, DeviceChanged
-from core.service.endpoint import own_folder
-from core.service.logfile import logging_to
-from core.service.remote import RemoteConsole
+from core.service.log_setup import logging_to
+from core.service.rpc.client import RemoteConsole
+from core.service.rpc.transport import own_folder
 from core.user import user_name
 
 BUSY_FOR = 3.0

@@ -47,7 +47,7 @@ from core.device.system_info import registration
 from core.device.tool import Unavailable
 from core.errors import DeviceError, ErrorCode, QuarterdeckError, Refused
 from core.ids import new_uuid, now_stamp
-from core.machine import machine_mark
+from core.machine_id import machine_mark
 
 log = structlog.get_logger(__name__)
 

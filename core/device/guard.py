@@ -64,7 +64,7 @@ class Guard:
         if tool.namespace != NAMESPACE:
             # A server's own schema could keep the plain checker busy for years; this one is bounded.
             # It came with the first server, and a device without one does not load it.
-            from core.schema_forms.validate import validator_for as validator_within_bounds
+            from core.schema_forms.validator import validator_for as validator_within_bounds
 
             faults = validator_within_bounds(tool.input_schema).errors(arguments)
             if faults:

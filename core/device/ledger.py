@@ -30,7 +30,7 @@ from core.device.ledger_lines import (
     without_result,
 )
 from core.errors import BadInput, DeviceError, ErrorCode
-from core.machine import machine_mark
+from core.machine_id import machine_mark
 
 __all__ = ["Ledger", "Line"]
 

@@ -52,8 +52,8 @@ class CheckedArguments(Sealed):
     """Arguments checked against one contract: bounded, masked, valid and hardened. Made by `Validating`.
 
     `sent`, `shown` and `openings` as in `RedactedArguments`. `canonical` are the canonical bytes of `sent`;
-    `is_plain` is `core.canonical.is_plain` of `shown`. `key` is None where they are large, nested or hold a
-    secret.
+    `is_plain` is `core.canonical_json.is_plain` of `shown`. `key` is None where they are large, nested or
+    hold a secret.
     """
 
     __slots__: tuple[str, ...] = (

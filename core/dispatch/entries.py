@@ -6,7 +6,7 @@ from typing import Any
 
 from core.approvals.models import Approval
 from core.audit.entries import Kind, NewEntry, PlainEntry
-from core.canonical import float_prints_alike, is_plain
+from core.canonical_json import float_prints_alike, is_plain
 from core.dispatch.command_request import Bound, Order, Prepared
 from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult
 from core.errors import BadInput
@@ -25,7 +25,7 @@ def entry_of(
 ) -> NewEntry:
     """An entry about an order, with its place; `more` are further fields of `NewEntry`.
 
-    `plain`: the body is plain for certain (`core.canonical.is_plain`), so that it need not be walked.
+    `plain`: the body is plain for certain (`core.canonical_json.is_plain`), so that it need not be walked.
     """
     # Five of these for each command, made of what the dispatcher itself has: nothing is left to check.
     fields: dict[str, Any] = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from core.aip.messages import Command
-from core.canonical import canonical_bytes
+from core.canonical_json import canonical_bytes
 from core.dispatch.arguments import CheckedArguments
 from core.errors import ErrorCode, Refused
 from core.ids import random_word

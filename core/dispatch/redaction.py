@@ -16,7 +16,7 @@ from core.dispatch.arguments import RedactedArguments, seal
 from core.errors import BadInput, ErrorCode
 from core.schema_forms import secrets
 from core.schema_forms.secret_names import KNOWN_NAMES, SecretNames
-from core.schema_forms.validate import FieldError
+from core.schema_forms.validator import FieldError
 
 
 class Masker:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.canonical import canonical_bytes, flat_key, is_plain
+from core.canonical_json import canonical_bytes, flat_key, is_plain
 from core.dispatch.argument_checks import check_form, harden
 from core.dispatch.arguments import CallKey, CheckedArguments, RedactedArguments, seal
 from core.dispatch.command_request import Devices
 from core.dispatch.redaction import Masker, fault_words
 from core.errors import BadInput
 from core.fleet.models import Tool
-from core.schema_forms.aside import Aside, errors_at_once
 from core.schema_forms.defaults import with_defaults
-from core.schema_forms.validate import FieldError
+from core.schema_forms.validator import Aside, FieldError, errors_at_once
 from core.text import sentences
 
 # Arguments of one call are small where they are remembered at all (`flat_key`): 4 KiB each.

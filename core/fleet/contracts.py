@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.aip.messages import ToolInfo, ToolType
-from core.canonical import canonical_bytes
+from core.canonical_json import canonical_bytes
 from core.contract_digest import begun_with, definition_of, ended_with, pinned_definition
 from core.fleet.models import BUILT_IN_NAMESPACE, NO_EVIDENCE, Contract, Effect, Fact, Risk, Source, Tool
 from core.fleet.tool_pins import Claims

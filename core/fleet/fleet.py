@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from core.audit.entries import Kind, NewEntry
-from core.coalesce import Coalescer
+from core.debounce import Coalescer
 from core.dispatch.channel import BasicCommandDispatcher
 from core.dispatch.command_request import Target
 from core.dispatch.live_secrets import LiveSecrets

@@ -30,7 +30,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from core.aip.pairing import TOKEN
 from core.audit.entries import Entry
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.errors import BadInput, ErrorCode
 from core.files import read_own_text
 from core.fleet.models import DeviceSettings, Plain

@@ -12,7 +12,7 @@ from core.dispatch.channel import BasicCommandDispatcher, Link, WebSocketCommand
 from core.dispatch.permit import Gate
 from core.fleet.device_state import Arrival
 from core.fleet.models import Unavailable
-from core.machine import machine_mark
+from core.machine_id import machine_mark
 
 # What a stranger calls itself is shown, so it must not fill a screen.
 MOST_WORDS = 200

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from core.aip.messages import ToolInfo
 from core.audit.entries import Entry, Kind, NewEntry
-from core.canonical import canonical_bytes
+from core.canonical_json import canonical_bytes
 from core.contract_digest import definition_of, pinned_definition
 from core.dispatch.channel import BasicCommandDispatcher
 from core.errors import DeviceError, ErrorCode, QuarterdeckError

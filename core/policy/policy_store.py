@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from core.approvals.grants import GrantBook, GrantMiss
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.errors import BadInput
 from core.fleet.models import Device, Plain
 from core.policy.engine import Asked, Judge, question_of

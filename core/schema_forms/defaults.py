@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from core.schema_forms.words import is_secret
+from core.schema_forms.messages import is_secret
 
 _MOST_FILLED = 1_000
 

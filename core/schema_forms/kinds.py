@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import Any, TypeGuard
 
 from core.schema_forms.json_values import shown
-from core.schema_forms.normal import Normal
-from core.schema_forms.words import bound, is_secret
+from core.schema_forms.messages import bound, is_secret
+from core.schema_forms.normalize import Normal
 from core.text import shorten_middle
 
 

@@ -20,13 +20,12 @@ import structlog
 
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, ServiceError
 from core.home import Home
-from core.service.collector import collect_seldom
-from core.service.descriptors import allow_many
-from core.service.endpoint import own_folder
 from core.service.exit_codes import exit_code_of
 from core.service.lifetime import until_told_or_not_needed
-from core.service.logfile import logging_to
-from core.service.server import ControlServer
+from core.service.log_setup import logging_to
+from core.service.process_tuning import allow_many, collect_seldom
+from core.service.rpc.server import ControlServer
+from core.service.rpc.transport import own_folder
 
 log = structlog.get_logger(__name__)
 

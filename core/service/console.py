@@ -34,7 +34,7 @@ from core.policy.policy_check import PolicyCheck, PolicyText, Trial
 from core.policy.policy_store import Explanation
 from core.replay.models import Timeline
 from core.replay.result_search import ContentHits
-from core.service.door_events import (
+from core.service.api_events import (
     ApprovalChanged,
     CellChanged,
     ControlChanged,
@@ -46,7 +46,7 @@ from core.service.door_events import (
     RunChanged,
     WorkProgressed,
 )
-from core.service.door_models import (
+from core.service.api_models import (
     Bucket,
     CommandRecord,
     ConsoleState,

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from core.errors import QuarterdeckError
 from core.service.console import Console
-from core.service.server import ControlServer
+from core.service.rpc.server import ControlServer
 from core.tasks import TaskGroupOwner
 
 GRACE = 5.0

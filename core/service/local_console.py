@@ -16,7 +16,7 @@ from core.batch.models import Batch, Plan, Run, RunSummary, SavedBatch, Step, fl
 from core.batch.planner import make_plan
 from core.batch.run_state import Live
 from core.batch.saved import SavedBatches
-from core.canonical import canonical_bytes
+from core.canonical_json import canonical_bytes
 from core.changes import Change, ChangeKind, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, JournalError, JournalUnavailable, Refused
@@ -27,6 +27,7 @@ from core.replay.models import Timeline
 from core.replay.result_search import ContentHits, find_in_results
 from core.replay.timeline import build_timeline
 from core.service import proposals
+from core.service.approvals_api import DecidingDoor
 from core.service.console import (
     Bucket,
     CommandRecord,
@@ -39,7 +40,6 @@ from core.service.console import (
     RunPage,
     VerifyReport,
 )
-from core.service.deciding_door import DecidingDoor
 from core.service.rehearsal import rehearse
 from core.service.service import Service
 

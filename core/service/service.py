@@ -22,7 +22,7 @@ from core.audit.entries import Kind, NewEntry
 from core.audit.journal import Journal
 from core.batch.models import Cell, RunSummary
 from core.batch.runner import Runner
-from core.coalesce import Coalescer
+from core.debounce import Coalescer
 from core.dispatch.dispatcher import Dispatcher
 from core.dispatch.late_results import LateAnswers
 from core.dispatch.live_secrets import LiveSecrets
@@ -49,12 +49,12 @@ from core.service.console import (
     VerifyReport,
     WorkProgressed,
 )
-from core.service.events import EventHub
-from core.service.live_pictures import LivePictures
-from core.service.logfile import masking_also
-from core.service.progress import ProgressDesk, in_words
+from core.service.device_history import refusals_before, remembered_devices
+from core.service.event_hub import EventHub
+from core.service.live_view import LivePictures
+from core.service.log_setup import masking_also
+from core.service.progress_log import ProgressDesk, in_words
 from core.service.recovery import Recovered, grants_before, recover, standing_stop
-from core.service.remembering import refusals_before, remembered_devices
 from core.service.trusted import Trusted, pending_settings, read_trusted
 from core.tasks import TaskGroupOwner
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.approvals.models import Operator
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.changes import Change, ChangeKind
 from core.fleet.models import DeviceSettings, Tool
 from core.home import Settings

@@ -19,8 +19,8 @@ import structlog
 from core.batch.models import Batch, Rollout, Step
 from core.fleet.models import Health
 from core.home import Home
-from core.service.collector import collect_seldom
-from core.service.server import ControlServer
+from core.service.process_tuning import collect_seldom
+from core.service.rpc.server import ControlServer
 from core.service.service import Service
 from tests.bench.lines import StallWatch, input_lines
 from tests.fakes.swarm import ACTION, OBSERVATION, tell

@@ -23,8 +23,8 @@ from core.dispatch.command_request import Order
 from core.home import Home
 from core.ids import new_id
 from core.service.console import Console
-from core.service.remote import RemoteConsole
-from core.service.server import ControlServer
+from core.service.rpc.client import RemoteConsole
+from core.service.rpc.server import ControlServer
 from core.service.service import Service
 from tests.bench.journal_bench import Figures
 from tests.fakes.desk import open_service

@@ -18,7 +18,7 @@ import psutil
 
 from app.tour.display import some_display
 from core.home import Home
-from core.service.start import ensure_service, stop_service
+from core.service.control import ensure_service, stop_service
 from tests.bench.journal_bench import Figures
 
 STARTS = 5

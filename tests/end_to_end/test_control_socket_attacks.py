@@ -17,9 +17,9 @@ import pytest
 
 from core.errors import ErrorCode, ServiceError
 from core.home import Home
-from core.service import endpoint
-from core.service.remote import RemoteConsole
-from core.service.start import MOST_STARTS, ensure_service, lock_owner, stop_service
+from core.service.control import MOST_STARTS, ensure_service, lock_owner, stop_service
+from core.service.rpc import transport
+from core.service.rpc.client import RemoteConsole
 from tests.fakes.program import environment, run
 
 STRANGER = 54_322
@@ -185,7 +185,7 @@ async def test_a_link_in_place_of_the_folder_is_not_followed(tmp_path: Path):
         listening.bind(str(real.socket))
         listening.listen()
         with pytest.raises(ServiceError, match="is a link") as refusal:
-            await endpoint.dial(Home(tmp_path / "way"), 1, 1024)
+            await transport.dial(Home(tmp_path / "way"), 1, 1024)
         assert refusal.value.code is ErrorCode.HOME_UNSAFE
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from core.service.wire import methods
+from core.service.rpc.protocol import methods
 from tests.golden import recordings
 from tests.golden.story import play_story, read_play, short_folder
 

@@ -16,7 +16,7 @@ from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import CheckState, DeviceSettings, Health
 from core.home import Home
 from core.service.console import Console, DeviceForgotten
-from core.service.remote import RemoteConsole
+from core.service.rpc.client import RemoteConsole
 from tests.fakes.remote_device import make_listening_home, paired, stands
 from tests.fakes.service_process import ServiceProcess, service_process
 

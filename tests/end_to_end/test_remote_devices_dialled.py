@@ -14,7 +14,7 @@ from core.errors import BadInput
 from core.fleet.known_devices import Known
 from core.fleet.models import CheckState, DeviceSettings, Health
 from core.home import Home
-from core.service.remote import RemoteConsole
+from core.service.rpc.client import RemoteConsole
 from tests.fakes.known_devices import dialled, put_trusted
 from tests.fakes.remote_device import free_port, make_listening_home, running, stands, told
 from tests.fakes.service_process import service_process

@@ -23,8 +23,8 @@ from core.approvals.operator_keys import OperatorKey
 from core.dispatch.models import CommandResult
 from core.home import Home
 from core.service.console import ApprovalChanged, DeviceChanged
-from core.service.logfile import logging_to
-from core.service.server import ControlServer
+from core.service.log_setup import logging_to
+from core.service.rpc.server import ControlServer
 from tests.fakes.desk import approve
 from tests.fakes.device_process import forked_device
 from tests.fakes.program import run

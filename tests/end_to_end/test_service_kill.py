@@ -17,7 +17,7 @@ from core.dispatch.models import Basis, Verdict
 from core.errors import ErrorCode, QuarterdeckError
 from core.home import Home
 from core.service.console import Console
-from core.service.remote import RemoteConsole
+from core.service.rpc.client import RemoteConsole
 from tests.fakes.desk import Whistle, next_approval
 from tests.fakes.ended import all_ended
 from tests.fakes.pace import slowness

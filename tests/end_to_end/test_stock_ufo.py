@@ -21,7 +21,7 @@ from core.dispatch.outcome import STOCK_NULLS
 from core.errors import ErrorCode
 from core.fleet.models import Device, DeviceSettings, Health
 from core.home import Home
-from core.service.remote import RemoteConsole
+from core.service.rpc.client import RemoteConsole
 from tests.fakes.desk import approve, next_approval
 from tests.fakes.remote_device import free_port, make_listening_home, stands
 from tests.fakes.service_process import service_process

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from core.audit.entries import Kind
 from core.batch.models import Batch, Cell, CellState, Rollout, Run, Step
-from core.coalesce import UPDATES_A_SECOND
+from core.debounce import UPDATES_A_SECOND
 from core.errors import ErrorCode
 from core.fleet.models import Health
 from core.home import Home

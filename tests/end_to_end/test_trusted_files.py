@@ -9,7 +9,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from core.aip.pairing import decode_pairing
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.errors import ErrorCode
 from core.fleet.models import DeviceSettings, Health
 from core.home import Home

@@ -22,8 +22,8 @@ from core.approvals.operator_keys import OperatorKey
 from core.batch.models import RunState
 from core.home import Home
 from core.service.console import Console
-from core.service.remote import RemoteConsole
-from core.service.start import ensure_service, stop_service
+from core.service.control import ensure_service, stop_service
+from core.service.rpc.client import RemoteConsole
 from tests.fakes.desk import PATIENCE, Whistle, approve, next_approval
 from tests.fakes.signing import anna
 from tests.fakes.window import seen

@@ -21,7 +21,7 @@ from core.approvals.grants import GrantBook, SignedGrant
 from core.approvals.models import Approval, ApprovalState, Fatigue, Operator
 from core.approvals.preview_models import NOT_THERE, Helper, Preview, Region
 from core.audit.entries import Kind
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.models import Device, Tool

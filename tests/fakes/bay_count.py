@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 from core.aip.messages import ResultStatus
 from core.audit.entries import Kind
 from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary, flatten
-from core.canonical import digest_of
+from core.canonical_json import digest_of
 from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo
 from core.fleet.models import Effect, Risk

@@ -20,7 +20,7 @@ from typing import Any, cast
 from core.approvals.models import Operator
 from core.approvals.operators import Operators
 from core.audit.entries import Entry, Kind
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.known_devices import Known, token_digest

@@ -11,10 +11,10 @@ from pydantic_core import to_json
 from websockets.asyncio.client import ClientConnection, unix_connect
 
 from core.home import Home
-from core.service import wire
 from core.service.console import API_VERSION
-from core.service.remote import RemoteConsole
-from core.service.server import ControlServer
+from core.service.rpc import protocol
+from core.service.rpc.client import RemoteConsole
+from core.service.rpc.server import ControlServer
 from tests.fakes.memory_console import MemoryHost
 
 Attach = Callable[..., Any]
@@ -37,7 +37,7 @@ async def attaching(home: Home) -> AsyncIterator[Attach]:
     """Makes consoles that are attached to the socket; all of them are closed at the end."""
     consoles = []
 
-    async def one(client: wire.Client = "test", actor: str = "operator:anna", timeout: float = 30) -> Any:
+    async def one(client: protocol.Client = "test", actor: str = "operator:anna", timeout: float = 30) -> Any:
         console = await RemoteConsole.connect(home, client, actor, request_timeout=timeout)
         consoles.append(console)
         return console
@@ -50,7 +50,7 @@ async def attaching(home: Home) -> AsyncIterator[Attach]:
 
 
 async def raw(home: Home, **hello: Any) -> ClientConnection:
-    connection = await unix_connect(str(home.socket), compression=None, max_size=wire.MAX_FRAME)
+    connection = await unix_connect(str(home.socket), compression=None, max_size=protocol.MAX_FRAME)
     await connection.send(
         to_json({"hello": {"api_version": API_VERSION, "client": "test", "actor": "cli:x", **hello}}),
         text=True,

@@ -10,7 +10,7 @@ from typing import Any
 from core.approvals.grants import Grant
 from core.approvals.models import Approval, Fatigue
 from core.approvals.preview_models import Helper, Preview
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.changes import SignedChange
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode

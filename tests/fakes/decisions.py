@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from core.approvals.models import Approval, ApprovalState, Operator
 from core.batch.models import Step
-from core.canonical import canonical_bytes
+from core.canonical_json import canonical_bytes
 from core.errors import ErrorCode, Refused
 from core.fleet.models import Device, Effect, Risk, Tool
 from core.policy.models import Answer, Decision, Finding, Profile, Reason

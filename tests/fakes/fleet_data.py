@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from core.aip.messages import ToolType
-from core.canonical import digest_of
+from core.canonical_json import digest_of
 from core.fleet.models import Contract, Device, Effect, Fact, Health, Risk, Source, Tool, Unavailable
 
 CHANGED_KEY = "action::indexer.rebuild"

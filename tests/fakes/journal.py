@@ -7,7 +7,7 @@ from typing import Any
 
 from core.audit.entries import Entry, Kind
 from core.audit.query import TEXT_FIELDS
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.errors import ErrorCode, QuarterdeckError
 from core.service.console import Bucket, EntryPage, Facet, JournalStatus, Proof, VerifyReport
 from tests.fakes.fleet_data import NOW

@@ -13,7 +13,7 @@ from core.approvals.grants import SignedGrant
 from core.approvals.models import Approval, ApprovalState, Operator
 from core.audit.entries import Entry, Kind
 from core.batch.models import Batch, Cell, CellState, Plan, Run, RunState, RunSummary, SavedBatch, Step
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.changes import Change, Proposal, SignedChange, SignedIdentity
 from core.dispatch.models import Basis, CommandResult, Verdict
 from core.errors import BadInput, ErrorCode, ErrorInfo, Refused
@@ -37,7 +37,7 @@ from core.service.console import (
     RunPage,
     VerifyReport,
 )
-from core.service.events import EventHub
+from core.service.event_hub import EventHub
 from core.statements import SignedStatement, make_request
 from tests.fakes.memory_devices import TIME, MemoryDevices
 

@@ -14,7 +14,7 @@ from typing import Any
 from core.aip.messages import ToolInfo
 from core.approvals.grants import Grant, GrantBook, GrantTerms, scope_words
 from core.audit.entries import Kind
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.changes import SignedChange
 from core.errors import BadInput, ErrorCode
 from core.fleet.contracts import judge

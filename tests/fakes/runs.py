@@ -10,7 +10,7 @@ from core.aip.messages import ResultStatus
 from core.approvals.models import Approval, ApprovalState
 from core.audit.entries import Kind
 from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary, Step, flatten
-from core.canonical import digest_of
+from core.canonical_json import digest_of
 from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo, QuarterdeckError, Refused
 from core.fleet.models import Effect, Health, Tool

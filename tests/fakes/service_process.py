@@ -20,7 +20,7 @@ from core.errors import ErrorCode, ErrorInfo, ServiceError
 from core.fleet.models import Health
 from core.home import Home
 from core.service.console import Console, DeviceChanged, Event
-from core.service.remote import RemoteConsole
+from core.service.rpc.client import RemoteConsole
 from tests.fakes.program import environment
 from tests.fakes.signing import signing
 from tests.fakes.warm import SERVICES, Fork

@@ -12,7 +12,7 @@ from core.aip.messages import ResultStatus
 from core.approvals.models import Operator
 from core.audit.entries import Kind
 from core.batch.models import Batch, Cell, CellState, Run, RunState, RunSummary, flatten
-from core.canonical import digest_of
+from core.canonical_json import digest_of
 from core.dispatch.models import Basis, CommandResult, Evidence, Verdict
 from core.errors import ErrorCode, ErrorInfo
 from tests.fakes.bay_count import add_bay_count

@@ -28,8 +28,8 @@ from core.audit.entries import Entry, Kind
 from core.changes import Change, SignedChange, change_statement
 from core.home import Home
 from core.service.console import Console
-from core.service.remote import RemoteConsole
-from core.service.server import ControlServer
+from core.service.rpc.client import RemoteConsole
+from core.service.rpc.server import ControlServer
 from core.service.service import Service
 from core.service.wishes import policy_change
 from core.user import user_name

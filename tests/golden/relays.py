@@ -15,8 +15,8 @@ from websockets.asyncio.server import ServerConnection, serve, unix_serve
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from core.home import Home
-from core.service import wire
-from core.service.endpoint import own_folder
+from core.service.rpc import protocol
+from core.service.rpc.transport import own_folder
 
 Frame = dict[str, Any]
 Dial = Callable[[ServerConnection], Awaitable[ClientConnection]]
@@ -33,7 +33,7 @@ class Recording:
         if isinstance(data, str):
             frame = json.loads(data)
         else:
-            frame = {"id": int.from_bytes(data[: wire.ID_BYTES], "big"), "bytes": len(data)}
+            frame = {"id": int.from_bytes(data[: protocol.ID_BYTES], "big"), "bytes": len(data)}
         self.frames.append({"from": sender, "frame": frame})
 
 
@@ -71,11 +71,11 @@ async def relayed_socket(front: Home, home: Home, recording: Recording) -> Async
     """The control socket of `home`, reachable as the one of `front`."""
 
     async def dial(_near: ServerConnection) -> ClientConnection:
-        return await unix_connect(str(home.socket), compression=None, max_size=wire.MAX_FRAME)
+        return await unix_connect(str(home.socket), compression=None, max_size=protocol.MAX_FRAME)
 
     own_folder(front)
     relay = _relaying(dial, recording, ("client", "service"))
-    async with unix_serve(relay, str(front.socket), compression=None, max_size=wire.MAX_FRAME):
+    async with unix_serve(relay, str(front.socket), compression=None, max_size=protocol.MAX_FRAME):
         front.socket.chmod(0o600)
         yield
 

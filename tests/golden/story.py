@@ -37,7 +37,7 @@ from core.policy.models import Profile
 from core.policy.policy_file import with_profile
 from core.policy.policy_store import text_digest
 from core.service.console import Console
-from core.service.remote import RemoteConsole
+from core.service.rpc.client import RemoteConsole
 from core.service.trusted import POLICY_SUBJECT
 from core.user import user_name
 from tests.fakes.desk import next_approval

@@ -14,7 +14,7 @@ from app.components.label import Label
 from app.look.theme import Theme
 from app.screens.approvals.what_is_sent import DigestCheck, what_is_sent
 from app.screens.base import OpenApproval, OpenRun
-from core.canonical import canonical_bytes
+from core.canonical_json import canonical_bytes
 from core.fleet.models import Risk
 from core.policy.models import Finding, Reason
 from tests.fakes.approvals_desk import ApprovalsDesk, Play, find_in, make_approval

@@ -19,7 +19,7 @@ from app.screens.approvals.screen import ApprovalsScreen
 from core.approvals.operator_keys import create_operator_key
 from core.errors import Refused
 from core.home import Home
-from core.service.remote import RemoteConsole
+from core.service.rpc.client import RemoteConsole
 from core.statements import Request
 from tests.fakes.stand_in import (
     HARMLESS,

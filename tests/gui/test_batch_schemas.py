@@ -16,7 +16,7 @@ from app.main import Desk
 from app.screens.batch.content import content_of
 from app.screens.batch.screen import BatchScreen
 from core.batch.models import Batch
-from core.schema_forms import validate
+from core.schema_forms import validator
 from tests.fakes.batch_screen import Recorder, batch_of, opened_screens
 from tests.fakes.pace import within
 from tests.fakes.window import play_from_journal, seen
@@ -82,7 +82,7 @@ def test_steps_of_a_slow_schema_are_judged_and_the_window_goes_on(theme: Theme, 
         for number, one in enumerate(within(0.05, clock=time.thread_time)):
             with one:
                 # Another batch is shown anyway, and takes its time: what counts is what the schema adds.
-                validate._cache.clear()
+                validator._cache.clear()
                 checking_process().stop()
                 usual = await longest_stall(desk, screen, "shell_execute", number)
                 one.seconds = await longest_stall(desk, screen, "write_file", number) - usual
@@ -97,9 +97,9 @@ def test_very_many_steps_are_judged_a_few_at_a_time(
     theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: list[Any] = []
-    known = validate.Validator.errors_within
+    known = validator.Validator.errors_within
 
-    def slow(self: validate.Validator, value: Any, most_steps: int) -> Any:
+    def slow(self: validator.Validator, value: Any, most_steps: int) -> Any:
         judged.append(value)
         QTest.qSleep(5)
         return known(self, value, most_steps)
@@ -107,7 +107,7 @@ def test_very_many_steps_are_judged_a_few_at_a_time(
     async def scenario(desk: Desk) -> None:
         screen = await batch_of(desk)
         await seen(lambda: not screen.shelf.offer.reading)
-        monkeypatch.setattr(validate.Validator, "errors_within", slow)
+        monkeypatch.setattr(validator.Validator, "errors_within", slow)
         screen.editor.load(
             content_of(batch(*({"command": f"echo {n}", "timeout": 601} for n in range(MANY))))
         )

@@ -22,8 +22,8 @@ from app.components.forms.checking import (
     checking_process,
 )
 from app.look.theme import Theme
-from core.schema_forms import validate
-from core.schema_forms.validate import FieldError
+from core.schema_forms import validator
+from core.schema_forms.validator import FieldError
 from tests.fakes.window import apply_to_parts
 
 PROPERTIES = {"name": {"type": "string", "minLength": 3}, "count": {"type": "integer", "maximum": 5}}
@@ -116,7 +116,7 @@ def test_what_takes_long_is_done_by_no_thread_of_the_window(
     def never(*_: object) -> None:
         raise AssertionError("the window read the schema itself")
 
-    monkeypatch.setattr(validate.Validator, "__init__", never)
+    monkeypatch.setattr(validator.Validator, "__init__", never)
     form.set_schema({**LARGE, "title": "Read by nobody before"}, {"name": "ab"})
     qtbot.waitUntil(lambda: form.is_checked, timeout=20_000)
     assert [error.path for error in form.problems()] == [("name",)]

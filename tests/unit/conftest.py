@@ -9,7 +9,7 @@ import pytest
 
 from core.home import Home
 from core.service.console import Console
-from core.service.server import ControlServer
+from core.service.rpc.server import ControlServer
 from core.service.service import Service
 from tests.fakes.control_socket import Attach, attaching, serving
 from tests.fakes.memory_console import MemoryHost

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.audit.encode import MAX_ENTRY_BYTES, decode, encode_parts
 from core.audit.entries import Entry, Kind, NewEntry
-from core.canonical import MAX_DEPTH, canonical_bytes
+from core.canonical_json import MAX_DEPTH, canonical_bytes
 from core.errors import BadInput, ErrorCode, JournalCorrupt
 
 TIME = "2026-11-01T10:20:30.000001Z"

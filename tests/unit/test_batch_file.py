@@ -18,7 +18,7 @@ from core.batch.yaml_reader import resolve
 from core.device.build import build_router
 from core.device.config import DeviceConfig
 from core.errors import BadInput, ErrorCode
-from core.schema_forms.aside import Aside
+from core.schema_forms.validator import Aside
 from tests.fakes.pace import once_within
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "resources" / "batches").glob("*.yaml"))

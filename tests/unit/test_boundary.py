@@ -60,4 +60,4 @@ def test_the_device_client_does_not_load_the_console(loaded_by_the_device: set[s
 @pytest.mark.parametrize("heavy", ["core.service.service", "jsonschema", "mcp", "rich", "PIL"])
 def test_a_command_does_not_load_what_only_the_service_needs(loaded_by_a_command: set[str], heavy: str):
     assert heavy not in loaded_by_a_command
-    assert "core.service.remote" in loaded_by_a_command
+    assert "core.service.rpc.client" in loaded_by_a_command

@@ -7,7 +7,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.canonical import MAX_DEPTH, canonical_bytes, is_plain
+from core.canonical_json import MAX_DEPTH, canonical_bytes, is_plain
 from core.errors import BadInput
 
 values = st.recursive(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.aip.messages import ResultStatus
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.cli.output import result_json
 from core.cli.saving import Saving, file_name
 from core.cli.session import Session

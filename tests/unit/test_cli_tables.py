@@ -18,8 +18,8 @@ from core.cli.session import Session
 from core.fleet.models import Device, Health
 from core.fleet.tool_catalog import MOST_NAME
 from core.home import Home
+from core.service.api_models import EntryPage
 from core.service.console import Console
-from core.service.door_models import EntryPage
 from core.text import escape_hidden
 from tests.fakes.rig import DEVICE, Rig, open_rig, tool_info
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
-from core.canonical import digest_of
+from core.canonical_json import digest_of
 from core.changes import Change, ChangeKind, Proposal, change_statement
 from core.contract_digest import definition_of
 from core.errors import ErrorCode

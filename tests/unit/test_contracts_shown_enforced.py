@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
-from core.canonical import canonical_bytes, digest_of
+from core.canonical_json import canonical_bytes, digest_of
 from core.contract_digest import definition_of
 from core.device.build import build_router
 from core.device.config import DeviceConfig
@@ -26,7 +26,7 @@ from core.fleet.contracts import KNOWN, changed_facts, judge
 from core.fleet.models import Contract, Effect, Risk, Source
 from core.home import Home
 from core.policy.policy_file import Override
-from core.schema_forms.aside import Aside
+from core.schema_forms.validator import Aside
 from tests.fakes.known_devices import pinned_without_claims
 from tests.fakes.rig import DEVICE, Rig, open_rig
 

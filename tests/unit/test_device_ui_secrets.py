@@ -14,7 +14,7 @@ from core.device.guard import Guard
 from core.device.observations import ObservationStore
 from core.device.tools.ui import _tools
 from core.errors import BadInput
-from core.schema_forms.words import describe
+from core.schema_forms.messages import describe
 from tests.fakes.arguments import masked
 
 TOOLS = _tools(Use(NoDesktop("test"), ObservationStore()))

@@ -225,7 +225,7 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
     wire = ("core.aip", "core.device")
     # What both ends share: small, without a window, a policy or a journal in it.
     shared = {
-        "core.canonical",
+        "core.canonical_json",
         "core.commitments",
         "core.contract_digest",
         "core.controls",
@@ -233,7 +233,7 @@ def test_it_imports_nothing_of_the_console_but_the_wire() -> None:
         "core.files",
         "core.hosted_names",
         "core.ids",
-        "core.machine",
+        "core.machine_id",
         "core.private_paths",
         "core.quick",
         "core.statements",

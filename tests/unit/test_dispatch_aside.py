@@ -13,7 +13,7 @@ from core.approvals.operator_keys import statement_for
 from core.dispatch.command_request import Order
 from core.errors import BadInput, ErrorCode
 from core.home import Home
-from core.schema_forms import validate
+from core.schema_forms import validator
 from tests.bench.lines import StallWatch
 from tests.fakes.pace import within
 from tests.fakes.rig import DEVICE, USUAL_TOOLS, Rig, open_rig, tool_info
@@ -34,8 +34,8 @@ TOOLS = [*USUAL_TOOLS, hostile("large", {"properties": LARGE}), hostile("deep", 
 
 @pytest.fixture(autouse=True)
 def nothing_was_seen_before() -> None:
-    validate._cache.clear()
-    validate._by_digest.clear()
+    validator._cache.clear()
+    validator._by_digest.clear()
 
 
 async def stalls(work: Awaitable[Any]) -> tuple[float, Any]:
@@ -84,7 +84,7 @@ async def test_the_worst_schema_that_is_admitted_does_not_stop_the_loop(
     async with open_rig(home, TOOLS) as rig:
         for number, one in enumerate(within(0.05)):
             nothing_was_seen = {**parameters, "try": number}
-            validate._by_digest.clear()
+            validator._by_digest.clear()
             with one:
                 one.seconds = await worst_while(rig, tool, nothing_was_seen)
 
@@ -128,14 +128,14 @@ async def test_the_same_schema_is_read_once_however_many_ask(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Any] = []
-    real = validate.Validator.__init__
+    real = validator.Validator.__init__
 
-    def counting(self: validate.Validator, schema: Any) -> None:
+    def counting(self: validator.Validator, schema: Any) -> None:
         made.append(schema)
         real(self, schema)
 
     async with open_rig(home, TOOLS) as rig:
-        monkeypatch.setattr(validate.Validator, "__init__", counting)
+        monkeypatch.setattr(validator.Validator, "__init__", counting)
         look = rig.dispatcher.validating.look_ahead
         await asyncio.gather(*(look([DEVICE], "large", {"p1": f"{n}"}) for n in range(20)))
     assert len(made) == 1

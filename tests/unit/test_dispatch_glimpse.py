@@ -20,7 +20,7 @@ from core.dispatch.models import CommandResult
 from core.errors import ErrorCode
 from core.fleet.models import Health, Risk
 from core.home import Home
-from core.service.remembering import remembered_devices
+from core.service.device_history import remembered_devices
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 
 NUMBER = {"type": "number"}

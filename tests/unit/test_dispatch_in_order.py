@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from core.audit.entries import Kind
-from core.canonical import flat_key
+from core.canonical_json import flat_key
 from core.dispatch.command_request import Order
 from core.errors import ErrorCode
 from core.fleet.models import Health
 from core.home import Home
-from core.schema_forms.aside import Aside
+from core.schema_forms.validator import Aside
 from tests.fakes.rig import DEVICE, TEXT, USUAL_TOOLS, Rig, open_rig, tool_info
 
 READ = {"info_type": "memory"}

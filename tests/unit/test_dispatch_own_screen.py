@@ -18,7 +18,7 @@ from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.fleet import Arrival
 from core.fleet.registration import arrival_of
 from core.home import Home
-from core.machine import machine_mark
+from core.machine_id import machine_mark
 from tests.fakes.rig import DEVICE, TEXT, Rig, open_rig, tool_info
 
 NUMBER = {"type": "number"}
@@ -183,7 +183,7 @@ def test_no_device_that_was_not_started_here_can_say_that_its_paths_are_this_com
 
 
 def test_the_mark_is_a_digest_and_the_same_in_every_program():
-    line = "from core.machine import machine_mark; print(machine_mark())"
+    line = "from core.machine_id import machine_mark; print(machine_mark())"
     told = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == machine_mark()
     assert len(machine_mark()) == 64

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.dispatch.live_secrets import Redaction
 from core.dispatch.result_sanitizer import LARGE_TEXT, UnusableAnswer, take_evidence
 

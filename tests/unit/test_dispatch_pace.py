@@ -9,10 +9,10 @@ import pytest
 from pydantic import ValidationError
 
 from core.batch.models import Cell, CellState
-from core.coalesce import REPORTS_A_TURN, Coalescer
+from core.debounce import REPORTS_A_TURN, Coalescer
 from core.ids import new_id
 from core.quick import changed
-from core.schema_forms.validate import errors_for
+from core.schema_forms.validator import errors_for
 
 CELL = Cell(run="r-1", device="d", step="s", tool="t", state=CellState.QUEUED)
 

@@ -9,7 +9,7 @@ import pytest
 from core.aip.messages import ResultStatus
 from core.audit.encode import encode_parts
 from core.audit.entries import Kind, NewEntry, PlainEntry
-from core.canonical import canonical_bytes, is_plain
+from core.canonical_json import canonical_bytes, is_plain
 from core.dispatch.command_request import Order
 from core.dispatch.entries import result_written
 from core.dispatch.models import NOT_WRITTEN, Basis, CommandResult, Verdict

@@ -16,8 +16,8 @@ from core.errors import BadInput, QuarterdeckError, Refused
 from core.fleet.fleet import Arrival
 from core.home import Home
 from core.policy.models import Profile
-from core.service import wire
 from core.service.console import Console
+from core.service.rpc import protocol
 from core.service.service import Service
 from tests.fakes.desk import choose_channel, next_approval, open_service
 from tests.fakes.rig import TEXT, ScriptedTools, tool_info
@@ -58,13 +58,13 @@ async def desk(service: Service) -> ScriptedTools:
 
 
 def test_every_method_of_the_door_is_either_an_agents_or_barred():
-    assert set(wire.methods()) == AGENT_MAY | wire.AGENT_MAY_NOT
-    assert not AGENT_MAY & wire.AGENT_MAY_NOT
+    assert set(protocol.methods()) == AGENT_MAY | protocol.AGENT_MAY_NOT
+    assert not AGENT_MAY & protocol.AGENT_MAY_NOT
 
 
-@pytest.mark.parametrize("name", sorted(wire.AGENT_MAY_NOT))
+@pytest.mark.parametrize("name", sorted(protocol.AGENT_MAY_NOT))
 async def test_what_is_barred_is_barred_inside_the_process_too(service: Service, name: str):
-    method = wire.methods()[name]
+    method = protocol.methods()[name]
     nothing: dict[str, Any] = dict.fromkeys(method.required)
     with pytest.raises(Refused):
         await getattr(service.console("agent:claude"), name)(**nothing)

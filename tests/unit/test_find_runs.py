@@ -14,8 +14,8 @@ from core.batch.models import Batch, RunState
 from core.errors import BadInput
 from core.home import Home
 from core.service.console import Console
-from core.service.remote import RemoteConsole
-from core.service.server import ControlServer
+from core.service.rpc.client import RemoteConsole
+from core.service.rpc.server import ControlServer
 from core.service.service import Service
 from tests.fakes.desk import PATIENCE, approve, choose_channel, next_approval, open_service
 from tests.fakes.signing import anna, signing

@@ -10,7 +10,7 @@ import pytest
 
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind
-from core.canonical import digest_of
+from core.canonical_json import digest_of
 from core.contract_digest import definition_of
 from core.errors import DeviceError, ErrorCode, QuarterdeckError
 from core.fleet import contracts, tool_catalog

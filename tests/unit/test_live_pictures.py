@@ -19,8 +19,8 @@ from core.errors import BadInput, Refused
 from core.fleet.fleet import Arrival
 from core.fleet.models import Health
 from core.home import Home
-from core.service.door_models import LivePicture, LiveState
-from core.service.live_pictures import SMALL, LivePictures, Pace, small_parameters
+from core.service.api_models import LivePicture, LiveState
+from core.service.live_view import SMALL, LivePictures, Pace, small_parameters
 from tests.fakes.desk import choose_channel, open_service
 from tests.fakes.rig import Rig, ScriptedTools, open_rig, tool_info
 from tests.fakes.signing import signing

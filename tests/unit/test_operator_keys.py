@@ -19,7 +19,7 @@ from core.approvals.operator_keys import (
     statement_for,
     verify_statement,
 )
-from core.canonical import canonical_bytes
+from core.canonical_json import canonical_bytes
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.models import Effect, Risk
 from core.home import Home

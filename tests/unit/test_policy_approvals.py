@@ -13,7 +13,7 @@ from core.approvals.models import Approval, ApprovalState, Operator
 from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.approvals.operators import Operators
 from core.audit.entries import Entry, Kind
-from core.canonical import canonical_bytes
+from core.canonical_json import canonical_bytes
 from core.dispatch.models import Verdict
 from core.errors import BadInput, ErrorCode, JournalUnavailable, QuarterdeckError, Refused
 from core.fleet.models import Health

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.approvals.grants import GrantBook, GrantTerms
-from core.canonical import plain_bytes
+from core.canonical_json import plain_bytes
 from core.fleet.models import Device, Health, Risk, Tool
 from core.policy.engine import Asked, Judge
 from core.policy.models import Answer, Decision

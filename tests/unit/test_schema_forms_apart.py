@@ -8,8 +8,8 @@ import subprocess
 import sys
 from typing import Any
 
-from core.schema_forms.apart import MOST_KEPT, errors_in, question, serve
-from core.schema_forms.validate import TOO_MUCH, FieldError, Validator
+from core.schema_forms.validator import TOO_MUCH, FieldError, Validator
+from core.schema_forms.worker import MOST_KEPT, errors_in, question, serve
 
 SCHEMA = {"properties": {"a": {"type": "integer", "maximum": 10**30}}, "required": ["a"]}
 
@@ -47,7 +47,7 @@ def test_arguments_that_are_nested_too_deeply_are_said_to_be() -> None:
 
 def test_the_process_ends_with_whoever_asked() -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "core.schema_forms.apart"],
+        [sys.executable, "-m", "core.schema_forms.worker"],
         input=told("k", {}) + question("k", {"a": 1}),
         capture_output=True,
         timeout=60,

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from core.schema_forms.aside import STEPS_AT_ONCE, is_light
 from core.schema_forms.budget import subschemas
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, SafePattern, safe_pattern
-from core.schema_forms.validate import Validator, validator_for
+from core.schema_forms.validator import STEPS_AT_ONCE, Validator, is_light, validator_for
 from tests.fakes.pace import within
 
 TOO_MUCH = "too much work"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from core.schema_forms.fields import Field, form_for
+from core.schema_forms.form import Field, form_for
 from core.schema_forms.kinds import FieldKind
-from core.schema_forms.validate import errors_for
+from core.schema_forms.validator import errors_for
 
 FOLDER = Path(__file__).parents[1] / "fakes" / "schemas"
 CASES = [case for file in sorted(FOLDER.glob("*.json")) for case in json.loads(file.read_text())]

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from core.schema_forms.alternatives import best_alternative
-from core.schema_forms.fields import Field, field_for, form_for
+from core.schema_forms.form import Field, best_alternative, field_for, form_for
 from core.schema_forms.kinds import MOST_CHOICES, FieldKind
-from core.schema_forms.normal import MOST_BRANCHES
+from core.schema_forms.normalize import MOST_BRANCHES
 from core.schema_forms.secrets import secret_arguments
-from core.schema_forms.validate import errors_for
+from core.schema_forms.validator import errors_for
 from tests.fakes.pace import within
 
 OVERRIDE = "\u202e"

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from core.schema_forms.aside import Aside, errors_at_once
 from core.schema_forms.patterns import PatternTooCostly, PatternUnsupported, SafePattern, safe_pattern
-from core.schema_forms.validate import FieldError, errors_for, validator_for
+from core.schema_forms.validator import Aside, FieldError, errors_at_once, errors_for, validator_for
 from tests.fakes.pace import within
 
 SHELL: dict[str, Any] = {

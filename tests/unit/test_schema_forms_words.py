@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.schema_forms.fields import field_for
-from core.schema_forms.validate import errors_for
+from core.schema_forms.form import field_for
+from core.schema_forms.validator import errors_for
 
 
 @pytest.mark.parametrize(

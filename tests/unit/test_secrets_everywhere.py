@@ -21,7 +21,7 @@ from core.dispatch.command_request import Order
 from core.fleet.models import DeviceSettings, Health
 from core.home import Home
 from core.service.console import Console
-from core.service.logfile import logging_to
+from core.service.log_setup import logging_to
 from core.service.service import Service
 from core.token_formats import MASK
 from tests.fakes.awaited import entries_when

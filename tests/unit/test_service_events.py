@@ -9,7 +9,7 @@ import pytest
 
 from core.batch.models import Cell, CellState
 from core.service.console import CellChanged, Event, Missed
-from core.service.events import EventHub, Pending
+from core.service.event_hub import EventHub, Pending
 
 
 def cell(step: str, state: CellState = CellState.QUEUED) -> CellChanged:

@@ -14,12 +14,12 @@ import structlog
 
 from core.errors import ErrorCode
 from core.home import Home
-from core.service import exit_codes, logfile
+from core.service import exit_codes, log_setup
 from core.service.console import RunChanged
 from core.service.lifetime import until_not_needed, until_told_or_not_needed
-from core.service.logfile import MASK, logging_nowhere, logging_to
-from core.service.remote import RemoteConsole
-from core.service.server import ControlServer
+from core.service.log_setup import MASK, logging_nowhere, logging_to
+from core.service.rpc.client import RemoteConsole
+from core.service.rpc.server import ControlServer
 from tests.fakes.memory_console import MemoryHost
 
 GRACE = 0.05
@@ -103,13 +103,13 @@ class TestLog:
         assert line["kept"] == "yes"
 
     def test_it_is_for_its_owner_alone_and_turns_over(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(logfile, "MAX_BYTES", 2000)
+        monkeypatch.setattr(log_setup, "MAX_BYTES", 2000)
         path = tmp_path / "service.log"
         with logging_to(path):
             for number in range(200):
                 structlog.get_logger("t").info("line", number=number)
         files = sorted(tmp_path.iterdir())
-        assert len(files) == 1 + logfile.KEPT
+        assert len(files) == 1 + log_setup.KEPT
         assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in files)
         assert all(file.stat().st_size <= 2000 for file in files)
 

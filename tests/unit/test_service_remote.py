@@ -11,13 +11,13 @@ import pytest
 from pydantic_core import from_json
 
 from core.batch.models import Batch, Step
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused, ServiceError
-from core.service import wire
 from core.service.console import Console, Missed, RunChanged
-from core.service.events import MAX_PENDING
-from core.service.remote import RemoteConsole
-from core.service.server import WRITE_LIMIT, ControlServer
+from core.service.event_hub import MAX_PENDING
+from core.service.rpc import protocol
+from core.service.rpc.client import RemoteConsole
+from core.service.rpc.server import WRITE_LIMIT, ControlServer
 from tests.fakes.control_socket import raw, within
 from tests.fakes.memory_console import BLOB, MemoryHost
 
@@ -29,7 +29,7 @@ BATCH = Batch(name="b", steps=[Step(id="s", tool="echo", parameters={"text": "he
 class TestCalls:
     def test_every_call_of_the_console_crosses_without_code_of_its_own(self):
         assert not inspect.isabstract(RemoteConsole)
-        assert set(wire.methods()) == Console.__abstractmethods__ - {"events", "close"}
+        assert set(protocol.methods()) == Console.__abstractmethods__ - {"events", "close"}
 
     async def test_models_cross_unchanged_in_both_directions(self, attach, host):
         console = await attach()
@@ -121,7 +121,7 @@ class TestCalls:
     async def test_an_argument_beyond_a_frame_is_refused_here_and_the_connection_lives(self, attach):
         console = await attach()
         with pytest.raises(BadInput) as large:
-            await console.call("this-computer", "echo", {"text": "x" * (wire.MAX_FRAME + 1)})
+            await console.call("this-computer", "echo", {"text": "x" * (protocol.MAX_FRAME + 1)})
         assert large.value.code is ErrorCode.TOO_LARGE
         assert (await console.verify()).ok
 

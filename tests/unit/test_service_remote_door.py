@@ -16,11 +16,11 @@ from core.approvals.models import Operator
 from core.errors import BadInput, ErrorCode, Refused, ServiceError
 from core.home import Home
 from core.policy.models import Profile
-from core.service import endpoint, wire
 from core.service.console import API_VERSION
-from core.service.endpoint import port_file
-from core.service.remote import RemoteConsole
-from core.service.server import ControlServer
+from core.service.rpc import protocol, transport
+from core.service.rpc.client import RemoteConsole
+from core.service.rpc.server import ControlServer
+from core.service.rpc.transport import port_file
 from core.statements import SignedStatement, Statement
 from tests.fakes.control_socket import raw
 from tests.fakes.memory_console import MemoryHost
@@ -61,15 +61,15 @@ class TestAgents:
         assert not host.asked
 
     def test_an_agent_is_one_under_whatever_name_it_comes(self):
-        def known_as(client: wire.Client, actor: str) -> str:
-            return wire.Hello(api_version=1, client=client, actor=actor).known_as("ben")
+        def known_as(client: protocol.Client, actor: str) -> str:
+            return protocol.Hello(api_version=1, client=client, actor=actor).known_as("ben")
 
         assert known_as("agent", "operator:anna") == "agent:anna"
         assert known_as("window", "agent:x") == "agent:x"
 
     def test_a_person_is_known_by_their_user_whatever_name_they_come_under(self):
         for client, known_as in (("window", "window:ben"), ("test", "window:ben"), ("cli", "cli:ben")):
-            hello = wire.Hello(api_version=1, client=client, actor="operator:anna")
+            hello = protocol.Hello(api_version=1, client=client, actor="operator:anna")
             assert hello.known_as("ben") == known_as
 
     async def test_an_agent_cannot_get_round_it_with_odd_frames(self, home, server, host):
@@ -132,13 +132,13 @@ class TestFrames:
         await connection.close()
 
     async def test_another_version_is_told_which_and_what_to_do(self, home, server, monkeypatch):
-        monkeypatch.setattr("core.service.remote.API_VERSION", 99)
+        monkeypatch.setattr("core.service.rpc.client.API_VERSION", 99)
         with pytest.raises(ServiceError, match=rf"version {API_VERSION} .* version 99") as mismatch:
             await RemoteConsole.connect(home, "cli", "cli:x")
         assert mismatch.value.code is ErrorCode.HOME_BUSY
 
     async def test_whoever_does_not_say_hello_first_is_turned_away(self, home, server):
-        connection = await unix_connect(str(home.socket), compression=None, max_size=wire.MAX_FRAME)
+        connection = await unix_connect(str(home.socket), compression=None, max_size=protocol.MAX_FRAME)
         await connection.send('{"id": 1, "method": "state"}')
         assert "hello" in from_json(await connection.recv())["error"]["message"]
         with pytest.raises(ConnectionClosed):
@@ -155,8 +155,8 @@ class TestWhoComesIn:
             def getsockopt(self, *_: int) -> bytes:
                 return struct.pack("3i", 4242, os.getuid() + 1, 0)
 
-        real = endpoint.peer_uid
-        monkeypatch.setattr(endpoint, "peer_uid", lambda _: real(Forged()))
+        real = transport.peer_uid
+        monkeypatch.setattr(transport, "peer_uid", lambda _: real(Forged()))
         # Both ends look: the client before it says anything, the service before it lets a client in.
         with pytest.raises(ServiceError, match="belongs to user") as refused:
             await RemoteConsole.connect(home, "cli", "cli:x")

@@ -13,10 +13,10 @@ import pytest
 
 from core.errors import ErrorCode, QuarterdeckError
 from core.home import Home
-from core.service import slices, wire
 from core.service.console import CellChanged
-from core.service.remote import RemoteConsole
-from core.service.server import ControlServer
+from core.service.rpc import client, protocol
+from core.service.rpc.client import RemoteConsole
+from core.service.rpc.server import ControlServer
 from core.tasks import TaskGroupOwner
 from tests.fakes.big_run import big_run, ended_run
 from tests.fakes.memory_console import MemoryHost
@@ -43,14 +43,14 @@ def note_when(
     monkeypatch: pytest.MonkeyPatch, name: str, turns: Turns, noted: Callable[[int, Any], None]
 ) -> None:
     """Tell in which turn `wire` read something, and what."""
-    real = getattr(wire, name)
+    real = getattr(protocol, name)
 
     def read(value: Any) -> Any:
         made = real(value)
         noted(turns.count, made)
         return made
 
-    monkeypatch.setattr(wire, name, read)
+    monkeypatch.setattr(protocol, name, read)
 
 
 async def test_others_get_a_turn_for_every_slice_of_a_long_answer(
@@ -69,7 +69,7 @@ async def test_others_get_a_turn_for_every_slice_of_a_long_answer(
         note_when(monkeypatch, "decode", turns, note)
         answer = await console.run("r-0001")
         assert answer == run
-        assert turns.count - arrived[-1] >= len(DEVICES) / slices.SLICE
+        assert turns.count - arrived[-1] >= len(DEVICES) / client.SLICE
         turns.close()
 
 
@@ -94,7 +94,7 @@ async def test_a_burst_of_events_is_read_in_slices_in_its_order(
                 if len(seen) == len(cells):
                     break
         assert seen == cells
-        assert max(read.values()) <= slices.SLICE
+        assert max(read.values()) <= client.SLICE
         turns.close()
 
 
@@ -118,7 +118,7 @@ async def test_an_answer_of_another_shape_fails_its_call_and_no_other(
     host = MemoryHost()
     host.all_runs["r-0001"] = ended_run(big_run(1, DEVICES))
     async with attached(tmp_path, host) as console:
-        real = wire.decode
+        real = protocol.decode
 
         def spoiled(data: str | bytes) -> dict[str, Any]:
             frame = real(data)
@@ -126,7 +126,7 @@ async def test_an_answer_of_another_shape_fails_its_call_and_no_other(
                 frame["result"]["cells"][-1]["state"] = "melted"
             return frame
 
-        monkeypatch.setattr(wire, "decode", spoiled)
+        monkeypatch.setattr(protocol, "decode", spoiled)
         with pytest.raises(QuarterdeckError, match="cannot be read") as failed:
             await console.run("r-0001")
         assert failed.value.code is ErrorCode.INTERNAL
@@ -137,7 +137,7 @@ async def test_whoever_leaves_while_the_answer_is_read_harms_nobody(tmp_path: Pa
     host = MemoryHost()
     run = host.all_runs["r-0001"] = ended_run(big_run(1, DEVICES))
     async with attached(tmp_path, host) as console:
-        real = slices._in_slices
+        real = client._in_slices
         owner = TaskGroupOwner("whoever")
         asked = owner.spawn("ask", console.run("r-0001"))
 
@@ -147,7 +147,7 @@ async def test_whoever_leaves_while_the_answer_is_read_harms_nobody(tmp_path: Pa
             return await real(build, values)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(slices, "_in_slices", left_meanwhile)
+            patch.setattr(client, "_in_slices", left_meanwhile)
             with pytest.raises(asyncio.CancelledError):
                 await asked
             await console.approvals()

@@ -16,8 +16,8 @@ import pytest
 from core.errors import BadInput, ErrorCode, JournalCorrupt, ServiceError
 from core.home import Home, HomeLock
 from core.service.console import WorkProgressed
-from core.service.remote import RemoteConsole
-from core.service.start import ensure_service, lock_owner, service_status, stop_service
+from core.service.control import ensure_service, lock_owner, service_status, stop_service
+from core.service.rpc.client import RemoteConsole
 from tests.fakes.ended import all_ended
 
 ACTOR = "operator:anna"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core.audit.entries import Kind
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.errors import BadInput, JournalCorrupt
 from core.home import Home
 from core.service.service import Service

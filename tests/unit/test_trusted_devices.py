@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from core.audit.entries import Entry, Kind, NewEntry
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.changes import Change, ChangeKind, change_statement
 from core.errors import BadInput, ErrorCode, JournalCorrupt, JournalUnavailable, Refused
 from core.fleet.models import DeviceSettings

@@ -12,7 +12,7 @@ import pytest
 
 from core.aip.messages import ToolInfo
 from core.audit.entries import Kind, NewEntry
-from core.canonical import digest_of
+from core.canonical_json import digest_of
 from core.errors import ErrorCode, JournalCorrupt, Refused
 from core.fleet.contracts import definition_of
 from core.home import Home

@@ -19,7 +19,7 @@ from core.approvals.grants import GrantBook, GrantTerms, SignedGrant, exact_argu
 from core.approvals.models import Operator
 from core.approvals.operator_keys import OperatorKey, create_operator_key, statement_for
 from core.audit.entries import Entry
-from core.canonical import digest_of
+from core.canonical_json import digest_of
 from core.changes import ChangeKind, SignedChange
 from core.contract_digest import definition_of
 from core.dispatch.channel import LocalCommandDispatcher

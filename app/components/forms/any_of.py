@@ -11,10 +11,9 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.components.forms.editor import Editor, FormOptions
 from app.components.forms.inputs import ChoiceBox
 from app.components.forms.row import FieldRow
-from core.schema_forms.alternatives import best_alternative
-from core.schema_forms.fields import Field
+from core.schema_forms.form import Field, best_alternative
 from core.schema_forms.json_values import UNSET, Path
-from core.schema_forms.validate import FieldError
+from core.schema_forms.validator import FieldError
 
 
 class AnyOfEditor(Editor):

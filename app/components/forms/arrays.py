@@ -13,9 +13,9 @@ from app.components.buttons import Button, IconButton
 from app.components.forms.editor import Editor, FormOptions, NotSent
 from app.components.forms.row import FieldRow
 from app.components.label import Label, Link
-from core.schema_forms.fields import Field
+from core.schema_forms.form import Field
 from core.schema_forms.json_values import UNSET, Path, path_text
-from core.schema_forms.validate import FieldError
+from core.schema_forms.validator import FieldError
 
 MOST_ROWS = 60
 

@@ -1,7 +1,8 @@
 """Holding arguments against schemas without keeping the window from anything.
 
-What is quick for certain is done at once. The rest is done in a process of its own (`core.schema_forms.apart`
-says why): one for the whole window, started when it is first needed and ended when it was not for a while.
+What is quick for certain is done at once. The rest is done in a process of its own
+(`core.schema_forms.worker` says why): one for the whole window, started when it is first needed and ended
+when it was not for a while.
 """
 
 from __future__ import annotations
@@ -24,11 +25,10 @@ from shiboken6 import isValid
 import core
 from app.components.timers import once
 from core.schema_forms import budget
-from core.schema_forms.apart import errors_in, question
-from core.schema_forms.aside import STEPS_AT_ONCE, is_light
 from core.schema_forms.defaults import with_defaults
 from core.schema_forms.json_values import UNSET, same_json
-from core.schema_forms.validate import TOO_MUCH, FieldError, validator_for
+from core.schema_forms.validator import STEPS_AT_ONCE, TOO_MUCH, FieldError, is_light, validator_for
+from core.schema_forms.worker import errors_in, question
 from core.schema_forms.written import written
 
 NOT_CHECKED = "The arguments cannot be checked now, because the process that does it ended; try again."
@@ -152,7 +152,7 @@ class CheckingProcess(QObject):
         process.readyReadStandardOutput.connect(lambda: self._read(process))
         process.finished.connect(lambda *_: self._ended(process))
         process.errorOccurred.connect(lambda _error: self._ended(process))
-        process.start(sys.executable, ["-P", "-m", "core.schema_forms.apart"])
+        process.start(sys.executable, ["-P", "-m", "core.schema_forms.worker"])
         return process
 
     def _read(self, process: QProcess) -> None:

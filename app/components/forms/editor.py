@@ -10,9 +10,9 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.components.forms.building import Builder
-from core.schema_forms.fields import Field
+from core.schema_forms.form import Field
 from core.schema_forms.json_values import Path
-from core.schema_forms.validate import FieldError
+from core.schema_forms.validator import FieldError
 
 if TYPE_CHECKING:
     from app.components.forms.row import FieldRow

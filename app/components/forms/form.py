@@ -17,10 +17,10 @@ from app.components.forms.factory import editor_for
 from app.components.forms.row import ErrorLine, FieldRow
 from app.components.label import Label
 from app.components.timers import once
-from core.schema_forms.fields import form_for
+from core.schema_forms.form import form_for
 from core.schema_forms.json_values import UNSET, Path, is_expression, same_json, value_at
 from core.schema_forms.secrets import secret_arguments
-from core.schema_forms.validate import FieldError
+from core.schema_forms.validator import FieldError
 
 _CHECK_AFTER_MS = 200
 _SAY_CHECKING_AFTER_MS = 400

@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.components.forms.editor import Editor, FormOptions, NotSent
 from app.components.forms.inputs import ChoiceBox, GrowingText, LineInput
 from app.components.json_editor import JsonEditor
-from core.schema_forms.fields import Choice, Field
-from core.schema_forms.json_text import is_plain, json_text
+from core.schema_forms.form import Choice, Field
+from core.schema_forms.json_errors import is_plain, json_text
 from core.schema_forms.json_values import (
     UNSET,
     Path,
@@ -23,7 +23,7 @@ from core.schema_forms.json_values import (
     shown,
 )
 from core.schema_forms.kinds import NUMBER_KINDS, FieldKind
-from core.schema_forms.validate import FieldError
+from core.schema_forms.validator import FieldError
 
 
 def _only(editor: Editor, widget: QWidget) -> None:

@@ -15,7 +15,7 @@ from app.components.label import Label, Link, surface
 from app.look.glyphs import paint_glyph
 from app.look.theme import theme_of
 from core.schema_forms.json_values import UNSET
-from core.schema_forms.validate import FieldError
+from core.schema_forms.validator import FieldError
 
 
 class _Mark(QWidget):

@@ -20,7 +20,7 @@ from app.look.tokens import SPACE
 from app.screens.approvals.what_is_sent import Part
 from app.screens.approvals.words import asker_words, is_agent, one_line, quoted, said_title, unproved_words
 from core.approvals.models import Approval
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.fleet.models import Effect
 from core.policy.analysis.summaries import size_words
 from core.policy.models import Decision, Finding, Reason

@@ -16,9 +16,9 @@ from app.screens.approvals.words import one_line
 from app.shell.by_hand import ByHand
 from app.shell.sheet import FOCUS_ROOM, Sheet
 from core.approvals.models import Approval
-from core.canonical import canonical_bytes
+from core.canonical_json import canonical_bytes
 from core.errors import BadInput
-from core.schema_forms.validate import FieldError
+from core.schema_forms.validator import FieldError
 
 WIDTH = 920
 AROUND = 300  # bars, title, words and answers; the versions take what a low window leaves

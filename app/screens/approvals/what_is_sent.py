@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from core.canonical import canonical_bytes
+from core.canonical_json import canonical_bytes
 from core.commitments import SECRET_MARK
 from core.errors import BadInput, Refused
 from core.policy.analysis.shell.tool_arguments import SHELL_ARGUMENTS

@@ -18,7 +18,7 @@ from app.screens.batch.content import DraftStep
 from core.batch.yaml_reader import DEEPEST, read_document
 from core.batch.yaml_writer import write_document
 from core.errors import BadInput
-from core.schema_forms.json_text import JsonProblem, NotJson
+from core.schema_forms.json_errors import JsonProblem, NotJson
 from core.schema_forms.json_values import UNSET
 
 KEYS = ("id", "tool", "with", "timeout", "enabled")

@@ -10,7 +10,7 @@ from app.screens.batch.content import DraftStep
 from app.shell.words import plural
 from core.batch.models import Plan, PlannedCell
 from core.fleet.models import Effect, Tool
-from core.schema_forms.json_text import HIDDEN
+from core.schema_forms.json_errors import HIDDEN
 from core.schema_forms.json_values import shown
 
 LONGEST_SUMMARY = 300

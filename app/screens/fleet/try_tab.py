@@ -25,7 +25,7 @@ from core.batch.models import Run, RunState
 from core.errors import QuarterdeckError
 from core.fleet.models import OTHERWISE, Device, Tool
 from core.policy.models import Answer, Decision
-from core.schema_forms.validate import FieldError
+from core.schema_forms.validator import FieldError
 
 EXPLAIN_PAUSE_MS = 250
 LONG_NAME = 24

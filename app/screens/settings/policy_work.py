@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.link import ConsoleLink
 from app.screens.settings.policy_draft import PolicyDraft, PolicyDraftStore
 from app.shell.signing import Signing
-from core.canonical import sha256_hex
+from core.canonical_json import sha256_hex
 from core.errors import ErrorCode, QuarterdeckError, Refused
 from core.policy.policy_check import PolicyCheck, PolicyText
 from core.service.console import PolicyStatus

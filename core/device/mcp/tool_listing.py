@@ -13,7 +13,7 @@ from core.aip.messages import ToolInfo, ToolType
 from core.device.mcp.numbers import odd_number
 from core.errors import DeviceError, ErrorCode
 from core.schema_forms.budget import subschemas
-from core.schema_forms.validate import Validator
+from core.schema_forms.validator import Validator
 
 MOST_TOOLS = 2000
 MOST_PAGES = 400

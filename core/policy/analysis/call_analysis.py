@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from core.canonical import flat_key
+from core.canonical_json import flat_key
 from core.fleet.models import Effect, Risk, Source, Tool
 from core.policy.analysis.arguments import (
     Said,

@@ -13,14 +13,14 @@ from core.approvals.grants import SignedGrant
 from core.approvals.models import Approval, Fatigue
 from core.approvals.preview_models import Helper, Preview
 from core.approvals.suggestions import helpers_for
-from core.canonical import digest_of
+from core.canonical_json import digest_of
 from core.dispatch.command_request import Order
 from core.dispatch.models import CommandResult
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.fleet.contracts import changed_parts
 from core.policy.models import Answer
 from core.service.console import ContractChange
-from core.service.policy_door import PolicyDoor
+from core.service.policy_api import PolicyDoor
 from core.service.previews import Previewer
 from core.statements import SignedStatement
 

@@ -12,7 +12,7 @@ from core.fleet.models import (
     Device,
     Plain,
 )
-from core.service.door_models import (
+from core.service.api_models import (
     JournalStatus,
     PolicyStatus,
 )

@@ -15,7 +15,7 @@ from referencing.exceptions import NoSuchResource, Unresolvable
 
 from core.schema_forms.bounded import dialect_of
 from core.schema_forms.json_values import UNSET
-from core.schema_forms.words import is_secret
+from core.schema_forms.messages import is_secret
 from core.schema_forms.written import written
 
 MAX_HOPS = 64

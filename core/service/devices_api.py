@@ -30,8 +30,8 @@ from core.fleet.models import (
 from core.ids import new_id
 from core.service import proposals
 from core.service.console import Console, DeviceForgotten, LivePicture
+from core.service.device_history import changes_before
 from core.service.proposals import Wanted
-from core.service.remembering import changes_before
 from core.service.service import Service
 
 log = structlog.get_logger(__name__)

@@ -1,18 +1,27 @@
 """A client's end of the control socket: the same `Console`, answered by the service that owns the home.
 
-Its counterpart is `core.service.server`; the frames are described in `core.service.wire`.
+Its counterpart is `core.service.rpc.server`; the frames are described in `core.service.rpc.protocol`.
+
+Reading what the service says in slices: between two of them the loop does whatever else is due.
+
+A thousand devices or cells in one frame take some ten milliseconds to check and build, in the window's own
+thread: as one piece they would stop it visibly. What is built is the same, in the same order.
 """
 
 from __future__ import annotations
 
 import abc
 import asyncio
+import inspect
 import itertools
+import typing
 import weakref
 from collections.abc import AsyncIterator, Callable
+from functools import cache
 from typing import Any, TypeVar
 
 import structlog
+from pydantic import BaseModel, TypeAdapter
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
 
@@ -25,10 +34,10 @@ from core.errors import (
     error_from,
 )
 from core.home import Home
-from core.service import slices, wire
 from core.service.console import API_VERSION, Console, Event
-from core.service.endpoint import dial
-from core.service.events import Pending
+from core.service.event_hub import Pending
+from core.service.rpc import protocol
+from core.service.rpc.transport import dial
 from core.tasks import TaskGroupOwner
 
 log = structlog.get_logger(__name__)
@@ -90,7 +99,7 @@ class RemoteEvents(AsyncIterator[Event]):
 def _over_the_socket(cls: Type) -> Type:
     """Give a class every call of `Console`, each sent under its own name."""
 
-    def forward(method: wire.Method) -> Callable[..., Any]:
+    def forward(method: protocol.Method) -> Callable[..., Any]:
         async def call(self: RemoteConsole, *args: Any, **kwargs: Any) -> Any:
             return await self.request(method, method.encode_arguments(args, kwargs))
 
@@ -98,7 +107,7 @@ def _over_the_socket(cls: Type) -> Type:
         call.__doc__ = getattr(Console, method.name).__doc__
         return call
 
-    for method in wire.methods().values():
+    for method in protocol.methods().values():
         setattr(cls, method.name, forward(method))
     abc.update_abstractmethods(cls)
     return cls
@@ -112,12 +121,12 @@ class RemoteConsole(Console):
     ServiceError (`service_unavailable`).
     """
 
-    def __init__(self, connection: ClientConnection, welcome: wire.Welcome, timeout: float) -> None:
+    def __init__(self, connection: ClientConnection, welcome: protocol.Welcome, timeout: float) -> None:
         self._connection = connection
         self._timeout = timeout
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._methods: dict[int, wire.Method] = {}
+        self._methods: dict[int, protocol.Method] = {}
         self._streams: weakref.WeakValueDictionary[int, RemoteEvents] = weakref.WeakValueDictionary()
         self._unsent: list[bytes] = []
         self._tasks = TaskGroupOwner("remote console")
@@ -129,7 +138,7 @@ class RemoteConsole(Console):
     async def connect(
         cls,
         home: Home,
-        client: wire.Client,
+        client: protocol.Client,
         actor: str,
         timeout: float = CONNECT_TIMEOUT,
         request_timeout: float = REQUEST_TIMEOUT,
@@ -144,7 +153,7 @@ class RemoteConsole(Console):
         """
         try:
             async with asyncio.timeout(timeout):
-                connection = await dial(home, timeout, wire.MAX_FRAME)
+                connection = await dial(home, timeout, protocol.MAX_FRAME)
                 try:
                     welcome = await _say_hello(connection, client, actor)
                 except BaseException:
@@ -176,7 +185,7 @@ class RemoteConsole(Console):
         self._streams.pop(number, None)
         self._send_soon({"unsubscribe": number})
 
-    async def request(self, method: wire.Method, params: dict[str, Any]) -> Any:
+    async def request(self, method: protocol.Method, params: dict[str, Any]) -> Any:
         """Send one call and wait for its answer.
 
         Raises:
@@ -184,7 +193,7 @@ class RemoteConsole(Console):
             ServiceError: the socket dropped, or no answer came in time: it may have been carried out.
         """
         number = next(self._numbers)
-        frame = wire.encode({"id": number, "method": method.name, "params": params})
+        frame = protocol.encode({"id": number, "method": method.name, "params": params})
         if self.closed.is_set():
             raise self.gone()
         answer = asyncio.get_running_loop().create_future()
@@ -227,7 +236,7 @@ class RemoteConsole(Console):
 
     def _send_soon(self, frame: dict[str, Any]) -> None:
         if not self.closed.is_set():
-            self._unsent.append(wire.encode(frame))
+            self._unsent.append(protocol.encode(frame))
             self._tasks.spawn("send", self._flush())
 
     async def _flush(self) -> None:
@@ -253,13 +262,13 @@ class RemoteConsole(Console):
 
     async def _take(self, data: str | bytes) -> None:
         if isinstance(data, bytes):
-            number = int.from_bytes(data[: wire.ID_BYTES], "big")
-            await self._settle(number, data[wire.ID_BYTES :], None)
+            number = int.from_bytes(data[: protocol.ID_BYTES], "big")
+            await self._settle(number, data[protocol.ID_BYTES :], None)
             return
-        frame = wire.decode(data)
+        frame = protocol.decode(data)
         if "stream" in frame:
             if stream := self._streams.get(frame["stream"]):
-                await slices.read_events(frame["events"], stream.offer)
+                await read_events(frame["events"], stream.offer)
             else:
                 # Its reader is gone without saying so.
                 self._send_soon({"unsubscribe": frame["stream"]})
@@ -275,7 +284,7 @@ class RemoteConsole(Console):
         method = self._methods[number]
         if error is None and not method.gives_bytes:
             try:
-                value = await slices.read_result(method, value)
+                value = await read_result(method, value)
             except ValueError as problem:
                 error = QuarterdeckError(
                     f"The answer to {method.name} cannot be read: {problem}", ErrorCode.INTERNAL
@@ -300,10 +309,82 @@ class RemoteConsole(Console):
         await self._tasks.close()
 
 
-async def _say_hello(connection: ClientConnection, client: wire.Client, actor: str) -> wire.Welcome:
+async def _say_hello(connection: ClientConnection, client: protocol.Client, actor: str) -> protocol.Welcome:
     hello = {"api_version": API_VERSION, "client": client, "actor": actor, "version": __version__}
-    await connection.send(wire.encode({"hello": hello}), text=True)
-    frame = wire.decode(await connection.recv())
+    await connection.send(protocol.encode({"hello": hello}), text=True)
+    frame = protocol.decode(await connection.recv())
     if "error" in frame:
         raise error_from(ErrorInfo.model_validate(frame["error"]))
-    return wire.Welcome.model_validate(frame.get("welcome"))
+    return protocol.Welcome.model_validate(frame.get("welcome"))
+
+
+SLICE = 100
+
+
+async def read_result(method: protocol.Method, value: Any) -> Any:
+    """What `method.result` makes of an answer's JSON data.
+
+    Raises:
+        ValidationError: the data are not that.
+    """
+    said = _result_type(method.name)
+    if isinstance(value, list):
+        if len(value) > SLICE and (element := _model_in(said)) is not None:
+            value = await _in_slices(_list_of(element).validate_python, value)
+    elif isinstance(value, dict):
+        for key, element in _lists_of(said).items():
+            if isinstance(part := value.get(key), list) and len(part) > SLICE:
+                built = await _in_slices(_list_of(element).validate_python, part)
+                value = {**value, key: built}
+    # Models that are built already are taken as they are.
+    return method.result.validate_python(value)
+
+
+async def read_events(value: Any, take: Callable[[list[Event]], None]) -> None:
+    """Hand over the events of a frame as they are read.
+
+    Raises:
+        ValidationError: something in it is no event; what stood before it was handed over, as far as it goes.
+    """
+    if not isinstance(value, list):
+        take(protocol.decode_events(value))
+        return
+    for start in range(0, len(value), SLICE):
+        if start:
+            await asyncio.sleep(0)
+        take(protocol.decode_events(value[start : start + SLICE]))
+
+
+async def _in_slices(build: Callable[[list[Any]], list[Any]], values: list[Any]) -> list[Any]:
+    built: list[Any] = []
+    for start in range(0, len(values), SLICE):
+        await asyncio.sleep(0)
+        built += build(values[start : start + SLICE])
+    return built
+
+
+@cache
+def _result_type(name: str) -> Any:
+    return typing.get_type_hints(getattr(Console, name))["return"]
+
+
+@cache
+def _list_of(element: type[BaseModel]) -> TypeAdapter[list[Any]]:
+    return TypeAdapter(list[element])  # type: ignore[valid-type]  # it is only known when it runs
+
+
+@cache
+def _lists_of(said: Any) -> dict[str, type[BaseModel]]:
+    """The keys under which a model has lists of models; none for what is no model."""
+    if not (inspect.isclass(said) and issubclass(said, BaseModel)):
+        return {}
+    listed = {field.alias or name: _model_in(field.annotation) for name, field in said.model_fields.items()}
+    return {key: element for key, element in listed.items() if element is not None}
+
+
+def _model_in(said: Any) -> type[BaseModel] | None:
+    """The model that a `list[Model]` is of; None for any other type."""
+    if typing.get_origin(said) is not list:
+        return None
+    (element,) = typing.get_args(said)
+    return element if inspect.isclass(element) and issubclass(element, BaseModel) else None

@@ -1,4 +1,4 @@
-"""Validation in a process of its own, for a window: `python -m core.schema_forms.apart`.
+"""Validation in a process of its own, for a window: `python -m core.schema_forms.worker`.
 
 Python lets one thread at a time run. Beside a thread that reads the worst schema a device may send, a
 window's own thread gets its turn every 5 ms, and asks for it a hundred times to build and to paint one form:
@@ -19,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any, BinaryIO
 
-from core.schema_forms.validate import TOO_MUCH, FieldError, Validator
+from core.schema_forms.validator import TOO_MUCH, FieldError, Validator
 
 MOST_KEPT = 16
 """Schemas that are known at a time; the largest takes some megabytes."""

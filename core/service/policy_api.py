@@ -19,7 +19,7 @@ from core.policy.policy_file import parse_policy, read_policy_text, with_profile
 from core.policy.policy_store import Explanation, checked_policy, text_digest
 from core.service import proposals
 from core.service.console import PolicyStatus
-from core.service.device_door import DeviceDoor
+from core.service.devices_api import DeviceDoor
 from core.service.time_machine import try_over_journal
 
 MOST_TRIAL_ROWS = 2_000

@@ -15,8 +15,8 @@ from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, Servic
 from core.fleet.models import Plain
 from core.home import Home, HomeLock
 from core.service import exit_codes
-from core.service.remote import RemoteConsole
-from core.service.wire import Client
+from core.service.rpc.client import RemoteConsole
+from core.service.rpc.protocol import Client
 from core.text import escape_hidden, shorten_middle
 
 POLL = 0.02

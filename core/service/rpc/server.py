@@ -1,6 +1,6 @@
 """The service's end of the control socket: many clients, one `Console` for each, none can stall the rest.
 
-Its counterpart is `core.service.remote`; the frames are described in `core.service.wire`.
+Its counterpart is `core.service.rpc.client`; the frames are described in `core.service.rpc.protocol`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from websockets.exceptions import ConnectionClosed
 from core import __version__
 from core.errors import BadInput, ErrorCode, ErrorInfo, QuarterdeckError, Refused
 from core.home import Home
-from core.service import wire
 from core.service.console import API_VERSION, Console, Event
-from core.service.endpoint import Endpoint, peer_uid
-from core.service.events import Pending
+from core.service.event_hub import Pending
+from core.service.rpc import protocol
+from core.service.rpc.transport import Endpoint, peer_uid
 from core.tasks import TaskGroupOwner
 from core.user import user_name
 
@@ -85,7 +85,7 @@ class ControlServer:
             sock=self._endpoint.sock,
             process_request=self._endpoint.refuse,
             compression=None,
-            max_size=wire.MAX_FRAME,
+            max_size=protocol.MAX_FRAME,
             # The same user on the same machine: a client that hangs shows in its full buffer, not in pings.
             ping_interval=None,
             write_limit=WRITE_LIMIT,
@@ -136,17 +136,17 @@ class ControlServer:
         now.set()
 
 
-async def _greet(connection: ServerConnection) -> wire.Hello | None:
+async def _greet(connection: ServerConnection) -> protocol.Hello | None:
     """Read a client's hello and welcome it; None when it cannot be talked to."""
     try:
         async with asyncio.timeout(HELLO_WITHIN):
-            hello = wire.read_hello(await connection.recv())
-            welcome = wire.Welcome(api_version=API_VERSION, version=__version__, pid=os.getpid())
-            await connection.send(wire.encode({"welcome": welcome.model_dump()}), text=True)
+            hello = protocol.read_hello(await connection.recv())
+            welcome = protocol.Welcome(api_version=API_VERSION, version=__version__, pid=os.getpid())
+            await connection.send(protocol.encode({"welcome": welcome.model_dump()}), text=True)
             return hello
     except QuarterdeckError as error:
         with contextlib.suppress(ConnectionClosed):
-            await connection.send(wire.encode_error(None, error.info), text=True)
+            await connection.send(protocol.encode_error(None, error.info), text=True)
             await connection.close(1008, "The hello was refused.")
     except (TimeoutError, ConnectionClosed):
         pass
@@ -159,7 +159,7 @@ class _Client:
     def __init__(
         self,
         connection: ServerConnection,
-        hello: wire.Hello,
+        hello: protocol.Hello,
         console: Console,
         tasks: TaskGroupOwner,
         stuck_after: float,
@@ -183,16 +183,16 @@ class _Client:
                 try:
                     if isinstance(data, bytes):
                         raise BadInput("A client's frames are text.")
-                    frame = wire.decode(data)
+                    frame = protocol.decode(data)
                     if "id" in frame:
-                        number = wire.number_in(frame, "id")
+                        number = protocol.number_in(frame, "id")
                     await self._take(frame)
                 except QuarterdeckError as error:
-                    await self._send(wire.encode_error(number, error.info))
+                    await self._send(protocol.encode_error(number, error.info))
 
     async def _take(self, frame: dict[str, Any]) -> None:
         if "method" in frame:
-            number, name = wire.number_in(frame, "id"), frame["method"]
+            number, name = protocol.number_in(frame, "id"), frame["method"]
             if not isinstance(name, str):
                 raise BadInput("'method' must be the name of one.")
             # The reader itself waits: past the bound, the client's frames stay in its own socket.
@@ -205,12 +205,12 @@ class _Client:
                 self._waits[number] = task
                 task.add_done_callback(lambda _: self._waits.pop(number, None))
         elif "subscribe" in frame:
-            self._subscribe(wire.number_in(frame, "subscribe"))
+            self._subscribe(protocol.number_in(frame, "subscribe"))
         elif "unsubscribe" in frame:
-            if stream := self._streams.pop(wire.number_in(frame, "unsubscribe"), None):
+            if stream := self._streams.pop(protocol.number_in(frame, "unsubscribe"), None):
                 stream.close()
         elif "forget" in frame:
-            if wait := self._waits.get(wire.number_in(frame, "forget")):
+            if wait := self._waits.get(protocol.number_in(frame, "forget")):
                 wait.cancel()
         else:
             raise BadInput("The frame has none of method, subscribe, unsubscribe, forget.")
@@ -221,21 +221,21 @@ class _Client:
             method = self._allowed(name)
             arguments = method.decode_arguments(frame.get("params", {}))
             value = await getattr(self._console, method.name)(**arguments)
-            answer, binary = wire.encode_result(number, method, value), method.gives_bytes
+            answer, binary = protocol.encode_result(number, method, value), method.gives_bytes
         except QuarterdeckError as error:
-            answer = wire.encode_error(number, error.info)
+            answer = protocol.encode_error(number, error.info)
         # The edge: one call's fault must not end the client's connection or the service.
         except Exception as error:
             log.exception("a call failed", method=name)
             fault = ErrorInfo.of(ErrorCode.INTERNAL, f"{name} failed: {type(error).__name__}.")
-            answer = wire.encode_error(number, fault)
+            answer = protocol.encode_error(number, fault)
         await self._send(answer, text=not binary)
 
-    def _allowed(self, name: str) -> wire.Method:
-        method = wire.methods().get(name)
+    def _allowed(self, name: str) -> protocol.Method:
+        method = protocol.methods().get(name)
         if method is None:
             raise BadInput(f"There is no method {name!r:.80}.")
-        if self._hello.is_agent and method.name in wire.AGENT_MAY_NOT:
+        if self._hello.is_agent and method.name in protocol.AGENT_MAY_NOT:
             raise Refused(f"An agent may not {method.name.replace('_', ' ')}.", ErrorCode.DENIED_BY_POLICY)
         return method
 
@@ -301,7 +301,7 @@ class _Stream:
     async def _flush(self) -> None:
         while True:
             await self._pending.ready.wait()
-            await self._send(wire.encode_events(self._number, self._pending.take()))
+            await self._send(protocol.encode_events(self._number, self._pending.take()))
             await asyncio.sleep(FLUSH_EVERY)
 
     def close(self) -> None:

@@ -1,0 +1,1 @@
+"""The console API over a socket: protocol, server, client, and who may connect."""
