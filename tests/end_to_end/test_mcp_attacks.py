@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from core.aip.messages import ResultStatus
-from core.device.mcp.server import State
+from core.device.mcp.server_state import State
 from core.errors import ErrorCode
 from tests.fakes.ended import all_ended
 from tests.fakes.mcp_hosted import QUICK, TOKEN, code, hosted

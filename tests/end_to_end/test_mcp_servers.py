@@ -19,7 +19,7 @@ import pytest
 from PIL import Image
 
 from core.aip.messages import Command, Result, ResultStatus
-from core.device.mcp.server import State, Timing
+from core.device.mcp.server_state import State, Timing
 from core.errors import ErrorCode
 from core.tasks import TaskGroupOwner
 from tests.fakes.desk import Whistle

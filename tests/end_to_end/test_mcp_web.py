@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.aip.messages import ResultStatus
-from core.device.mcp.server import State
+from core.device.mcp.server_state import State
 from core.errors import ErrorCode
 from core.tasks import TaskGroupOwner
 from tests.fakes.mcp_hosted import QUICK, Hosted, code, hosted

@@ -15,7 +15,7 @@ from core.device import DeviceConfig, Router, build_router
 from core.device.config import Limits, PinnedOperator
 from core.device.mcp.config import parse_servers
 from core.device.mcp.host import McpHost
-from core.device.mcp.server import State, Timing
+from core.device.mcp.server_state import State, Timing
 from core.errors import ErrorCode
 from core.hosted_names import own_name
 

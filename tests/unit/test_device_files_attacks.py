@@ -326,14 +326,15 @@ async def test_a_crash_between_keeping_and_writing_leaves_the_file_and_refuses_t
     code = f"""
 import os, sys
 from pathlib import Path
-from core.device import file_changes, DeviceConfig
+from core.device import DeviceConfig
+from core.device.fs import file_ops
 from core.device.config import Undo
 from core.device.guard import Guard
 from core.device.undo import UndoStore
 undo = UndoStore(Path({str(tmp_path)!r}) / "state" / "undo", Undo())
 held = Guard(DeviceConfig(roots=(Path({str(root)!r}),))).hold({str(root / "a")!r})
-file_changes.Folder.replace = lambda *words: os._exit(9)
-file_changes.write(held, b"new", "overwrite", undo)
+file_ops.Folder.replace = lambda *words: os._exit(9)
+file_ops.write(held, b"new", "overwrite", undo)
 """
     here = Path(__file__).parents[2]
     ended = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], cwd=here, timeout=30)

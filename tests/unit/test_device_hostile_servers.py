@@ -18,7 +18,8 @@ from core.device.config import DeviceConfig
 from core.device.guard import Guard
 from core.device.mcp.config import ServerConfig
 from core.device.mcp.host import McpHost
-from core.device.mcp.server import Bounds, HostedServer, State, Timing
+from core.device.mcp.server import Bounds, HostedServer
+from core.device.mcp.server_state import State, Timing
 from core.device.mcp.tool_call import call
 from core.device.mcp.tool_listing import Listing, read_listing
 from core.device.tool import OBSERVES, Tool, ToolCall, Unavailable

@@ -200,7 +200,7 @@ def _line_of(process: psutil.Process) -> str:
 async def test_the_first_process_and_the_device_and_its_ancestors_are_never_closed(router: Router) -> None:
     await call(router, "launch_application", app_name="true")
     me = psutil.Process()
-    (warden,) = [one for one in me.children() if "warden_process" in _line_of(one)]
+    (warden,) = [one for one in me.children() if "supervisor.py" in _line_of(one)]
     for pid in {1, me.pid, me.ppid(), warden.pid}:
         result = await call(router, "close_application", pid=pid, force=True)
         assert (result.error or "").startswith("denied_by_device: "), pid
@@ -240,7 +240,7 @@ async def test_the_warden_is_kept_also_beside_a_child_that_was_not_collected(
     router: Router, uncollected: int
 ) -> None:
     await call(router, "launch_application", app_name="true")
-    (warden,) = [one for one in psutil.Process().children() if "warden_process" in _line_of(one)]
+    (warden,) = [one for one in psutil.Process().children() if "supervisor.py" in _line_of(one)]
     listed = (await call(router, "list_processes", name="true")).result["processes"]
     assert [row["status"] for row in listed if row["pid"] == uncollected] == [psutil.STATUS_ZOMBIE]
     result = await call(router, "close_application", pid=warden.pid, force=True)

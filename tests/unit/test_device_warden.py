@@ -91,16 +91,16 @@ async def test_who_is_never_the_same_process_for_long_is_killed_with_the_rest(
 def test_what_cannot_be_killed_is_named() -> None:
     # In a process of its own: a keeper takes all children for its own.
     code = """
-import os, warden_process
+import os, supervisor
 def not_permitted(pid, number):
     raise PermissionError
 child = os.fork() or os.execlp("sleep", "sleep", "61")
 kill, os.kill = os.kill, not_permitted
-warden_process._KILL_FOR_S = 0
-keeper = warden_process.Keeper(None, warden_process.Order([], {}), child)
+supervisor._KILL_FOR_S = 0
+keeper = supervisor.Keeper(None, supervisor.Order([], {}), child)
 print(keeper.kill() == {child})
 os.kill = kill
-warden_process._KILL_FOR_S = 20
+supervisor._KILL_FOR_S = 20
 print(keeper.kill(), keeper.code)
 """
     here = Path(supervisor.__file__).parent

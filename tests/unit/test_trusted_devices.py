@@ -378,7 +378,7 @@ async def test_a_revocation_that_meets_a_new_pairing_ends_the_one_that_it_was_of
                 await goes_on.wait()
             await disconnect(name, why)
 
-        monkeypatch.setattr(desk.service.links, "hang_up", slowly)
+        monkeypatch.setattr(desk.service.links, "disconnect", slowly)
         revoking = desk.service.tasks.spawn("revoke", desk.console.revoke("lab-1"))
         async with asyncio.timeout(20):
             await hanging.wait()

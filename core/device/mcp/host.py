@@ -13,7 +13,7 @@ import structlog
 from core.aip.messages import ToolInfo
 from core.device.config import DeviceConfig
 from core.device.mcp.config import ServerConfig, read_servers
-from core.device.mcp.server import ServerState, State, Timing
+from core.device.mcp.server_state import ServerState, State, Timing
 from core.device.tool import Contract, Tool, ToolCall, Unavailable
 from core.hosted_names import listed_name, prefixes_of
 from core.tasks import TaskGroupOwner

@@ -8,7 +8,7 @@
 3. Landlock: reading and executing only. It is what keeps FIFOs and devices from being written to, which a
    read-only mount allows, and what keeps closed paths closed that come to be while a command runs.
 
-The first process (`inner`) counts what the command takes, and lets nothing of its output out once a closed
-path became another one. Closed are `closed_paths` and, without an operator's approval, private places, under
-every name that mounts and symlinks give them when the command begins.
+The first process (`sandbox_init`) counts what the command takes, and lets nothing of its output out once a
+closed path became another one. Closed are `closed_paths` and, without an operator's approval, private places,
+under every name that mounts and symlinks give them when the command begins.
 """

@@ -25,7 +25,7 @@ from core.device.sandbox.sight import Sight
 _INNER = Path(sandbox_init.__file__)
 _APT = _INNER.with_name("apt.conf")
 # Imported, so that it is not compiled anew for each command.
-_START = f"import sys; sys.path.insert(0, {str(_INNER.parent)!r}); import inner; inner.run()"
+_START = f"import sys; sys.path.insert(0, {str(_INNER.parent)!r}); import sandbox_init; sandbox_init.run()"
 _SELF_TEST_S = 10.0
 # Programs find their files with these; everything else may hold a secret, or lead to a daemon.
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "COLUMNS")
@@ -110,7 +110,7 @@ class Bounds:
         }
 
     def shares(self) -> str:
-        """How many pipes and watches of epolls the command may have, as `inner` takes it.
+        """How many pipes and watches of epolls the command may have, as `sandbox_init` takes it.
 
         Beyond `fs.pipe-user-pages-soft` (pages, 0 for no limit) all pipes that the user's programs make are
         small, beyond `fs.epoll.max_user_watches` they can watch nothing more (pipe(7), epoll(7)).
@@ -228,7 +228,8 @@ class Start:
 
 
 class Files(NamedTuple):
-    """Descriptors: the first filter, what the sandbox's first process says, what it reads (`inner`)."""
+    """Descriptors: the first filter, what the sandbox's first process says, what it reads
+    (`sandbox_init`)."""
 
     rules: int
     report: int

@@ -224,7 +224,8 @@ def filter_program(machine: str | None = None) -> bytes:
 
 
 def counting_program(machine: str | None = None) -> bytes:
-    """The second filter for this processor, for `inner`: the kernel asks before what takes from a pool.
+    """The second filter for this processor, for `sandbox_init`: the kernel asks before what takes from a
+    pool.
 
     Raises:
         KeyError: there is none; see `is_known`.
