@@ -38,9 +38,6 @@ DEVICE_COLUMNS = (
 )
 NAME = 0
 
-# So many letters of tags, with the bold one, stand in the column as wide as it is at first.
-TAG_LETTERS = 15
-
 TOOL_COLUMNS = (
     Column("tool", "Tool", Kind.MONO, 150, stretch=True),
     Column("effect", "Effect", Kind.TEXT, 76),
@@ -113,18 +110,6 @@ def _trip_words(ms: float | None) -> str:
     return f"{ms:.1f}" if ms < 10 else f"{ms:.0f}"
 
 
-def _tag_words(plain: list[str], bold: str) -> str:
-    """The tags before the bold one. That one says "production": others are counted before it would be cut."""
-    if not bold or not plain:
-        return ", ".join(plain)
-    shown, room = list(plain), TAG_LETTERS - len(bold)
-    words = ", ".join(plain)
-    while shown and len(words) > room:
-        shown.pop()
-        words = ", ".join([*shown, f"+{len(plain) - len(shown)}"])
-    return f"{words},"
-
-
 def device_row(device: Device, marked: bool = False) -> Row:
     """One device, ready to be painted; production sorts before the rest within the names.
 
@@ -152,7 +137,12 @@ def device_row(device: Device, marked: bool = False) -> Row:
             if marked
             else Cell(device.name, icon=platform_icon(device.platform)),
             Cell(device.health.value, tip=reason),
-            Cell(_tag_words(plain_tags, bold), bold=bold, tip=", ".join(device.tags)),
+            Cell(
+                ", ".join(plain_tags) + ("," if plain_tags and bold else ""),
+                bold=bold,
+                tip=", ".join(device.tags),
+                parts=tuple(plain_tags),
+            ),
             # What was measured before the link was lost is not so now.
             str(device.tool_count) if knows_tool_count(device) else none,
             Cell(trip, spark=trips, scale=trip_scale(trips)) if measured else none,

@@ -243,7 +243,7 @@ class JournalScreen(Screen):
         if empty:
             self.no_match.show_query(self.feed.query)
         self.pages.setCurrentIndex(int(empty))
-        self.table.fit_names(anew=True)
+        self.table.fit_anew()
         self.table.arrange()
         self.feed.hold_news(not self.table.at_top())
         self._choose_after_reading()
@@ -284,7 +284,7 @@ class JournalScreen(Screen):
 
     def _show_count(self) -> None:
         if self.feed.loaded:
-            self.table.fit_numbers()
+            self.table.fit_widths()
             total = max(self._entries(), self.table.entries.newest)
             self.bar.show_count(self.feed.total, self.feed.total_exact, total, self.feed.took_ms)
 

@@ -225,7 +225,7 @@ class Grants(QWidget):
             if (which == "all" or (grant_state(one) == HOLDS) is (which == HOLDS)) and fits_words(one, words)
         ]
         self.table.show_rows(grant_rows(shown))
-        self.table.fit_names()
+        self.table.fit_widths()
         if not self.table.current_key() and shown:
             self.table.choose(shown[0].terms.id)
         holds = sum(grant_state(one) == HOLDS for one in self._grants.values())

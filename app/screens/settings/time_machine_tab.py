@@ -237,7 +237,7 @@ class TimeMachineTab(QWidget):
         shown = [row for row in known if chosen(row)]
         self._rows = {str(row.seq): row for row in shown}
         self.table.show_rows(trial_rows(shown))
-        self.table.fit_names()
+        self.table.fit_widths()
         has = bool(known)
         for widget in (self._filters, self.table):
             widget.setVisible(has)
