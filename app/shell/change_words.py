@@ -41,7 +41,7 @@ _NAMES = {
     "listen": "Listens at",
     "this_computer_tags": "Tags here",
     "ui_actions_on_this_computer": "Clicks here",
-    "stopped": "Stopped",
+    "stopped": "Now",
     "public_key": "Public key",
     "has_passphrase": "Passphrase",
 }

@@ -83,9 +83,9 @@ class Control(QObject):
             self._show_notes(policy)
 
     def _show_stopped(self, words: str) -> None:
-        detail = words or "Nothing is sent."
         resume = ("Resume…", self.start_resume)
-        self._notices.standing("stopped", "fail", "Everything is stopped.", detail, resume)
+        fact = words or "Everything is stopped."
+        self._notices.standing("stopped", "fail", fact, "Nothing is sent until you resume.", resume)
 
     def start_resume(self) -> None:
         """Let commands leave again, once an operator has signed that."""

@@ -263,6 +263,13 @@ class Sheet(Overlay):
         self._problem.setVisible(bool(problem))
         self._fit()
 
+    def keep_room_for_problem(self) -> None:
+        """Leave the line of `say` free while nothing is wrong, where a fault comes and goes with each key."""
+        policy = self._problem.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self._problem.setSizePolicy(policy)
+        self._problem.setMinimumHeight(self._problem.fontMetrics().lineSpacing())
+
     def _fit(self) -> None:
         super()._fit()
         width, most = self.card.width(), max(80, self.height() - 72)

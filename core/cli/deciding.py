@@ -12,12 +12,11 @@ from core.cli.session import Session
 from core.cli.signing import Unlocking, sign_change, unlock
 from core.errors import BadInput, ErrorCode, QuarterdeckError, Refused
 from core.ids import new_id
-from core.policy.grants import GrantTerms, exact_arguments, holds_secret, scope_words
+from core.policy.grants import GrantTerms, exact_arguments, scope_words
 from core.policy.models import Approval, ApprovalState
 from core.policy.operator_keys import create_operator_key, delete_operator_key, statement_for
 from core.service.wishes import operator_added, operator_removed
 from core.statements import check_shown
-from core.text import some_names
 
 RUN_GRANT_HOURS = 24.0
 USUAL_GRANT_HOURS = 24.0
@@ -34,7 +33,6 @@ def granted_terms(
 
     Raises:
         BadInput: a word is not understood, or the request belongs to no run.
-        Refused: an argument is secret.
     """
     if words is None and not for_run:
         return None
@@ -63,21 +61,6 @@ def granted_terms(
         uses=uses,
         expires=ends.isoformat(timespec="seconds"),
     )
-
-
-def _check_grantable(approval: Approval) -> None:
-    """That a grant can go with an approval, before a key is unlocked for it.
-
-    Raises:
-        BadInput: arguments are secret; says which, and what remains to do.
-    """
-    secret = [name for name, value in approval.request.parameters.items() if holds_secret(value)]
-    if secret:
-        held = f"{some_names(map(one_line, secret))} {'is' if len(secret) == 1 else 'are'} secret"
-        raise BadInput(
-            f"--grant and --for-run: {held}, and a grant holds no secret. Nothing was signed: approve each "
-            "request by itself, or let a rule of the policy allow such calls."
-        )
 
 
 def _moment(text: str) -> datetime:
@@ -109,13 +92,10 @@ async def answer(
     """Answer one request. It is shown before it is signed, and what is granted with it as well, in full.
 
     Raises:
-        BadInput: a grant is wanted, and an argument is secret.
         Refused: its digest is not that of what is shown, or not `digest`, where that is given.
     """
     console = session.console
     approval = await console.approval(wanted)
-    if grant is not None or for_run:
-        _check_grantable(approval)
     note(card(approval))
     check_shown(approval.request)
     if digest is not None and digest != approval.request.digest:

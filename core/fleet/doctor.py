@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from core import __version__
-from core.aip.admission import CLAIMS
+from core.aip.admission import CLAIMS, WRONG_NAME
 from core.aip.dialler import DialAddress
 from core.aip.link import DeviceLink
 from core.errors import BadInput, DeviceError
 from core.fleet.dial_checks import CheckFailed, Probe, first_frame, handshake, knock, reach, resolve
-from core.fleet.models import Check, CheckState, Device, Health, Listening, Refusal
+from core.fleet.models import Check, CheckName, CheckState, Device, Health, Listening, Refusal
 from core.fleet.refusals import Refusals
 from core.fleet.registry import Known, Registry
 from core.text import escape_hidden, shorten_middle
@@ -26,7 +26,7 @@ CHECK_WITHIN_S = 5.0
 CLOCK_MATTERS_MS = 2000.0
 
 _Step = Callable[[Probe], Awaitable[str]]
-_STEPS: tuple[tuple[str, _Step], ...] = (
+_STEPS: tuple[tuple[CheckName, _Step], ...] = (
     ("dns", resolve),
     ("reach", reach),
     ("tls", handshake),
@@ -126,7 +126,7 @@ class Doctor:
             await probe.close()
         return checks
 
-    async def _step(self, name: str, step: _Step, probe: Probe) -> Check:
+    async def _step(self, name: CheckName, step: _Step, probe: Probe) -> Check:
         started = time.perf_counter()
         try:
             async with asyncio.timeout(self._within_s):
@@ -262,20 +262,21 @@ def _told(refusal: Refusal) -> str:
 
 
 # A word of the reason, which check it belongs to, and what to do.
-_KINDS: tuple[tuple[str, str, str], ...] = (
-    (
-        "token",
-        "token",
-        "Pair {name} again and paste the new string on the device: what it shows is not accepted.",
-    ),
+_KINDS: tuple[tuple[str, CheckName, str], ...] = (
     (
         "already registered",
         "duplicate",
         "Two clients use this name: end one of them, or pair the other under its own name.",
     ),
+    # Before the token: the reason of a wrong name says whose token it is.
+    (WRONG_NAME, "name", "Start its client with --name {name}, the name it was paired under."),
+    (
+        "token",
+        "token",
+        "Pair {name} again and paste the new string on the device: what it shows is not accepted.",
+    ),
     ("origin", "browser", "A web page tried to connect; nothing has to be done for {name}."),
     ("tls", "tls", "Its client does not speak TLS as this console does; pair it again with a fresh string."),
-    ("client_id", "name", "Start its client with --name {name}, the name it was paired under."),
     ("register", "protocol", "Its client speaks another protocol or version; update the older of the two."),
 )
 
@@ -285,7 +286,7 @@ def _words(refusal: Refusal) -> str:
     return refusal.reason.partition(CLAIMS)[0].lower()
 
 
-def _kind_of(refusal: Refusal) -> str:
+def _kind_of(refusal: Refusal) -> CheckName:
     reason = _words(refusal)
     return next((kind for word, kind, _ in _KINDS if word in reason), "refused")
 
@@ -296,15 +297,15 @@ def _advice(refusal: Refusal, name: str) -> str:
     return found.format(name=name)
 
 
-def _passed(name: str, found: str, started: float | None = None) -> Check:
+def _passed(name: CheckName, found: str, started: float | None = None) -> Check:
     return Check(name=name, state=CheckState.PASSED, found=found, took_ms=_ms(started))
 
 
-def _failed(name: str, found: str, then: str, started: float | None = None) -> Check:
+def _failed(name: CheckName, found: str, then: str, started: float | None = None) -> Check:
     return Check(name=name, state=CheckState.FAILED, found=found, next=then, took_ms=_ms(started))
 
 
-def _skipped(name: str) -> Check:
+def _skipped(name: CheckName) -> Check:
     return Check(name=name, state=CheckState.SKIPPED, found="An earlier check failed.")
 
 

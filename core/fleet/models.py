@@ -264,10 +264,16 @@ class CheckState(StrEnum):
     SKIPPED = "skipped"
 
 
-class Check(Plain):
-    """One thing that the doctor looked at: `dns`, `reach`, `tls`, `token`, `version`, `protocol`, …"""
+CheckName = Literal[
+    "address", "browser", "clock", "dns", "duplicate", "heard", "listening", "name", "pairing", "process",
+    "protocol", "reach", "refused", "tls", "token", "tools", "version",
+]  # fmt: skip
 
-    name: str
+
+class Check(Plain):
+    """One thing that the doctor looked at."""
+
+    name: CheckName
     state: CheckState
     found: str
     next: str = ""

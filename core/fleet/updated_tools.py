@@ -7,7 +7,7 @@ nothing. That holds in one direction, and for no definition that is not listed h
 
 from __future__ import annotations
 
-_DEFINITIONS: dict[str, tuple[str, ...]] = {
+DEFINITIONS: dict[str, tuple[str, ...]] = {
     "get_ui_tree": (
         "7fe79d76c8e061f9e619cddf5775adbcf46ae451bbfb9f3b5ecbd9fc59181392",
         # Takes app_root_name.
@@ -43,17 +43,28 @@ _DEFINITIONS: dict[str, tuple[str, ...]] = {
         # Tells disks and their controllers.
         "3cd619117bc2291072d7bb062674cf3f2d0ad7ab837f2aff4d788d22476793ea",
     ),
+    "get_accessibility_tree": ("180a522a275a908900680a6c9056d6d6d9d00dffcc9c631d663566bbcf01f87c",),
+    "click_point": ("642dbab4155f0efa5880f3952df5487f976af4af67c859fbcb03089d295886a9",),
+    "type_text": ("712a1efc6b9f0706d75e35f742e6b2477327f20392afee51a68b0a299bc81a28",),
+    "press_key": ("c603112ecfeedcdeadf67b719efe6d3260ed67db8edd35dfc8bbf6774fd8e28f",),
+    "scroll": ("6bdf80ff41ac38b7fdf4370ee6a9ebd6e2a0837ad4c15cc53487aa3d1da36f51",),
+    "list_tools": ("a3dd1e0913878fc6d1845a0cfb469ee685ec729161258d404c5bb296ce444607",),
+    "get_mcp_tools": ("7f0c62d2bb8a6e794218727094960491ce85ae53d685c24dbd9aff33893abbfa",),
+    "launch_application": ("50e05c3b2337cf4ba9d14bae9fcc4627e7d4df5f18d03e0aa3473dfac0647990",),
+    "list_directory": ("3e86b96ded47250f086c286d720afb3264492eb37de49264fb8a6763c0cb3394",),
+    "restore_file": ("857a4b71a1bda1ead0c10bc48cec4bdf436c1df5c148a88cccffdf69a1b3784e",),
+    "list_processes": ("4d9a5d0a4e5a831586ffea1210c4db5d3e0904f141e2db234183724c665b4407",),
+    "shell_execute_read": ("2c61ce544e834860d1e89f68f5342f8c76c63e1e64dd3af79ac7d5463972d536",),
+    "screenshot": ("11dc76a35f81949dc9b4b5dbeed905683e7f98451a80d1491b53d9e0f8a56d09",),
+    "EXEC_CLI": ("4a88522213db57ab707c527215297f2aa45252cbdf15c7a8b2eec6767b86f963",),
+    "shell_execute": ("9728ba5d5936d8ea30cfffb47d6c5eed4bad5bad0733f1fc6da2b9fa56a8a6a9",),
+    "SYS_INFO": ("081fb2323833fb787f7795dce790976102bdb905aeaf4707a1780c6c0885e823",),
+    "undo": ("87294ab1d4756a708e4365d92e3292faa795efbb2854553988f26ce3593c24cc",),
 }
 """By tool, the digests of its pinned definitions (`core.contract_digest`), the oldest first."""
 
 
 def is_update(tool_name: str, trusted: str, listed: str) -> bool:
     """Whether a built-in tool's definition `listed` came after the `trusted` one, both in this program."""
-    known = _DEFINITIONS.get(tool_name, ())
+    known = DEFINITIONS.get(tool_name, ())
     return trusted in known and listed in known[known.index(trusted) + 1 :]
-
-
-def newest(tool_name: str) -> str | None:
-    """The digest that a listed tool's definition has now; None for a tool that never had another one."""
-    known = _DEFINITIONS.get(tool_name)
-    return known[-1] if known else None

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from core.audit.entries import Entry, Kind
-from core.commitments import SECRET_MARK
+from core.commitments import SECRET_MARK, is_stand_in, marked_objects
 from core.errors import BadInput, ErrorCode, Refused
 from core.fleet.models import Plain, Risk
 from core.policy.constraints import Constraint
@@ -92,8 +92,7 @@ def scope_words(terms: GrantTerms, until: str = "") -> list[str]:
         f"Asked by {_or(terms.actors)}{_pattern_note(terms.actors)}",
     ]
     for name, condition in sorted(terms.arguments.items()):
-        said = "may be anything" if isinstance(condition, str) else condition.words()
-        lines.append(f"{name} {said}")
+        lines.append(f"{name} {_said(condition)}")
     if not terms.arguments:
         lines.append("Without any argument")
     lines.append(f"Up to {terms.risk.value} risk")
@@ -114,13 +113,11 @@ def holds_secret(value: Any) -> bool:
 
 
 def exact_arguments(parameters: dict[str, Any]) -> dict[str, Constraint | Literal["any"]]:
-    """The narrowest scope: every argument as it is.
+    """The narrowest scope: every argument of a request as it is, a secret by its commitment.
 
-    Raises:
-        Refused: an argument is secret; a grant never holds secrets.
+    One home commits to one secret at one place of a tool always in the same way (`core.commitments`), so that
+    equal commitments are equal secrets; the grant itself holds none.
     """
-    if holds_secret(parameters):
-        raise Refused("A secret argument cannot be part of a grant; approve each request by itself.")
     return {name: Constraint(equals=value) for name, value in parameters.items()}
 
 
@@ -138,8 +135,13 @@ class Call:
     real: Callable[[str], str] | None = None
 
 
-def call_of(question: Question, run: str | None) -> Call:
-    """A call as the policy asks about it."""
+def call_of(question: Question, run: str | None, redacted: dict[str, Any]) -> Call:
+    """A call as the policy asks about it; `redacted` are its arguments with secrets as commitments.
+
+    An argument that holds a secret is looked at redacted: it fits as a whole or, where it may be anything, in
+    any case, and neither a pattern nor a list of values in a grant can be used to guess at it.
+    """
+    given = question.parameters
     return Call(
         device=question.device.name,
         tool_key=question.tool.tool_key,
@@ -147,7 +149,7 @@ def call_of(question: Question, run: str | None) -> Call:
         actor=question.actor,
         run=run,
         risk=question.risk,
-        parameters=question.parameters,
+        parameters={name: redacted[name] if holds_secret(redacted[name]) else given[name] for name in given},
         real=question.real,
     )
 
@@ -285,12 +287,14 @@ class GrantBook:
         """Whether these terms may become a grant.
 
         Raises:
-            Refused: they hold a secret, are over already or too long, or a wider grant holds.
+            Refused: what stands for a secret is no commitment, they are over already or too long, or a
+                wider grant holds.
         """
         if terms.id in self._grants:
             raise Refused(f"There is a grant {terms.id} already.", ErrorCode.APPROVAL_INVALID)
-        if holds_secret([_plain(one) for one in terms.arguments.values()]):
-            raise Refused("A secret argument cannot be part of a grant; approve each request by itself.")
+        wanted = [one.equals for one in terms.arguments.values() if isinstance(one, Constraint)]
+        if not all(map(is_stand_in, marked_objects(wanted))):
+            raise Refused("What stands for a secret in these terms is no commitment.")
         left = self._left(terms)
         if left <= 0 or left > LONGEST_DAYS * 86_400:
             raise Refused(f"A grant ends within {LONGEST_DAYS} days; this one ends {terms.expires}.")
@@ -304,20 +308,22 @@ class GrantBook:
         """Let terms hold that were checked and journalled."""
         return self._put(Grant(terms=terms, given_at=self._now().isoformat(), words=scope_words(terms)))
 
-    def covering(self, question: Question, run: str | None) -> Grant | None:
+    def covering(self, question: Question, run: str | None, redacted: dict[str, Any]) -> Grant | None:
         """A grant that covers this call; the one that ends first, so that wide ones are used last."""
         fit = [
             one
             for one in self._holding(question.tool.tool_key)
-            if not uncovered(one.terms, call_of(question, run))
+            if not uncovered(one.terms, call_of(question, run, redacted))
         ]
         return min(fit, key=lambda one: one.terms.expires, default=None)
 
-    def near(self, question: Question, run: str | None, most: int = 3) -> list[GrantMiss]:
+    def near(
+        self, question: Question, run: str | None, redacted: dict[str, Any], most: int = 3
+    ) -> list[GrantMiss]:
         """Grants that fail by exactly one thing."""
         found: list[GrantMiss] = []
         for one in self._holding(question.tool.tool_key):
-            faults = uncovered(one.terms, call_of(question, run))
+            faults = uncovered(one.terms, call_of(question, run, redacted))
             if len(faults) == 1:
                 found.append(GrantMiss(id=one.terms.id, fault=faults[0]))
         return found[:most]
@@ -388,8 +394,13 @@ class GrantBook:
             self._changed(self._grants[grant])
 
 
-def _plain(condition: Constraint | str) -> Any:
-    return condition if isinstance(condition, str) else condition.model_dump(mode="json")
+def _said(condition: Constraint | str) -> str:
+    if isinstance(condition, str):
+        return "may be anything"
+    value = condition.equals
+    if isinstance(value, dict) and is_stand_in(value):
+        return f"is the same secret as now (commitment {str(value[SECRET_MARK])[:8]}…)"
+    return condition.words()
 
 
 def _or(names: list[str]) -> str:

@@ -101,7 +101,7 @@ class Judge:
     ) -> tuple[Decision, bool]:
         """The decision, and whether a grant may have had a say in it."""
         verdict = _weigh(question, profile, speaking, self.book, problem)
-        grant = grants.covering(question, asked.run) if verdict.yields else None
+        grant = grants.covering(question, asked.run, asked.shown) if verdict.yields else None
         if grant is not None:
             verdict = verdict._replace(answer=Answer.ALLOW, reasons=[_by_grant(grant), *verdict.reasons])
         contract = asked.tool.contract

@@ -155,7 +155,8 @@ class Policy:
         decision = self.decide(asked)
         question = question_of(asked, decision.risk)
         near = (self._edited or self._accepted).book.near(question)
-        return Explanation(decision=decision, near=near, near_grants=self.grants.near(question, asked.run))
+        grants = self.grants.near(question, asked.run, asked.shown)
+        return Explanation(decision=decision, near=near, near_grants=grants)
 
     @property
     def folders(self) -> set[str]:

@@ -432,13 +432,13 @@ def _stop_words(runs: int, requests: int, commands: int) -> str:
     """What a stop met; what there was none of is left out."""
     parts = []
     if runs:
-        parts.append(f"{runs} run{'s were' if runs > 1 else ' was'} stopped")
+        parts.append(f"{runs} run{'s were' if runs > 1 else ' was'} ended")
     if requests:
         parts.append(f"{requests} request{'s were' if requests > 1 else ' was'} withdrawn")
     if commands:
         one, many = " was on a device and was asked to cancel", "s were on devices and were asked to cancel"
         parts.append(f"{commands} command{many if commands > 1 else one}")
-    return f"Stopped: {'; '.join(parts) or 'nothing was under way'}."
+    return f"Everything was stopped: {', '.join(parts) or 'nothing was under way'}."
 
 
 async def _end_after(service: Service) -> None:

@@ -275,21 +275,25 @@ class TestAttached:
 
 class TestSecretGrants:
     @pytest.mark.parametrize("wish", [["--for-run"], ["--grant", "uses=3"]])
-    def test_a_grant_for_a_secret_is_refused_before_a_key_is_unlocked_and_the_request_stays(self, home, wish):
+    def test_a_grant_of_a_secret_lets_the_same_secret_run_and_is_told_without_it(self, home, wish):
         with (home.path / "settings.toml").open("a") as settings:
             settings.write('secret_names = ["command"]\n')
-        create_operator_key(home, "anna", "correct horse battery")
+        create_operator_key(home, "anna", None)
         assert run(home, "service", "start").code == 0
         try:
             request, _ = ask(home)
             done = run(home, "approvals", "approve", request, "--operator", "anna", *wish, "--json")
-            # The passphrase is nowhere: had the key been asked for, that would be the error.
-            assert done.code == 2
-            assert "command is secret" in done.json["error"]["message"]
-            assert "by itself" in done.json["error"]["message"]
-            assert "Arguments" not in done.err
-            assert run(home, "approvals", "show", request, "--json").json["state"] == "waiting"
-            assert run(home, "grants", "list", "--json").json["grants"] == []
+            assert done.code == 0, done
+            assert "command is the same secret as now" in done.err
+            listed = run(home, "grants", "list", "--all", "--json")
+            [grant] = listed.json["grants"]
+            assert grant["terms"]["arguments"]["command"]["equals"].keys() == {"$secret"}
+            assert LINE not in done.err + done.out + listed.out
+            # What is bound to a run is over with it; the other grant lets the same secret run again.
+            again = run(home, *CALL, "--json")
+            assert again.code == (10 if wish == ["--for-run"] else 0), again
+            other = run(home, *CALL[:-1], CALL[-1] + " ", "--json")
+            assert other.code == 10, other
         finally:
             assert run(home, "service", "stop", "--cancel-work").code == 0
 

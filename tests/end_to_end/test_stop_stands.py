@@ -79,7 +79,7 @@ async def test_while_the_journal_cannot_be_written_everything_is_stopped_and_rec
             patch.setattr(service.journal, "note_all", full)
             patch.setattr(service.journal, "append_many", full_too)
             words = await console.stop_all()
-            assert words == "Stopped: nothing was under way."
+            assert words == "Everything was stopped: nothing was under way."
             assert (await console.state()).stopped
             with pytest.raises(JournalUnavailable):
                 await console.resume()

@@ -292,7 +292,9 @@ class RulesDoor(ChangesDoor):
         decision = judge.decide(asked, grants)
         question = question_of(asked, decision.risk)
         return Explanation(
-            decision=decision, near=judge.book.near(question), near_grants=grants.near(question, None)
+            decision=decision,
+            near=judge.book.near(question),
+            near_grants=grants.near(question, None, asked.shown),
         )
 
     async def grants(self) -> list[Grant]:

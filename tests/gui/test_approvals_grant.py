@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from app.look.theme import Theme
 from app.main import Desk
@@ -16,8 +17,8 @@ from app.screens.approvals.grant_draft import Breadth, also_covered, narrowest, 
 from app.screens.approvals.grant_sheet import GrantSheet, covered_words
 from app.screens.approvals.screen import ApprovalsScreen
 from app.shell.sheet import FOCUS_ROOM
-from core.errors import Refused
 from core.home import Home
+from core.policy.constraints import Constraint
 from core.policy.grants import uncovered_request
 from core.policy.models import Approval, ApprovalState
 from core.policy.operator_keys import create_operator_key
@@ -52,6 +53,32 @@ def test_the_focus_ring_has_room_beside_every_field_of_a_grant(play: Play) -> No
     play(story, requests=[write(1)])
 
 
+def test_nothing_moves_under_the_hand_while_the_scope_changes(play: Play) -> None:
+    async def story(desk: ApprovalsDesk) -> None:
+        sheet = await sheet_of(desk)
+        fixed = (sheet.devices, sheet.actors, sheet.uses, sheet.lasts, *sheet.rows, sheet.approve)
+
+        def places() -> list[tuple[QPoint, int]]:
+            QApplication.processEvents()
+            return [(one.mapTo(sheet.window(), QPoint(0, 0)), one.height()) for one in fixed]
+
+        began = places()
+        words = sheet.covers.text()
+        sheet.row("file_path").widen(Breadth.ANY)
+        sheet.row("content").widen(Breadth.ANY)
+        sheet.devices.setText("lab-lnx-*")
+        assert sheet.covers.text() != words
+        assert places() == began
+        sheet.row("file_path").widen(Breadth.PATTERN, "^/srv/a/")
+        assert places() == began
+        sheet.devices.clear()
+        await desk.until(lambda: not sheet.approve.isEnabled())
+        assert places() == began
+
+    requests = [write(1), *(write(n, id=f"a-{n}", device=f"lab-lnx-{n:02}") for n in range(2, 20))]
+    play(story, requests=requests)
+
+
 def given(desk: ApprovalsDesk) -> list[Any]:
     return desk.console.grant_book.all()
 
@@ -70,9 +97,19 @@ def test_a_draft_begins_with_this_device_this_asker_and_every_argument_as_it_is(
         assert faults == ["file_path is not as granted"]
 
 
-def test_a_secret_is_never_part_of_a_draft() -> None:
-    with pytest.raises(Refused, match="secret"):
-        narrowest(make_approval(1, parameters={"password": {"$secret": "ab"}}))
+def test_a_secret_is_in_a_draft_by_its_commitment_only_and_shown_as_the_same_secret(play: Play) -> None:
+    secret = {"$secret": "ab" * 32}
+
+    async def story(desk: ApprovalsDesk) -> None:
+        sheet = await sheet_of(desk)
+        row = sheet.row("api_key")
+        assert row.argument.breadths() == [Breadth.EXACT, Breadth.ANY]
+        assert row.value.text() == "the same secret"
+        assert sheet.terms is not None
+        assert sheet.terms.arguments["api_key"] == Constraint(equals=secret)
+        assert "api_key is the same secret as now" in sheet.lines.text()
+
+    play(story, requests=[make_approval(1, parameters={"command": "ls", "api_key": secret})])
 
 
 def test_the_scope_says_every_part_of_it() -> None:
@@ -183,11 +220,10 @@ def test_words_that_make_no_scope_are_said_and_not_signed(
 @pytest.mark.parametrize(
     "request_",
     [
-        make_approval(1, parameters={"command": "x", "password": {"$secret": "ab" * 32}}),
         make_approval(1, approvers=2),
         make_approval(1, risk="critical", parameters={"command": "x"}),
     ],
-    ids=["secret", "several", "critical"],
+    ids=["several", "critical"],
 )
 def test_what_must_not_be_remembered_is_refused_in_words(play: Play, request_: Approval) -> None:
     async def story(desk: ApprovalsDesk) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from PySide6.QtCore import Qt
@@ -14,6 +15,7 @@ from app.components.rows import Cell, cell_text
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenApproval, OpenDevice, OpenRun, Target
+from app.screens.fleet.doctor import TITLES
 from app.screens.fleet.health_spans import band_start, device_series, health_spans
 from app.screens.fleet.link_tab import LinkTab
 from app.screens.fleet.long_words import whole
@@ -24,7 +26,7 @@ from app.screens.fleet.screen import FleetScreen
 from app.screens.fleet.tools_tab import ToolsTab
 from app.screens.fleet.try_tab import TryTab
 from core.errors import DeviceError
-from core.fleet.models import Check, CheckState, Health, HealthChange, Unavailable
+from core.fleet.models import Check, CheckName, CheckState, Health, HealthChange, Unavailable
 from tests.fakes.console import FakeConsole
 from tests.fakes.fleet_data import make_devices, make_tools
 from tests.fakes.story import story
@@ -73,6 +75,11 @@ def test_lines_are_only_drawn_for_what_a_device_tells() -> None:
     assert [one.title for one in device_series(devices["lab-lnx-01"])] == ["Round trip", "CPU", "Memory"]
     assert [one.title for one in device_series(devices["line2-board"])] == ["Round trip"]
     assert device_series(devices["kiosk-yard"]) == ()
+    # What was measured before the link was lost is not so now.
+    lost = devices["lab-lnx-01"].model_copy(update={"health": Health.OFFLINE})
+    assert lost.round_trips_ms
+    assert lost.cpu_percents
+    assert device_series(lost) == ()
 
 
 def test_the_overview_says_who_dials_what_was_agreed_and_how_it_was(
@@ -165,6 +172,11 @@ def test_the_doctor_names_the_first_thing_that_fails_and_what_to_do(theme: Theme
         assert not doctor.rows()
 
     play(theme, tmp_path, story(), scenario)
+
+
+def test_every_check_of_the_doctor_has_a_title() -> None:
+    assert set(TITLES) == set(get_args(CheckName))
+    assert all(title[0].isupper() for title in TITLES.values())
 
 
 def test_a_slow_doctor_shows_progress_and_can_be_cancelled(theme: Theme, tmp_path: Path) -> None:

@@ -81,6 +81,8 @@ def test_the_string_is_shown_once_copied_whole_and_the_device_awaited(theme: The
         assert QGuiApplication.clipboard().text() == result.string.text() != ""
         result.command.button.click()
         assert QGuiApplication.clipboard().text() == "quarterdeck-device --pair -"
+        result.start.button.click()
+        assert QGuiApplication.clipboard().text() == "quarterdeck-device"
         assert "?token=" in result.stock.text()
         assert len(result.fingerprint.text().split()) == 16
         assert result.waiting.text() == "Waiting for db-4 …"

@@ -246,10 +246,10 @@ class TestThatDialIn:
             ("the token was revoked", "token"),
             ("client_id 'lab-1' is already registered", "duplicate"),
             ("its TLS handshake failed: SSLV3_ALERT", "tls"),
-            ("client_id is not the device this token is for", "token"),
+            ("client_id is not the device this token is for", "name"),
             (
                 "client_id is not the device this token is for: it registers as 'already registered'",
-                "token",
+                "name",
             ),
             ("The first frame must be register, not heartbeat", "protocol"),
         ],

@@ -11,12 +11,15 @@ from core.audit.entries import Entry, Kind
 from core.errors import Refused
 from core.fleet.models import Risk
 from core.policy.constraints import Constraint
-from core.policy.grants import GrantBook, GrantTerms, SignedGrant, exact_arguments, scope_words
+from core.policy.grants import Grant, GrantBook, GrantTerms, SignedGrant, exact_arguments, scope_words
 from core.policy.models import Answer
 from core.policy.rules import Question
 from tests.fakes.policy_calls import a_device, a_question, a_tool, judged
 
 SENT = {"file_path": "/home/anna/a.txt", "content": "x"}
+
+
+STAND_IN = {"$secret": "ab" * 32}
 
 
 def terms(**changes: Any) -> GrantTerms:
@@ -47,8 +50,13 @@ def asked(parameters: dict[str, Any] = SENT, **more: Any) -> Question:
     return a_question(parameters, actor=more.pop("actor", "agent:claude"), **more)
 
 
+def covering(held: GrantBook, question: Question, run: str | None) -> Grant | None:
+    """Of a call without secrets."""
+    return held.covering(question, run, question.parameters)
+
+
 def test_the_very_same_call_is_covered():
-    assert book(terms()).covering(asked(), None) is not None
+    assert covering(book(terms()), asked(), None) is not None
 
 
 @pytest.mark.parametrize(
@@ -67,28 +75,28 @@ def test_the_very_same_call_is_covered():
     ],
 )
 def test_one_thing_changed_asks_again(question: Question):
-    assert book(terms()).covering(question, None) is None
+    assert covering(book(terms()), question, None) is None
 
 
 def test_a_condition_widens_one_argument_and_no_other():
     held = book(terms(arguments={**exact_arguments(SENT), "content": Constraint(max_length=10)}))
-    assert held.covering(asked({**SENT, "content": "short"}), None) is not None
-    assert held.covering(asked({**SENT, "content": "x" * 11}), None) is None
-    assert held.covering(asked({**SENT, "file_path": "/etc/x"}), None) is None
+    assert covering(held, asked({**SENT, "content": "short"}), None) is not None
+    assert covering(held, asked({**SENT, "content": "x" * 11}), None) is None
+    assert covering(held, asked({**SENT, "file_path": "/etc/x"}), None) is None
 
 
 def test_a_relative_path_is_not_below_a_granted_folder():
     held = book(terms(arguments={"file_path": Constraint(below="/home/anna"), "content": "any"}))
-    assert held.covering(asked({**SENT, "file_path": "/home/anna/deep/b.txt"}), None) is not None
+    assert covering(held, asked({**SENT, "file_path": "/home/anna/deep/b.txt"}), None) is not None
     for path in ("b.txt", "/home/anna/../bob/x", "/home/annabel/x", "~/x"):
-        assert held.covering(asked({**SENT, "file_path": path}), None) is None
+        assert covering(held, asked({**SENT, "file_path": path}), None) is None
 
 
 def test_a_grant_for_a_run_ends_with_its_run():
     held = book(terms(run="r-1"))
-    assert held.covering(asked(), "r-1") is not None
-    assert held.covering(asked(), "r-2") is None
-    assert held.covering(asked(), None) is None
+    assert covering(held, asked(), "r-1") is not None
+    assert covering(held, asked(), "r-2") is None
+    assert covering(held, asked(), None) is None
 
 
 def test_a_grant_for_a_run_that_has_ended_is_over_and_no_other():
@@ -109,14 +117,14 @@ def test_a_grant_for_a_run_that_has_ended_is_over_and_no_other():
 def test_uses_are_counted_and_end_it():
     held = book(terms(uses=2))
     assert [held.use("g-12345678") for _ in range(3)] == [True, True, False]
-    assert held.covering(asked(), None) is None
+    assert covering(held, asked(), None) is None
     assert held.get("g-12345678").last_used_at is not None
 
 
 def test_what_is_revoked_or_over_covers_nothing():
     held = book(terms())
     held.revoke("g-12345678", "operator:anna")
-    assert held.covering(asked(), None) is None
+    assert covering(held, asked(), None) is None
     assert not held.use("g-12345678")
     with pytest.raises(Refused, match="ends within 90 days"):
         book(terms(expires=(datetime.now(UTC) - timedelta(seconds=1)).isoformat()))
@@ -126,14 +134,22 @@ def test_what_is_revoked_or_over_covers_nothing():
         book(terms(expires="never"))
 
 
-def test_a_secret_is_never_part_of_a_grant():
-    secret = {"command": "login", "password": {"$secret": "0" * 64}}
+@pytest.mark.parametrize(
+    "condition",
+    [
+        Constraint(equals={"$secret": "short"}),
+        Constraint(equals={"$secret": STAND_IN["$secret"], "more": 1}),
+        Constraint(equals={"deep": [{"$secret": "in clear"}]}),
+    ],
+)
+def test_what_stands_for_a_secret_in_a_grant_is_a_commitment(condition: Constraint):
     with pytest.raises(Refused, match="secret"):
-        exact_arguments(secret)
-    with pytest.raises(Refused, match="secret"):
-        book(terms(arguments={"password": Constraint(equals={"$secret": "0" * 64})}))
-    with pytest.raises(Refused, match="secret"):
-        book(terms(arguments={"all": Constraint(equals={"deep": [{"$secret": "0" * 64}]})}))
+        book(terms(arguments={"password": condition}))
+
+
+def test_a_secret_is_granted_by_its_commitment_and_the_words_say_so():
+    said = "\n".join(scope_words(terms(arguments=exact_arguments({"password": STAND_IN}))))
+    assert "password is the same secret as now (commitment abababab…)" in said
 
 
 def test_a_grant_inside_a_wider_one_is_refused():
@@ -179,7 +195,7 @@ def test_after_a_restart_grants_are_what_the_journal_says():
     held = GrantBook()
     held.restore(entries)
     assert held.get("g-12345678").used == 1
-    assert held.covering(asked(), None) is not None
+    assert covering(held, asked(), None) is not None
     revoked = Entry(
         seq=3,
         time="2026-11-20T10:00:03Z",
@@ -188,7 +204,7 @@ def test_after_a_restart_grants_are_what_the_journal_says():
         body={"grant": "g-12345678"},
     )
     held.restore([revoked])
-    assert held.covering(asked(), None) is None
+    assert covering(held, asked(), None) is None
 
 
 def test_a_grant_lets_through_what_the_profile_asks_and_nothing_stronger():
@@ -204,5 +220,6 @@ def test_a_grant_lets_through_what_the_profile_asks_and_nothing_stronger():
 
 
 def test_a_near_grant_says_what_it_lacks():
-    near = book(terms()).near(asked({**SENT, "content": "y"}), None)
+    question = asked({**SENT, "content": "y"})
+    near = book(terms()).near(question, None, question.parameters)
     assert [(one.id, one.fault) for one in near] == [("g-12345678", "content is not as granted")]

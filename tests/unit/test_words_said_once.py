@@ -17,12 +17,15 @@ STOPPED = "Everything was stopped; nothing was sent."
 @pytest.mark.parametrize(
     ("counts", "words"),
     [
-        ((0, 0, 0), "Stopped: nothing was under way."),
-        ((1, 0, 1), "Stopped: 1 run was stopped; 1 command was on a device and was asked to cancel."),
-        ((0, 2, 0), "Stopped: 2 requests were withdrawn."),
+        ((0, 0, 0), "Everything was stopped: nothing was under way."),
+        (
+            (1, 0, 1),
+            "Everything was stopped: 1 run was ended, 1 command was on a device and was asked to cancel.",
+        ),
+        ((0, 2, 0), "Everything was stopped: 2 requests were withdrawn."),
         (
             (2, 1, 3),
-            "Stopped: 2 runs were stopped; 1 request was withdrawn; "
+            "Everything was stopped: 2 runs were ended, 1 request was withdrawn, "
             "3 commands were on devices and were asked to cancel.",
         ),
     ],

@@ -152,8 +152,6 @@ def why_not_grant(now: Situation) -> str:
         return "Critical risk is never remembered: it is approved each time."
     if now.several_devices:
         return "Remember one request at a time: answer these first."
-    if now.masked:
-        return "A secret argument cannot be part of a grant; approve each request by itself."
     return why_not_deny(now)
 
 

@@ -33,7 +33,8 @@ from app.screens.approvals.words import one_line
 from app.shell.by_hand import ByHand
 from app.shell.sheet import FOCUS_ROOM, Sheet
 from app.state import AppState
-from core.errors import BadInput, QuarterdeckError
+from core.commitments import is_stand_in
+from core.errors import BadInput
 from core.policy.grants import GrantTerms
 from core.policy.models import Approval
 from core.text import shorten_middle
@@ -84,6 +85,7 @@ class ArgumentRow(QWidget):
         row.addWidget(self.breadth)
         row.addWidget(self.field, 1)
         row.addWidget(self.value, 1)
+        self.setMinimumHeight(max(self.breadth.sizeHint().height(), self.field.sizeHint().height()))
         self.field.hide()
         self.breadth.activated.connect(lambda *_: self._choose())
         self.field.textChanged.connect(self._typed)
@@ -128,25 +130,20 @@ class GrantSheet(Sheet):
             "What is signed is exactly what stands at the right. It can be revoked at any time.",
             width=width,
         )
+        self.keep_room_for_problem()
         self._approval, self._author, self._state, self._by_hand = approval, author, state, by_hand
         self.why_not: Callable[[], str] = lambda: ""
         self.terms: GrantTerms | None = None
-        self.draft: GrantDraft | None = None
         self.rows: list[ArgumentRow] = []
-        problem = ""
-        try:
-            self.draft = narrowest(approval)
-        except QuarterdeckError as error:
-            problem = error.message
+        self.draft = narrowest(approval)
         height = min(430, max(220, window.height() - 275))
-        if self.draft is not None:
-            halves = QWidget()
-            sides = QHBoxLayout(halves)
-            sides.setContentsMargins(0, 0, 0, 0)
-            sides.setSpacing(SPACE.large)
-            sides.addWidget(_scrolled(self._form(self.draft), height), 3)
-            sides.addWidget(_scrolled(self._words(), height), 2)
-            self.add(halves, focus_room=True)
+        halves = QWidget()
+        sides = QHBoxLayout(halves)
+        sides.setContentsMargins(0, 0, 0, 0)
+        sides.setSpacing(SPACE.large)
+        sides.addWidget(_scrolled(self._form(self.draft), height), 3)
+        sides.addWidget(_scrolled(self._words(), height), 2)
+        self.add(halves, focus_room=True)
         self.add_answer("cancel", "Cancel")
         self.approve = ApproveButton()
         self.approve.set_words("Approve and remember")
@@ -156,14 +153,11 @@ class GrantSheet(Sheet):
             HandShortcut(keys, self).pressed_by.connect(self._go)
         state.approvals_changed.connect(self.show_words)
         self.show_words()
-        if problem:
-            self.approve.set_off(problem)
-            self.say(problem)
 
     def begin(self) -> None:
         """Come up."""
         self.show_words()
-        self.open(self.devices if self.draft is not None else None)
+        self.open(self.devices)
 
     # The form
 
@@ -258,8 +252,6 @@ class GrantSheet(Sheet):
     def show_words(self) -> None:
         """Say what would be signed now, and which waiting requests it would cover, too."""
         draft = self.draft
-        if draft is None:
-            return
         draft.devices = _parts(self.devices.text())
         draft.actors = _parts(self.actors.text())
         draft.run = self._approval.run if self.scope.current() == _RUN else None
@@ -307,7 +299,7 @@ class GrantSheet(Sheet):
 
     def _scope(self) -> object:
         """What the words say, but for the moment from which the end is counted."""
-        if self.terms is None or self.draft is None:
+        if self.terms is None:
             return None
         return self.terms.model_copy(update={"expires": ""}), self.draft.lasts
 
@@ -340,4 +332,6 @@ def _parts(text: str) -> list[str]:
 
 
 def _shown(value: object) -> str:
+    if is_stand_in(value):
+        return "the same secret"
     return value if isinstance(value, str) else repr(value)

@@ -19,7 +19,7 @@ from app.look.states import StateLook
 from app.screens.fleet.long_words import copies_whole
 from app.shell.words import milliseconds
 from core.errors import QuarterdeckError
-from core.fleet.models import Check, CheckState
+from core.fleet.models import Check, CheckName, CheckState
 
 INTRODUCTION = "Looks up the name, knocks, checks certificate, token and protocol. It changes nothing."
 LOOKS = {
@@ -27,10 +27,11 @@ LOOKS = {
     CheckState.FAILED: StateLook("failed", "cross_octagon", "fail", "fail"),
     CheckState.SKIPPED: StateLook("skipped", "step_over", "text3", "text3"),
 }
-TITLES = {
+TITLES: dict[CheckName, str] = {
     "dns": "Name", "reach": "Answers", "tls": "Certificate", "token": "Token", "version": "Version",
     "protocol": "Protocol", "pairing": "Pairing", "listening": "This console", "refused": "Refused attempts",
-    "heard": "Last heard", "clock": "Clock", "process": "Process",
+    "heard": "Last heard", "clock": "Clock", "process": "Process", "tools": "Tools", "name": "Its name",
+    "duplicate": "Name in use", "browser": "Web page", "address": "Address",
 }  # fmt: skip
 
 
@@ -42,7 +43,7 @@ class CheckRow(QWidget):
         self.check = check
         badge = StateBadge(LOOKS[check.state], check.name)
         badge.setFixedWidth(84)
-        title = Label(TITLES.get(check.name, check.name), "name")
+        title = Label(TITLES[check.name], "name")
         took = Label(milliseconds(check.took_ms) if check.took_ms else "", "meta", "text3")
         head = QHBoxLayout()
         head.setSpacing(8)
@@ -133,7 +134,7 @@ class Doctor(QWidget):
     def _came(self, checks: list[Check]) -> None:
         failed = [check for check in checks if check.state is CheckState.FAILED]
         if failed:
-            words = f"{TITLES.get(failed[0].name, failed[0].name)} fails. {failed[0].next}".strip()
+            words = f"{TITLES[failed[0].name]} fails. {failed[0].next}".strip()
         else:
             words = "Everything that could be checked is as it should be."
         self._end(words)

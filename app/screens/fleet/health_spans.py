@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from app.components.health_plot import Series, Span
 from app.look.states import health_look
-from app.screens.fleet.rows import trip_scale
+from app.screens.fleet.rows import is_measured, trip_scale
 from app.shell.words import clock, milliseconds, parse_time
 from core.fleet.models import Device, HealthChange
 
@@ -49,7 +49,9 @@ def band_start(history: Sequence[HealthChange], now: datetime | None = None) -> 
 
 
 def device_series(device: Device) -> tuple[Series, ...]:
-    """Round trip, CPU and memory of a device; only what it tells."""
+    """Round trip, CPU and memory of a device; only what it tells, and nothing once its link was lost."""
+    if not is_measured(device):
+        return ()
     found = []
     if device.round_trips_ms:
         trip = milliseconds(device.round_trip_ms)

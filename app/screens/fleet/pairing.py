@@ -101,6 +101,8 @@ class PairingAnswer(QWidget):
         # Pasted, the string stands in no list of processes and no shell's history there.
         self.command = CopyBox("Run this on the device", lines=1)
         self.string = CopyBox("Then paste this string there", lines=2)
+        self.start = CopyBox("Then start the client there", lines=1)
+        self.start.show_text("quarterdeck-device")
         self.stock = CopyBox("Address for a stock UFO client", lines=2)
         self.fingerprint_head = Label("Certificate of this console, SHA-256", "name")
         self.fingerprint = Label("", "mono_small", "text2", selectable=True)
@@ -116,7 +118,10 @@ class PairingAnswer(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 4, 0, 0)
         column.setSpacing(10)
-        parts = (self.once, self.command, self.string, self.stock, self.fingerprint_head, self.fingerprint)
+        parts = (
+            self.once, self.command, self.string, self.start, self.stock, self.fingerprint_head,
+            self.fingerprint,
+        )  # fmt: skip
         column.addWidget(self.strip)
         # Whether it has come is what one waits for: in sight, however much stands below.
         column.addLayout(line)
@@ -139,7 +144,8 @@ class PairingAnswer(QWidget):
         self.strip.set_detail(name)
         self.strip.setVisible(production)
         for widget in (
-            self.once, self.string, self.command, self.stock, self.fingerprint_head, self.fingerprint,
+            self.once, self.string, self.command, self.start, self.stock, self.fingerprint_head,
+            self.fingerprint,
         ):  # fmt: skip
             widget.hide()
 
