@@ -45,7 +45,7 @@ def test_enter_opens_the_page_over_the_whole_pane_and_escape_goes_back(theme: Th
         assert fleet.table.isVisible()
         assert panel.tabs.currentIndex() == 0
         assert panel.overview.isVisible()
-        assert panel.overview.table.isVisible()
+        await seen(panel.overview.table.isVisible)
         assert fleet.table.hasFocus()
 
     play(theme, tmp_path, story(), scenario)

@@ -19,7 +19,7 @@ from app.screens.fleet.device_words import clock_words, direction_words, feature
 from app.screens.fleet.health_spans import band_start, device_series, health_spans
 from app.screens.fleet.long_words import show_facts
 from app.screens.fleet.review import start_review
-from app.screens.fleet.rows import TOOL_COLUMNS, is_measured, tool_rows, tool_title
+from app.screens.fleet.rows import TOOL_COLUMNS, is_measured, no_tools_words, tool_rows, tool_title
 from app.shell.words import clock, milliseconds, one_line, plural
 from core.fleet.models import OTHERWISE, Device, DeviceDetails, Health, HealthChange, Tool
 
@@ -115,7 +115,7 @@ class OverviewTab(QWidget):
         elif tools is None:
             self.place.say("Reading the tools…", "They are shown as soon as the device answers.")
         else:
-            self.place.say("The device offers no tools.", "Reconnect it in Link, or look at its settings.")
+            self.place.say(*no_tools_words(device))
 
     def show_details(self, details: DeviceDetails | None) -> None:
         """Show how its health was, and what it is known by; None while that is read."""

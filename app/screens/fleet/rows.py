@@ -56,6 +56,13 @@ def knows_tool_count(device: Device) -> bool:
     return is_measured(device) or device.tool_count > 0
 
 
+def no_tools_words(device: Device) -> tuple[str, str]:
+    """Why a list of tools is empty, and what to do: it may only be unknown."""
+    if knows_tool_count(device):
+        return "The device offers no tools.", "Reconnect it in Link, or look at its settings."
+    return "Its tools are not known.", "They are listed once it is connected; Link says why it is not."
+
+
 def platform_icon(platform: str) -> str:
     """The icon of a platform; a plain device where it is not known."""
     return PLATFORM_ICONS.get(platform.lower(), "device")

@@ -22,6 +22,7 @@ from app.screens.fleet.review import start_review
 from app.screens.fleet.rows import (
     TOOL_COLUMNS,
     UNAVAILABLE_COLUMNS,
+    no_tools_words,
     tool_rows,
     tool_title,
     unavailable_rows,
@@ -51,6 +52,7 @@ class ToolsTab(QWidget):
         self._link, self._nav = link, nav
         self._tools: dict[str, Tool] = {}
         self._device = ""
+        self._no_tools = ("", "")
         self._known = False
         self._why = ""
         self.search = SearchField("Find a tool", "Find by name, server or description")
@@ -116,6 +118,7 @@ class ToolsTab(QWidget):
             self.search.clear()
         self._tools = {tool.tool_key: tool for tool in tools or []}
         self._known, self._why = tools is not None, ""
+        self._no_tools = no_tools_words(device)
         self._finding.setVisible(len(self._tools) > MANY)
         self._show_rows()
         rows = unavailable_rows(device.unavailable)
@@ -155,7 +158,7 @@ class ToolsTab(QWidget):
             line = "Tools are searched by name, server and description."
             self.place.say("No tool matches.", line, ("clear", "Clear the search", "clear"))
         else:
-            self.place.say("The device offers no tools.", "Reconnect it in Link, or look at its settings.")
+            self.place.say(*self._no_tools)
 
     def choose(self, tool_key: str) -> None:
         """Move to one tool, whatever is looked for."""

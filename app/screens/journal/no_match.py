@@ -26,7 +26,6 @@ class NoMatch(EmptyState):
         super().__init__()
         surface(self, "base")
         self.acted.connect(lambda key: self.query_wanted.emit("") if key == "clear" else None)
-        self.say("Reading the journal…", "Entries are shown as soon as the service answers.")
 
     def ways(self) -> list[Link]:
         """The links, in order."""

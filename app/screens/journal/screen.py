@@ -87,7 +87,6 @@ class JournalScreen(Screen):
         self.pages = QStackedWidget()
         self.pages.addWidget(self.table)
         self.pages.addWidget(self.no_match)
-        self.pages.setCurrentWidget(self.no_match)
         left.addWidget(self.histogram)
         left.addWidget(self.pages, 1)
         rows.setMinimumWidth(420)
