@@ -28,6 +28,9 @@ from tests.fakes.memory_folder import folder_of_a_test, memory_folder
 # tests that press Ctrl-C in another process are the same there.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# Likewise under nohup, with the hang-up that a closed terminal sends.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A busy machine makes an example slow, not wrong; what has to be quick is measured where that is said.
 hypothesis.settings.register_profile("any machine", deadline=None)

@@ -1,22 +1,30 @@
-"""What a screen says while there is nothing to show: what is true, and what to do next."""
+"""What stands in the place of content while there is none: why, what to do, and a button that does it."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from app.components.buttons import Button
 from app.components.icon_mark import IconMark
-from app.components.label import Label, Link
+from app.components.label import Label, Link, plain_tip, surface
 from app.components.section import Card
 from app.look.tokens import SPACE
 
-TOP = 44
 WIDTH = 720
+WORDS_WIDTH = 460
+# The least height of an empty list that stands in a column of other things.
+IN_COLUMN = 112
+
+Action = tuple[str, str] | tuple[str, str, str]
 
 
 class EmptyState(QWidget):
-    """One sentence, one line below it, at most one primary action and three further ways.
+    """One heading, one sentence and at most one button, in the middle of the area that it fills.
+
+    Where the area is too low for all of it, the sentence goes first; it stays the tooltip. `more` is the
+    place below the button for what a screen adds.
 
     Signals:
         acted: the operator pressed the action, or followed the way, with this key.
@@ -26,53 +34,111 @@ class EmptyState(QWidget):
 
     def __init__(
         self,
-        sentence: str,
-        line: str = "",
-        action: tuple[str, str] | tuple[str, str, str] | None = None,
+        heading: str = "",
+        sentence: str = "",
+        action: Action | None = None,
         ways: tuple[tuple[str, str, str, str, str], ...] = (),
         parent: QWidget | None = None,
     ) -> None:
         """`action` is (key, words[, icon]); each way is (key, icon, title, line, link words)."""
         super().__init__(parent)
-        self._sentence = Label("", "hero", wrap=True)
-        self._line = Label("", "large", "text2", wrap=True)
-        self.column = QVBoxLayout()
-        self.column.setSpacing(SPACE.tight)
-        self.column.addWidget(self._sentence)
-        self.column.addWidget(self._line)
-        if action is not None:
-            self.column.addSpacing(SPACE.medium)
-            self.column.addLayout(self._action(action))
-        if ways:
-            self.column.addSpacing(SPACE.wide)
-            self.column.addWidget(Label("Then", "label", "text3"))
-            self.column.addLayout(self._ways(ways[:3]))
-        self.column.addStretch(1)
-        inner = QWidget(self)
-        inner.setMaximumWidth(WIDTH)
-        inner.setLayout(self.column)
-        self.column.setContentsMargins(0, 0, 0, 0)
-        outer = QHBoxLayout(self)
-        outer.setContentsMargins(SPACE.pane, TOP, SPACE.pane, SPACE.pane)
-        outer.addStretch(1)
-        outer.addWidget(inner, 1000)
-        outer.addStretch(1)
-        self.say(sentence, line)
-
-    def say(self, sentence: str, line: str = "") -> None:
-        """Change the words."""
-        self._sentence.setText(sentence)
-        self._line.setText(line)
-        self._line.setVisible(bool(line))
-        self.setAccessibleName(f"{sentence} {line}".strip())
-
-    def _action(self, action: tuple[str, ...]) -> QHBoxLayout:
-        row = QHBoxLayout()
-        button = Button(action[1], "primary", action[2] if len(action) > 2 else "")
-        button.clicked.connect(lambda *_: self.acted.emit(action[0]))
-        row.addWidget(button)
+        self._key = ""
+        self.heading = Label("", "title", wrap=True)
+        self.sentence = Label("", "body", "text2", wrap=True)
+        self.button = Button("")
+        self.button.clicked.connect(lambda *_: self.acted.emit(self._key))
+        self.more = QVBoxLayout()
+        self.more.setSpacing(SPACE.hair)
+        self.block = QWidget(self)
+        column = QVBoxLayout(self.block)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(SPACE.tight)
+        for label in (self.heading, self.sentence):
+            label.setAlignment(Qt.AlignmentFlag.AlignCenter)
+            column.addWidget(label)
+        self._button_row = QWidget()
+        row = QHBoxLayout(self._button_row)
+        row.setContentsMargins(0, SPACE.small, 0, 0)
         row.addStretch(1)
-        return row
+        row.addWidget(self.button)
+        row.addStretch(1)
+        column.addWidget(self._button_row)
+        column.addLayout(self.more)
+        self._most = WORDS_WIDTH
+        if ways:
+            self._most = WIDTH
+            self.more.addSpacing(SPACE.wide)
+            self.more.addWidget(Label("Then", "label", "text3"))
+            self.more.addLayout(self._ways(ways[:3]))
+        self.say(heading, sentence, action)
+
+    def say(self, heading: str, sentence: str = "", action: Action | None = None) -> None:
+        """Change the words and the button; without an action there is none."""
+        self.heading.setText(heading)
+        self.sentence.setText(sentence)
+        self._button_row.setVisible(action is not None)
+        if action is not None:
+            self._key = action[0]
+            self.button.set_words(action[1], action[2] if len(action) > 2 else "")
+        self.setAccessibleName(f"{heading} {sentence}".strip())
+        self._place()
+
+    def words(self) -> str:
+        """What it says; empty while it is not shown."""
+        return self.accessibleName() if not self.isHidden() else ""
+
+    def set_wide(self, wide: bool) -> None:
+        """Let the block be as wide as what a screen adds to it needs."""
+        self._most = WIDTH if wide else WORDS_WIDTH
+        self._place()
+
+    def needed_height(self, width: int) -> int:
+        """The height that all of it needs in an area of this width, in logical px."""
+        return self._height_of_block(self._width_of_block(width), True) + 2 * SPACE.medium
+
+    def _width_of_block(self, width: int) -> int:
+        return max(1, min(self._most, width - 2 * SPACE.medium))
+
+    def _height_of_block(self, width: int, has_sentence: bool) -> int:
+        # Summed up, not asked of the layout: to hide a part for asking would lay out again, without end.
+        heights = [self.heading.heightForWidth(width)]
+        if has_sentence and self.sentence.text():
+            heights.append(self.sentence.heightForWidth(width))
+        if not self._button_row.isHidden():
+            heights.append(self._button_row.sizeHint().height())
+        if self.more.count():
+            wrapped = self.more.heightForWidth(width) if self.more.hasHeightForWidth() else 0
+            heights.append(max(wrapped, self.more.sizeHint().height()))
+        return sum(heights) + SPACE.tight * (len(heights) - 1)
+
+    def sizeHint(self) -> QSize:
+        """All of it, at the width that it takes where there is room."""
+        return QSize(self._most, self.needed_height(self._most + 2 * SPACE.medium))
+
+    def minimumSizeHint(self) -> QSize:
+        """It gives way to everything: a window is never made larger for it."""
+        return QSize(0, 0)
+
+    def _place(self) -> None:
+        room = self.rect()
+        width = self._width_of_block(room.width())
+        fits = self._height_of_block(width, True) <= room.height()
+        self.sentence.setVisible(fits and bool(self.sentence.text()))
+        self.block.setToolTip("" if fits else plain_tip(self.accessibleName()))
+        height = self._height_of_block(width, fits)
+        left, top = (room.width() - width) // 2, max(0, (room.height() - height) // 2)
+        self.block.setGeometry(left, top, width, height)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Stay in the middle."""
+        super().resizeEvent(event)
+        self._place()
+
+    def event(self, event: QEvent) -> bool:
+        """What is in the block is of another size now."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._place()
+        return super().event(event)
 
     def _ways(self, ways: tuple[tuple[str, str, str, str, str], ...]) -> QHBoxLayout:
         row = QHBoxLayout()
@@ -92,3 +158,31 @@ class EmptyState(QWidget):
             card.body.addWidget(link, 0, Qt.AlignmentFlag.AlignLeft)
             row.addWidget(card, 1)
         return row
+
+
+class ContentOrEmpty(QStackedWidget):
+    """A list, table or pane; while there is nothing in it, the empty state in its place."""
+
+    def __init__(self, content: QWidget, ground: str = "") -> None:
+        """`ground` is the surface that the empty state paints, where what is behind has another."""
+        super().__init__()
+        self.content = content
+        self.empty = EmptyState()
+        if ground:
+            surface(self.empty, ground)
+        self.addWidget(content)
+        self.addWidget(self.empty)
+
+    def say(self, heading: str, sentence: str = "", action: Action | None = None) -> None:
+        """Show the empty state with these words in place of the content."""
+        self.empty.say(heading, sentence, action)
+        self.setCurrentWidget(self.empty)
+
+    def show_content(self) -> None:
+        """Show the content."""
+        self.setCurrentWidget(self.content)
+
+    @property
+    def words(self) -> str:
+        """What is said in place of the content; empty while the content is shown."""
+        return self.empty.accessibleName() if self.currentWidget() is self.empty else ""

@@ -53,7 +53,8 @@ class Column:
 class Cell:
     """A cell that is more than a string: an icon before it, a colour, a bold part at its end, a line.
 
-    `scale` is what the edges of the line stand for; without it the line's own least and most.
+    `scale` is what the edges of the line stand for; without it the line's own least and most. `parts` are the
+    words that the text is made of: where not all have room, those that do are shown and the others counted.
     """
 
     text: str
@@ -65,6 +66,7 @@ class Cell:
     glyph: str = ""
     tip: str = ""
     scale: tuple[float, float] | None = None
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

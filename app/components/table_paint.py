@@ -14,7 +14,7 @@ from app.components.rows import Cell, Column, Kind, Row
 from app.components.spark import paint_spark
 from app.look.glyphs import paint_glyph
 from app.look.icons import paint_icon
-from app.look.states import cell_look, health_look, plan_look
+from app.look.states import cell_look, health_look, plan_look, risk_look
 from app.look.theme import Theme, theme_of
 from app.look.tokens import FRAME
 
@@ -148,7 +148,8 @@ def _paint_words(painter: QPainter, rect: QRectF, column: Column, cell: Cell, ro
     elide = Qt.TextElideMode.ElideMiddle if column.kind is Kind.NAME else Qt.TextElideMode.ElideRight
     role = _ROLES.get(column.kind, "body")
     if not cell.bold:
-        paint.text(painter, rect, cell.text, theme, role, tone, align, elide)
+        shown = text_that_fits(cell, rect.width(), theme, role)
+        paint.text(painter, rect, shown, theme, role, tone, align, elide)
         return
     # The bold word is what must not be missed: it has its room first, and the text before it is cut.
     strong = paint.text_width(cell.bold, theme, BOLD)
@@ -157,11 +158,27 @@ def _paint_words(painter: QPainter, rect: QRectF, column: Column, cell: Cell, ro
     if right:
         words.setLeft(max(words.left(), words.right() - paint.text_width(cell.text, theme, role)))
     taken = (
-        paint.text(painter, words, cell.text, theme, role, tone, elide=elide) if words.width() > 0 else 0.0
+        paint.text(
+            painter, words, text_that_fits(cell, words.width(), theme, role), theme, role, tone, elide=elide
+        )
+        if words.width() > 0
+        else 0.0
     )
     rest = QRectF(rect)
     rest.setLeft(words.left() + taken + (_bold_gap(cell) if taken else 0.0))
     paint.text(painter, rest, cell.bold, theme, BOLD, cell.bold_tone)
+
+
+def text_that_fits(cell: Cell, room: float, theme: Theme, role: str) -> str:
+    """The text of a cell; where it has not the room, the parts that do and how many more there are."""
+    if not cell.parts or paint.text_width(cell.text, theme, role) <= room:
+        return cell.text
+    end = "," if cell.bold else ""
+    for count in range(len(cell.parts) - 1, 0, -1):
+        words = ", ".join([*cell.parts[:count], f"+{len(cell.parts) - count}"]) + end
+        if paint.text_width(words, theme, role) <= room:
+            return words
+    return f"+{len(cell.parts)}{end}"
 
 
 def _bold_gap(cell: Cell) -> float:
@@ -172,9 +189,9 @@ def _bold_gap(cell: Cell) -> float:
 def cell_width(column: Column, cell: str | Cell, theme: Theme) -> float:
     """The width that a cell's content needs."""
     what = cell if isinstance(cell, Cell) else Cell(cell)
-    looks = {Kind.VERDICT: cell_look, Kind.HEALTH: health_look, Kind.PLAN: plan_look}
-    if column.kind is Kind.RISK:
-        return 90.0
+    looks = {
+        Kind.RISK: risk_look, Kind.VERDICT: cell_look, Kind.HEALTH: health_look, Kind.PLAN: plan_look
+    }  # fmt: skip
     if column.kind in looks:
         return 20.0 + paint.text_width(looks[column.kind](what.text).word, theme)
     width = paint.text_width(what.text, theme, _ROLES.get(column.kind, "body"))

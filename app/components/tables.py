@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Literal
@@ -16,6 +17,7 @@ from PySide6.QtGui import (
     QMouseEvent,
     QPaintEvent,
     QResizeEvent,
+    QShowEvent,
 )
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView, QWidget
 
@@ -31,11 +33,12 @@ from app.look.tokens import FRAME
 __all__ = ["Cell", "Column", "DataTable", "Kind", "Row", "RowsModel"]
 
 RowHeight = Literal["table", "journal", "finding", "tree"]
-# The shares of a table that one name and other texts may take, and the room of the arrow in a head.
+# The share of a table that names have for certain, and the room of the arrow in a head.
 MOST_NAME = 0.3
-MOST_TEXT = 0.4
 SORT_MARK = 15
-_SPREADING = (Kind.TEXT, Kind.MONO)
+SCROLL_PAUSE_MS = 120
+# Texts that stay as they are; what the others show changes all the time, and their columns must not move.
+_GIVING = (Kind.TEXT, Kind.MONO, Kind.NAME)
 _KEYBOARD = (
     Qt.FocusReason.TabFocusReason,
     Qt.FocusReason.BacktabFocusReason,
@@ -86,6 +89,9 @@ class DataTable(QTableView):
         self.setItemDelegate(CellDelegate(self))
         self._pulse = pulse_of(self)
         self._fit_soon = once(self, 0, self.fit_widths)
+        self._fit_scrolled = once(self, SCROLL_PAUSE_MS, self.fit_widths)
+        # What columns needed since the rows were others: none becomes narrower while they are scrolled.
+        self._needed: dict[int, int] = {}
         self._connect_model()
         self._measure()
 
@@ -128,7 +134,8 @@ class DataTable(QTableView):
         for changed in (
             self.rows_model.modelReset, self.rows_model.rowsInserted, self.rows_model.rowsRemoved
         ):  # fmt: skip
-            changed.connect(lambda *_: self._fit_soon.start())
+            changed.connect(self._fit_anew)
+        self.verticalScrollBar().valueChanged.connect(lambda _value: self._fit_scrolled.start())
 
     # what the delegate asks
 
@@ -228,60 +235,76 @@ class DataTable(QTableView):
         order = Qt.SortOrder.DescendingOrder if descending else Qt.SortOrder.AscendingOrder
         self.sortByColumn(number, order)
 
-    def fit_names(self) -> None:
-        """Make name columns as wide as their longest name, but for what would push other columns out.
-
-        Where the operator has sized one, it stays. A longer name is cut in its middle, so that its ends tell
-        it from others.
-        """
-        for number, column in enumerate(self.rows_model.columns):
-            if column.kind is Kind.NAME and not column.stretch:
-                self._fit_name(number, self.sizeHintForColumn(number))
-
-    def _fit_name(self, number: int, wanted: int) -> None:
-        if number not in self._sized:
-            least = self.rows_model.columns[number].width
-            width = max(least, min(wanted, self.widest_name()))
-            if width != self.columnWidth(number):
-                self.setColumnWidth(number, width)
+    def _fit_anew(self) -> None:
+        self._needed.clear()
+        self._fit_soon.start()
 
     def widest_name(self) -> int:
-        """The width beyond which a name is cut, in logical px."""
+        """The width that a name has for certain where other columns need the room, in logical px."""
         return round(self.viewport().width() * MOST_NAME)
 
     def fit_widths(self) -> None:
-        """Fit names, and give the room that the stretching column has to spare to columns that are cut."""
-        self.fit_names()
-        columns = self.rows_model.columns
-        shown = [n for n in range(len(columns)) if not self.isColumnHidden(n)]
-        stretching = [n for n in shown if columns[n].stretch]
-        if not stretching or not self.rows_model.rowCount() or not self.isVisible():
+        """Share the room so that nothing is cut beside room to spare; what the operator sized stays.
+
+        Measured are titles and the rows in sight. A column gives what its texts do not need to those that are
+        cut, the least missing first. What is left goes to the width that columns were made with, then to the
+        stretching one.
+        """
+        if not self.rows_model.rowCount() or not self.isVisible():
             return
-        able = [
-            n
-            for n in shown
-            if n not in self._sized and not columns[n].stretch and columns[n].kind in _SPREADING
-        ]
-        taken = sum(
-            columns[n].width if n in able else self.columnWidth(n) for n in shown if n not in stretching
-        )
-        least = sum(max(columns[n].width, self.needed_width(n)) for n in stretching)
-        spare = self.viewport().width() - taken - least
-        for number in able:
-            more = max(0, min(self.needed_width(number) - columns[number].width, spare))
-            spare -= more
-            if self.columnWidth(number) != columns[number].width + more:
-                self.setColumnWidth(number, columns[number].width + more)
+        shown = [n for n in range(len(self.rows_model.columns)) if not self.isColumnHidden(n)]
+        able = [n for n in shown if n not in self._sized]
+        room = self.viewport().width() - sum(self.columnWidth(n) for n in shown if n in self._sized)
+        for number, width in self._shared(able, room).items():
+            if not self._stretches(number) and self.columnWidth(number) != width:
+                self.setColumnWidth(number, width)
+
+    def _shared(self, able: list[int], room: int) -> dict[int, int]:
+        """How wide each of these columns is when together they have so much room."""
+        columns = self.rows_model.columns
+        needed = {n: self.needed_width(n) for n in able}
+        wanted = {
+            n: needed[n] if columns[n].kind in _GIVING else max(needed[n], columns[n].width) for n in able
+        }
+        widths = {n: min(wanted[n], self.least_width(n, needed[n])) for n in able}
+        spare = room - sum(widths.values())
+        made = {n: max(columns[n].width, widths[n]) for n in able if not self._stretches(n)}
+        for goal in (wanted, made):
+            for number in sorted(goal, key=lambda n: goal[n] - widths[n]):
+                more = max(0, min(goal[number] - widths[number], spare))
+                widths[number] += more
+                spare -= more
+        return widths
+
+    def least_width(self, number: int, needed: int) -> int:
+        """What a column that needs so much has for certain, in logical px."""
+        column = self.rows_model.columns[number]
+        share = min(needed, self.widest_name()) if column.kind is Kind.NAME else 0
+        return max(column.width, share)
+
+    def _stretches(self, number: int) -> bool:
+        return self.horizontalHeader().sectionResizeMode(number) is QHeaderView.ResizeMode.Stretch
 
     def needed_width(self, number: int) -> int:
-        """What a column's title and the rows in sight need in logical px, at most a share of the table."""
+        """What a column's title and the rows that were in sight need in logical px."""
         theme = theme_of(self)
         column = self.rows_model.columns[number]
         rows = [self.rows_model.row_at(place) for place in self.places_in_sight()]
         widths = [cell_width(column, row.cells[number], theme) for row in rows if row is not None]
+        mark = SORT_MARK if self.horizontalHeader().isSortIndicatorShown() else 0
+        title = paint.text_width(column.title, theme, "label") + mark
+        self._needed[number] = max(
+            self._needed.get(number, 0), self._with_edges(number, max([title, *widths]))
+        )
+        return self._needed[number]
+
+    def cell_width(self, number: int, cell: str | Cell) -> int:
+        """The width of the column in which this cell is not cut, in logical px."""
+        return self._with_edges(number, cell_width(self.rows_model.columns[number], cell, theme_of(self)))
+
+    def _with_edges(self, number: int, width: float) -> int:
         edge = FRAME.first_column if self.is_first_column(number) else PAD
-        title = paint.text_width(column.title, theme, "label") + SORT_MARK
-        return min(round(max([title, *widths])) + edge + PAD + 1, round(self.viewport().width() * MOST_TEXT))
+        return math.ceil(width) + edge + PAD + 1
 
     # what the operator may do with columns
 
@@ -321,7 +344,7 @@ class DataTable(QTableView):
         for number, column in enumerate(self.rows_model.columns):
             if not column.stretch and column.kind is not Kind.NAME and not self.isColumnHidden(number):
                 self.size_column(number, self.needed_width(number))
-        self.fit_names()
+        self.fit_widths()
 
     def reset_columns(self) -> None:
         """Show the columns as they were made: order, widths, and which are shown."""
@@ -513,6 +536,11 @@ class DataTable(QTableView):
                 top, height = self.rowViewportPosition(old), self.rowHeight(old)
                 self.viewport().update(row_rect_in(self.viewport(), top, height))
         self._hovered = row
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Fit what came in while it was hidden."""
+        super().showEvent(event)
+        self._fit_soon.start()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Hide columns that may go, the least needed first, when names would not fit."""

@@ -263,7 +263,6 @@ def test_when_all_that_was_asked_for_is_done_it_is_not_said_that_nothing_waits(p
         page = desk.screen.stack.narrowed
         said = "No request matches this filter. 2 requests wait that the filter leaves out."
         await desk.until(lambda: page.isVisible() and page.accessibleName() == said)
-        assert desk.screen.queue.none.isVisible()
         assert queue_words(desk) == "0 of 2"
         page.acted.emit("all")
         assert desk.screen.queue.field.text() == ""
@@ -274,7 +273,6 @@ def test_when_all_that_was_asked_for_is_done_it_is_not_said_that_nothing_waits(p
             known = desk.console.queue[f"a-{number:04}"]
             desk.console.request(known.model_copy(update={"state": ApprovalState.WITHDRAWN}))
         await desk.until(lambda: desk.screen.nothing.isVisible(), "now nothing waits, and it says so")
-        assert not desk.screen.queue.none.isVisible()
 
     play(story, requests=some())
 

@@ -172,16 +172,24 @@ def test_a_long_name_takes_its_share_of_the_table_and_gives_it_back(theme: Theme
     table.resize(800, 200)
     table.show()
     long = Row("long", ("x" * 64, "", ""))
+    busy = "Copying the nightly build to the shelf of artefacts in hall 17, step 3 of 5, " * 2
+    table.resize(500, 200)
+    table.show_rows([Row("a", ("lab-lnx-01", "", busy)), long])
+    table.fit_widths()
+    assert table.columnWidth(0) >= table.widest_name()
+    assert table.columnWidth(0) < table.needed_width(0)
+    assert table.columnWidth(2) >= 100
+    table.resize(800, 200)
     table.show_rows([Row("a", ("lab-lnx-01", "", "")), long])
-    table.fit_names()
-    assert table.columnWidth(0) == table.widest_name() < 400
+    table.fit_widths()
+    assert table.columnWidth(0) == table.needed_width(0) > table.widest_name(), "nobody else needs the room"
     tip = table.rows_model.index(1, 0).data(Qt.ItemDataRole.ToolTipRole)
     assert "x" * 64 in str(tip)
     table.show_rows([Row("a", ("lab-lnx-01", "", ""))])
-    table.fit_names()
+    table.fit_widths()
     assert table.columnWidth(0) == 120
     table.size_column(0, 300)
-    table.fit_names()
+    table.fit_widths()
     assert table.columnWidth(0) == 300
 
 
@@ -202,7 +210,12 @@ def test_room_that_is_left_goes_to_columns_that_would_be_cut(theme: Theme, qtbot
     assert table.horizontalHeader().length() <= table.viewport().width()
     table.resize(330, 200)
     table.fit_widths()
-    assert table.columnWidth(1) < 120
+    assert table.columnWidth(1) < table.needed_width(1)
+    assert table.columnWidth(0) == table.needed_width(0) < 120, "what it does not need goes to the tags"
+    assert table.columnWidth(2) == table.needed_width(2) < 100
+    table.resize(210, 200)
+    table.fit_widths()
+    assert table.columnWidth(1) == 60, "so much it has for certain"
 
 
 def test_the_menu_of_the_head_hides_shows_fits_and_resets(theme: Theme, qtbot: QtBot) -> None:
@@ -254,7 +267,7 @@ def test_an_edge_that_is_dragged_is_a_width_that_is_kept(theme: Theme, qtbot: Qt
     QTest.mouseRelease(view, Qt.MouseButton.LeftButton, pos=edge + QPoint(60, 0))
     dragged = table.columnWidth(0)
     assert dragged > COLUMNS[0].width
-    table.fit_names()
+    table.fit_widths()
     assert table.columnWidth(0) == dragged
 
 

@@ -21,7 +21,7 @@ from app.screens.fleet.link_tab import LinkTab
 from app.screens.fleet.long_words import whole
 from app.screens.fleet.overview import device_facts
 from app.screens.fleet.recent_tab import RecentTab
-from app.screens.fleet.rows import device_row, tool_title, unavailable_rows
+from app.screens.fleet.rows import device_row, no_tools_words, tool_title, unavailable_rows
 from app.screens.fleet.screen import FleetScreen
 from app.screens.fleet.tools_tab import ToolsTab
 from app.screens.fleet.try_tab import TryTab
@@ -76,7 +76,11 @@ def test_lines_are_only_drawn_for_what_a_device_tells() -> None:
     assert [one.title for one in device_series(devices["line2-board"])] == ["Round trip"]
     assert device_series(devices["kiosk-yard"]) == ()
     # What was measured before the link was lost is not so now.
-    lost = devices["lab-lnx-01"].model_copy(update={"health": Health.OFFLINE})
+    lost = devices["lab-lnx-01"].model_copy(update={"health": Health.OFFLINE, "tool_count": 0})
+    assert no_tools_words(lost)[0] == "Its tools are not known."
+    assert (
+        no_tools_words(lost.model_copy(update={"health": Health.ONLINE}))[0] == "The device offers no tools."
+    )
     assert lost.round_trips_ms
     assert lost.cpu_percents
     assert device_series(lost) == ()

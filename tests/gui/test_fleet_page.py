@@ -45,7 +45,7 @@ def test_enter_opens_the_page_over_the_whole_pane_and_escape_goes_back(theme: Th
         assert fleet.table.isVisible()
         assert panel.tabs.currentIndex() == 0
         assert panel.overview.isVisible()
-        assert panel.overview.table.isVisible()
+        await seen(panel.overview.table.isVisible)
         assert fleet.table.hasFocus()
 
     play(theme, tmp_path, story(), scenario)
@@ -103,7 +103,7 @@ def test_the_page_keeps_the_tab_that_was_open_and_follows_a_device_opened_from_e
         assert fleet.panel.link_tab.isVisible()
         desk.window.open("fleet", OpenDevice("lab-lnx-01", "overview"))
         assert not fleet.panel.is_wide
-        assert fleet.panel.overview.table.isVisible()
+        assert fleet.panel.overview.place.isVisible()
 
     play(theme, tmp_path, story(), scenario)
 

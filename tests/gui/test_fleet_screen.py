@@ -172,7 +172,7 @@ def test_an_offline_device_says_why_its_tools_cannot_be_read(theme: Theme, tmp_p
     async def scenario(desk: Desk) -> None:
         fleet = fleet_of(desk)
         fleet.enter(OpenDevice("kiosk-yard"))
-        await seen(lambda: fleet.panel.overview.message.text() == "kiosk-yard is offline.")
+        await seen(lambda: "kiosk-yard is offline." in fleet.panel.overview.place.words)
         assert not fleet.panel.take.isEnabled()
         assert "cannot be asked now" in fleet.panel.take.toolTip()
 

@@ -10,8 +10,9 @@ from PySide6.QtGui import QColor, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QPushButton, QScrollArea, QWidget
 
+from app.components import paint
 from app.components.rows import Cell
-from app.components.table_paint import cell_width
+from app.components.table_paint import cell_width, text_that_fits
 from app.look.theme import Theme
 from app.main import Desk
 from app.screens.base import OpenDevice
@@ -203,7 +204,11 @@ def test_the_tag_prod_is_never_cut_by_the_tags_before_it(theme: Theme) -> None:
         cell = device_row(make_devices()[0].model_copy(update={"tags": tags})).cells[place]
         assert isinstance(cell, Cell)
         assert cell.bold == "prod"
-        assert cell_width(column, cell, theme) <= column.width - 16, "what the cell has between its margins"
+        room = column.width - 16 - paint.text_width(cell.bold, theme, "head") - 4
+        shown = text_that_fits(cell, room, theme, "body")
+        assert paint.text_width(shown, theme) <= room, "it has its room, and what is before it is not cut"
+        assert "+" in shown or shown == cell.text
+        assert text_that_fits(cell, 2_000, theme, "body") == ", ".join(tags[:-1]) + ","
         assert cell.tip == ", ".join(tags)
 
 

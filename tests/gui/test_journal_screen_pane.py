@@ -156,7 +156,7 @@ def test_a_proof_that_cannot_be_had_says_why(theme: Theme, tmp_path: Path) -> No
 
     async def scenario(desk: Desk) -> None:
         screen = await entry_of(desk, first_seq(console, "kind:command_refused"), "proof")
-        await seen(lambda: "The line broke." in screen.pane.proof.message.text())
+        await seen(lambda: "The line broke." in screen.pane.proof.message.words())
 
     play_without_fleet(theme, tmp_path, console, scenario)
 

@@ -315,7 +315,8 @@ def test_no_match_says_what_to_change_and_does_it(theme: Theme, tmp_path: Path) 
         screen = await journal_of(desk, "tool:nothing status:failure")
         assert screen.no_match.isVisible()
         words = [link.text() for link in screen.no_match.ways()]
-        assert words == ["Without tool:nothing", "Without status:failure", "Show all 18,204 entries"]
+        assert words == ["Without tool:nothing", "Without status:failure"]
+        assert screen.no_match.button.text() == "Clear the query"
         QTest.mouseClick(screen.no_match.ways()[0], Qt.MouseButton.LeftButton)
         await seen(lambda: screen.table.isVisible() and screen.feed.query == "status:failure")
         assert screen.bar.field.text() == "status:failure"

@@ -330,7 +330,7 @@ def test_a_waiting_cell_links_to_its_request(theme: Theme, tmp_path: Path) -> No
     async def scenario(desk: Desk) -> None:
         drawer = await drawer_of(desk, "lab-lnx-04", "clean")
         assert drawer.banner.fact.text() == "It waits for you."
-        assert not drawer.result.nothing.isVisible()
+        assert drawer.result.place.isHidden()
         opened = opened_screens(desk)
         drawer.banner.link.click()
         assert drawer.cell is not None
@@ -364,7 +364,7 @@ def test_a_journal_that_cannot_be_read_leaves_the_result_in_sight(theme: Theme, 
 
     async def scenario(desk: Desk) -> None:
         drawer = await drawer_of(desk, "lab-lnx-01", "disk")
-        await seen(lambda: "Entry 7 does not match." in drawer.entries.message.text())
+        await seen(lambda: "Entry 7 does not match." in drawer.entries.place.words)
         assert drawer.result.json.isVisible()
 
     play_without_fleet(theme, tmp_path, console, scenario)

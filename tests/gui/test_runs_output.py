@@ -210,7 +210,7 @@ def test_an_output_is_searched_counted_and_walked_through_by_keyboard(theme: The
         search.field.setText("r.b")
         assert search.count.text() == "1 of 1"  # the sign, not any sign
         search.field.setText("nowhere")
-        assert search.count.text() == "not in this output"
+        assert search.count.text() == "No match in this output"
         assert box.extraSelections() == []
         QTest.keyClick(desk.window, Qt.Key.Key_Escape)
         assert search.isHidden()

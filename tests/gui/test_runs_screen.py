@@ -135,8 +135,8 @@ def test_the_list_is_filtered_by_name_id_and_state(theme: Theme, tmp_path: Path)
             QTest.keyClicks(screen.list.field, text)
             await seen(lambda wanted=wanted: listed(screen) == wanted)
         QTest.keyClicks(screen.list.field, " nothing like it")
-        await seen(lambda: screen.list.message.text() == "No run matches this filter.")
-        assert screen.list.message.isVisible()
+        await seen(lambda: screen.list.place.words.startswith("No run matches this filter."))
+        assert screen.list.place.empty.isVisible()
         QTest.keyClick(screen.list.field, Qt.Key.Key_Escape)
         await seen(lambda: len(listed(screen)) == len(desk.state.runs))
 
@@ -160,7 +160,7 @@ def test_the_filter_finds_any_run_there_is_by_device_tool_and_asker(theme: Theme
         words = screen.list.model.data(screen.list.model.index(0), Qt.ItemDataRole.AccessibleTextRole)
         assert "lab-lnx-02" in str(words)
         assert "night-shift" in str(words)
-        await seen(lambda: not screen.list.message.isVisible())
+        await seen(lambda: not screen.list.place.words)
 
     play_without_fleet(theme, tmp_path, console, scenario)
 
@@ -201,7 +201,7 @@ def test_a_run_that_starts_while_a_filter_stands_is_looked_for(theme: Theme, tmp
         screen = await runs_of(desk)
         screen.list.field.setText("lab-lnx-77")
         screen.list.apply_filter()
-        await seen(lambda: screen.list.message.text() == "No run matches this filter.")
+        await seen(lambda: screen.list.place.words.startswith("No run matches this filter."))
         pattern = console.work.find("r-0060")
         changes = {"id": "r-0061", "devices": ["lab-lnx-77"], "started_at": ago(0)}
         run = pattern.model_copy(update={"summary": pattern.summary.model_copy(update=changes)})
@@ -430,7 +430,7 @@ def test_a_run_that_cannot_be_read_says_why(theme: Theme, tmp_path: Path) -> Non
     async def scenario(desk: Desk) -> None:
         screen = await runs_of(desk)
         desk.window.open("runs", OpenRun("r-9999"))
-        await seen(lambda: "There is no run r-9999." in screen.message.text())
+        await seen(lambda: "There is no run r-9999." in screen.message.words())
         assert screen.message.isVisible()
         assert not screen.split.isVisible()
 
@@ -489,7 +489,7 @@ def test_errors_of_the_door_never_leave_a_screen_that_reads_forever(theme: Theme
         desk.window.open("runs", OpenRun(CLEAN))
         screen = desk.window.current
         assert isinstance(screen, RunsScreen)
-        await seen(lambda: "Its entries cannot be read." in screen.message.text())
+        await seen(lambda: "Its entries cannot be read." in screen.message.words())
         desk.state.reset.emit()
         await seen(lambda: screen.matrix.cells.total() == 42)
         await seen(lambda: screen.matrix.isVisible() and not screen.message.isVisible())

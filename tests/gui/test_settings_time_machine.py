@@ -214,6 +214,6 @@ def test_why_of_a_device_that_is_offline_says_so(theme: Theme, tmp_path: Path) -
     async def scenario(desk: Desk) -> None:
         page = await page_of(desk, "why")
         page.why.choose("kiosk-yard")
-        await seen(lambda: "offline" in page.why.answer.problem.text())
+        await seen(lambda: "offline" in page.why.answer.nothing.words())
 
     play_without_fleet(theme, tmp_path, story(), scenario)

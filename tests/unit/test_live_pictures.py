@@ -347,7 +347,7 @@ async def test_through_the_door_stop_all_reaches_a_picture_under_way_and_whoever
         await until(lambda: tools.cancelled)
         gate.set()
         [stands] = await console.watch_pictures(["desk"])
-        assert "Stopped" in stands.why
+        assert "Everything was stopped" in stands.why
         await console.close()
         assert any("live pictures" in name for name in service.tasks.names)
         await other.close()

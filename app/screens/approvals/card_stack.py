@@ -10,6 +10,8 @@ from app.screens.approvals.card_pane import CardPane
 from app.screens.approvals.session_log import NothingWaits
 from app.shell.words import plural
 
+_CLEAR = ("all", "Clear the filter", "clear")
+
 
 class NothingOpen(EmptyState):
     """No card is open while a filter narrows the queue: what is shown, what else waits, the way back.
@@ -18,17 +20,17 @@ class NothingOpen(EmptyState):
     """
 
     def __init__(self) -> None:
-        super().__init__("", "", ("all", "Clear the filter", "clear"))
+        super().__init__()
         surface(self, "base")
 
     def show_counts(self, shown: int, hidden: int) -> None:
         """Say how many are shown, and how many wait that are not."""
         rest = f"{plural(hidden, 'request')} wait{'s' if hidden == 1 else ''} that the filter leaves out."
         if not shown:
-            self.say("No request matches this filter.", rest)
+            self.say("No request matches this filter.", rest, _CLEAR)
             return
         matches = f"{plural(shown, 'request')} match{'es' if shown == 1 else ''} this filter."
-        self.say(matches, f"↓ opens the first. {rest}" if hidden else "↓ opens the first.")
+        self.say(matches, f"↓ opens the first. {rest}" if hidden else "↓ opens the first.", _CLEAR)
 
 
 class CardStack(QStackedWidget):

@@ -77,7 +77,6 @@ class QueuePane(QWidget):
         column.addWidget(self.view, 1)
         column.insertWidget(1, self._filter_row())
         column.insertWidget(2, rule())
-        column.insertWidget(3, self.none)
         hidden_line = self._hidden_line()
         column.addWidget(self.problem)
         column.addWidget(hidden_line)
@@ -101,9 +100,6 @@ class QueuePane(QWidget):
         column.setContentsMargins(SPACE.small, 0, SPACE.small, SPACE.small)
         column.setSpacing(SPACE.tight)
         column.addWidget(self.field)
-        self.none = Label("No request matches this filter.", "body", "text2", wrap=True)
-        self.none.setContentsMargins(SPACE.pane, SPACE.medium, SPACE.pane, 0)
-        self.none.hide()
         return row
 
     def _hidden_line(self) -> QWidget:
@@ -183,7 +179,6 @@ class QueuePane(QWidget):
         self.head.set_detail(words)
         spoken = f"Approvals, {count} waiting"
         self.head.setAccessibleName(f"{spoken}, {self.shown} shown" if self._filter.narrows else spoken)
-        self.none.setVisible(self._filter.narrows and count > 0 and self.model.rowCount() == 0)
         known = {one.id for group in shown for one in group.members}
         self._show_hidden([one for one in self._waiting if one.id not in known])
         self.counted.emit()

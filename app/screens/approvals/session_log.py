@@ -89,7 +89,7 @@ class NothingWaits(EmptyState):
         self._rows = QVBoxLayout(self._list)
         self._rows.setContentsMargins(0, SPACE.wide, 0, 0)
         self._rows.setSpacing(0)
-        self.column.insertWidget(self.column.count() - 1, self._list)
+        self.more.addWidget(self._list)
         self._list.hide()
 
     def show_known(self, known: bool) -> None:
@@ -105,6 +105,7 @@ class NothingWaits(EmptyState):
                 widget.deleteLater()
         shown = log.decided[:MOST_SHOWN]
         self._list.setVisible(bool(shown))
+        self.set_wide(bool(shown))
         if not shown:
             return
         self._rows.addWidget(Label("Decided in this session", "label", "text3"))

@@ -10,6 +10,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components.buttons import Button
+from app.components.empty_state import ContentOrEmpty
 from app.components.inputs import SearchField, TextField
 from app.components.json_view import size_words
 from app.components.label import Label
@@ -161,10 +162,11 @@ class OpenSheet(Sheet):
         ]
         self.search = SearchField("Search batches", "Name of a batch")
         self.list = DataTable(_COLUMNS, "Batches", sortable=False)
-        self.list.setFixedHeight(LIST_HEIGHT)
+        self.place = ContentOrEmpty(self.list)
+        self.place.setFixedHeight(LIST_HEIGHT)
+        self.place.empty.acted.connect(lambda _key: self._search_again())
         self.question = FileQuestion()
-        self._none = Label("No batch matches.", tone="text2")
-        for part in (self.search, self.list, self._none, self.question):
+        for part in (self.search, self.place, self.question):
             self.add(part)
         self.search.textChanged.connect(lambda _text: self._show())
         self.search.returnPressed.connect(lambda: self._open(self.list.current_key()))
@@ -236,10 +238,18 @@ class OpenSheet(Sheet):
         rows = [row for row in self._rows if text in row.key.casefold() or text in _name(row).casefold()]
         self._shown = [row.key for row in rows]
         self.list.show_rows(rows)
-        self._none.setVisible(not rows)
+        if rows:
+            self.place.show_content()
+        else:
+            line = "Batches are searched by name."
+            self.place.say("No batch matches.", line, ("clear", "Clear the search", "clear"))
         if rows and self.list.rows_model.place_of(self.list.current_key()) < 0:
             self.list.choose(rows[0].key)
         self._chosen(self.list.current_key())
+
+    def _search_again(self) -> None:
+        self.search.clear()
+        self.search.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _go_down(self) -> None:
         """From the search into the list: below the row that Enter would open already."""

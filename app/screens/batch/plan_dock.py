@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QRectF, QSize, Signal
 from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app.components import paint
 from app.components.buttons import Button, IconButton
+from app.components.empty_state import Action, ContentOrEmpty
 from app.components.label import ElidedLabel, Label, rule, surface
 from app.look.glyphs import paint_glyph
 from app.look.theme import theme_of
@@ -60,6 +61,10 @@ class PlanCounts(QWidget):
         painter.end()
 
 
+NO_DEVICE = "No device matches the filter."
+CHANGE_FILTER = "Change the filter above: the plan shows what each step would do on each device."
+
+
 class PlanDock(QWidget):
     """The docked plan.
 
@@ -72,6 +77,7 @@ class PlanDock(QWidget):
     folded = Signal(bool)
     copied = Signal()
     step_chosen = Signal(int)
+    acted = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,17 +109,16 @@ class PlanDock(QWidget):
         row.addWidget(self.as_text)
         self.matrix = PlanMatrix()
         self.matrix.step_chosen.connect(self.step_chosen)
-        self.nothing = Label("", tone="text2", wrap=True)
-        self.nothing.setContentsMargins(16, 12, 16, 12)
-        self.nothing.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.place = ContentOrEmpty(self.matrix, "base")
+        self.nothing = self.place.empty
+        self.nothing.acted.connect(self.acted)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(head)
         column.addWidget(rule())
-        column.addWidget(self.nothing, 1)
-        column.addWidget(self.matrix, 1)
-        self.show_plan(None, "", "")
+        column.addWidget(self.place, 1)
+        self.show_no_plan("No plan yet.")
 
     @property
     def is_folded(self) -> bool:
@@ -134,24 +139,33 @@ class PlanDock(QWidget):
             return HEAD + 1
         if low:
             return LOW_HEIGHT
+        if not self._has_cells():
+            return HEAD + 1 + self.nothing.needed_height(self.width())
         rows = max(2, min(MOST_ROWS, len(self.plan.devices) if self.plan else 2))
         return HEAD + 1 + head_height(theme_of(self)) + ROW * rows + 2
 
-    def show_plan(self, plan: Plan | None, name: str, words: str) -> None:
-        """Show a plan; without one, `words` say why there is none."""
+    def show_plan(self, plan: Plan, name: str) -> None:
+        """Show a plan."""
         self.plan, self._name = plan, name
         self.matrix.show_plan(plan)
-        self.nothing.setText(words)
-        self.as_text.setVisible(plan is not None)
-        if plan is None:
-            self.what.setText("")
-            self.counts.show_counts({}, False)
-            self.state.set_text("")
-        else:
-            cells = plural(len(plan.cells), "cell")
-            self.what.setText(f"{plural(len(plan.devices), 'device')}, {cells}")
-            self.counts.show_counts(count_outcomes(plan.cells), False)
-            self.state.set_text(f"nothing was sent, {milliseconds(plan.took_ms)}")
+        self.as_text.show()
+        cells = plural(len(plan.cells), "cell")
+        self.what.setText(f"{plural(len(plan.devices), 'device')}, {cells}")
+        self.counts.show_counts(count_outcomes(plan.cells), False)
+        self.state.set_text(f"nothing was sent, {milliseconds(plan.took_ms)}")
+        if not plan.devices:
+            self.nothing.say(NO_DEVICE, CHANGE_FILTER, ("filter", "Change the filter", "edit"))
+        self._choose()
+
+    def show_no_plan(self, heading: str, sentence: str = "", action: Action | None = None) -> None:
+        """Say why there is no plan, and what to do."""
+        self.plan = None
+        self.matrix.show_plan(None)
+        self.as_text.hide()
+        self.what.setText("")
+        self.counts.show_counts({}, False)
+        self.state.set_text("")
+        self.nothing.say(heading, sentence, action)
         self._choose()
 
     def say_old(self, words: str) -> None:
@@ -161,9 +175,11 @@ class PlanDock(QWidget):
             self.counts.show_counts(count_outcomes(self.plan.cells), True)
 
     def _choose(self) -> None:
-        has = self.plan is not None and bool(self.plan.devices)
-        self.matrix.setVisible(has and not self._is_folded)
-        self.nothing.setVisible(not has and not self._is_folded)
+        self.place.setCurrentWidget(self.matrix if self._has_cells() else self.nothing)
+        self.place.setVisible(not self._is_folded)
+
+    def _has_cells(self) -> bool:
+        return self.plan is not None and bool(self.plan.devices)
 
     def _copy(self) -> None:
         if self.plan is not None:

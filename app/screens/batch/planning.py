@@ -17,6 +17,7 @@ from core.fleet.models import Device, Health
 from core.policy.models import Decision
 
 PLAN_PAUSE_MS = 400
+PLANNING = "planning…"
 EXPLAIN_PAUSE_MS = 300
 PLANNED_BY_ITSELF = 50
 """Matched devices up to which a plan follows every change by itself; beyond, F5 makes one."""
@@ -63,7 +64,7 @@ class Planner(QObject):
             self._pause.stop()
             self.stale.emit(f"{matched} devices: press F5 for a plan")
         else:
-            self.stale.emit("planning…")
+            self.stale.emit(PLANNING)
             self._pause.start()
 
     def stop(self) -> None:
@@ -94,7 +95,7 @@ class Planner(QObject):
             self.failed.emit(error.message)
             return
         self.keys = [step.key for step in self._content.steps]
-        self.stale.emit("planning…")
+        self.stale.emit(PLANNING)
         self._asked = self._link.ask(
             lambda console: console.plan(batch), self._take, self._fail, what="plan the batch"
         )

@@ -25,8 +25,8 @@ from app.screens.batch.head import BatchHead
 from app.screens.batch.matching import Matching
 from app.screens.batch.notes import Notes
 from app.screens.batch.opening import Opening
-from app.screens.batch.plan_dock import PlanDock
-from app.screens.batch.planning import Explainer, Planner
+from app.screens.batch.plan_dock import CHANGE_FILTER, NO_DEVICE, PlanDock
+from app.screens.batch.planning import PLANNING, Explainer, Planner
 from app.screens.batch.run_sheet import needs_question
 from app.screens.batch.running import Runner
 from app.screens.batch.step_pane import StepPane, id_error, why_no_form
@@ -38,6 +38,9 @@ from app.state import AppState
 from core.batch.models import Plan
 from core.errors import BadInput
 from core.schema_forms.json_values import UNSET
+
+_FILTER = ("filter", "Change the filter", "edit")
+_PLAN = ("plan", "Plan now", "refresh")
 
 
 class BatchScreen(Screen):
@@ -109,6 +112,7 @@ class BatchScreen(Screen):
         self.notes.judged.connect(self._show_notes)
         self.text.edited.connect(editor.take_text)
         self.planner.planned.connect(self._show_plan)
+        self.dock.acted.connect(self._act_on_dock)
         self.planner.stale.connect(self._show_no_plan)
         self.planner.failed.connect(self._show_no_plan)
         self.explainer.explained.connect(self.step.judgement.show_decision)
@@ -381,7 +385,7 @@ class BatchScreen(Screen):
 
     def _show_plan(self, plan: Plan) -> None:
         self._plan = plan
-        self.dock.show_plan(plan, self.editor.content.name, "" if plan.devices else "No device matches.")
+        self.dock.show_plan(plan, self.editor.content.name)
         self.dock.matrix.show_step(self.editor.content.place(self.editor.chosen.current))
         self._show_notes()
         self._show_run()
@@ -392,8 +396,28 @@ class BatchScreen(Screen):
             self.dock.say_old(words)
             return
         self._plan = None
-        self.dock.show_plan(None, "", words)
+        matched = len(self.matching.devices)
+        if self.matching.error:
+            self.dock.show_no_plan("The filter cannot be read.", self.matching.error, _FILTER)
+        elif not self.editor.content.steps:
+            line = "Add a step to see what it would do."
+            self.dock.show_no_plan("No plan yet.", line, ("tools", "Add a tool", "add"))
+        elif self.state.loaded and not matched:
+            self.dock.show_no_plan(NO_DEVICE, CHANGE_FILTER, _FILTER)
+        elif words == PLANNING:
+            self.dock.show_no_plan("Planning…", "Nothing is sent.")
+        else:
+            self.dock.show_no_plan("No plan yet.", f"{words[:1].upper()}{words[1:]}".rstrip(".") + ".", _PLAN)
         self.panes_at.fit()
+
+    def _act_on_dock(self, key: str) -> None:
+        if key == "tools":
+            self.panes_at.show_tools()
+        elif key == "plan":
+            self._plan_now()
+        else:
+            self.head.targets.setFocus(Qt.FocusReason.OtherFocusReason)
+            self.head.targets.selectAll()
 
     def _choose_planned(self, place: int) -> None:
         if self._plan is not None and place < len(self._plan.steps):

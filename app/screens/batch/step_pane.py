@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSizePolicy, QStackedWid
 from app.components.badges import RiskBadge
 from app.components.banner import Notice
 from app.components.buttons import Segmented
+from app.components.empty_state import EmptyState
 from app.components.forms import SchemaForm
 from app.components.forms.inputs import LineInput
 from app.components.inputs import Field, mark_failed
@@ -105,9 +106,7 @@ class StepPane(QWidget):
         self.scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.scroller.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.scroller.setWidget(inside)
-        self.hint = Label("Choose a step to see its form.", tone="text3", wrap=True)
-        self.hint.setContentsMargins(16, 16, 16, 16)
-        self.hint.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.hint = EmptyState("No step is chosen.", "Choose a step to see its form.")
         self.stack = QStackedWidget()
         self.stack.addWidget(self.scroller)
         self.stack.addWidget(self.hint)

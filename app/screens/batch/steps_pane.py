@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from app.components.buttons import Button, IconButton
-from app.components.key_hint import KeyHint
+from app.components.empty_state import EmptyState
 from app.components.label import Label, Link, surface
 from app.components.section import Card
+from app.look.tokens import SPACE
 from app.screens.batch.editor import BatchEditor
 from app.screens.batch.files import examples
 from app.screens.batch.steps_view import StepsView
@@ -115,7 +117,7 @@ class StepsPane(QWidget):
 
 
 class _NoSteps(QScrollArea):
-    """The empty batch: one sentence, what adds a step, three examples."""
+    """The empty batch: what adds a step, and below it three examples."""
 
     tools_wanted = Signal()
     example_wanted = Signal(object)
@@ -125,33 +127,27 @@ class _NoSteps(QScrollArea):
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        inside = QWidget()
-        inside.setProperty("clear", "true")
-        column = QVBoxLayout(inside)
-        column.setContentsMargins(12, 16, 12, 12)
-        column.setSpacing(8)
-        column.addWidget(Label("This batch has no steps yet.", "title", wrap=True))
-        column.addWidget(
-            Label(
-                "A step calls one tool on each device. Nothing is sent until you press Run.",
-                tone="text2",
-                wrap=True,
-            )
+        self.state = EmptyState(
+            "This batch has no steps yet.",
+            "A step calls one tool on each device. Nothing is sent until you press Run.",
+            ("tools", "Add a tool", "add"),
         )
-        row = QHBoxLayout()
-        row.setSpacing(8)
-        self.first = Button("Add a tool", icon="add", key="A")
-        self.first.clicked.connect(self.tools_wanted)
-        row.addWidget(self.first)
-        row.addWidget(KeyHint("Enter", "adds the chosen one"))
-        row.addStretch(1)
-        column.addLayout(row)
-        column.addSpacing(12)
-        column.addWidget(Label("Or begin with an example", "label", "text3"))
+        self.state.setProperty("clear", "true")
+        self.first = self.state.button
+        self.first.set_words("Add a tool", key="A")
+        self.state.acted.connect(lambda _key: self.tools_wanted.emit())
+        self.state.more.setSpacing(SPACE.small)
+        self.state.more.addSpacing(SPACE.medium)
+        self.state.more.addWidget(Label("Or begin with an example", "label", "text3"))
         for path, batch in examples()[:MOST_EXAMPLES]:
-            column.addWidget(self._example(path, batch.name, batch.description, len(flatten(batch.steps))))
-        column.addStretch(1)
-        self.setWidget(inside)
+            steps = len(flatten(batch.steps))
+            self.state.more.addWidget(self._example(path, batch.name, batch.description, steps))
+        self.setWidget(self.state)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Scroll where there is not room for all of it."""
+        super().resizeEvent(event)
+        self.state.setMinimumHeight(self.state.needed_height(self.viewport().width()))
 
     def _example(self, path: Path, name: str, description: str, steps: int) -> Card:
         card = Card()

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.components import paint
+from app.components.empty_state import ContentOrEmpty
 from app.components.inputs import SearchField
 from app.components.label import Label, surface
 from app.look.theme import theme_of
@@ -52,7 +53,9 @@ class ToolsPane(QFrame):
         top.addWidget(self.search)
         column.addLayout(top)
         column.addWidget(self.note)
-        column.addWidget(self.list, 1)
+        self.place = ContentOrEmpty(self.list)
+        self.place.empty.acted.connect(lambda _key: self.search.clear())
+        column.addWidget(self.place, 1)
         self.search.textChanged.connect(lambda _text: self._show())
         self.search.returnPressed.connect(self._add_first)
         self.search.down_pressed.connect(self._go_down)
@@ -77,25 +80,29 @@ class ToolsPane(QFrame):
 
     def _show(self) -> None:
         self.list.tools.show(self._offer, self.search.text())
-        self.note.setText(self._words())
-        self.note.setVisible(bool(self.note.text()))
+        offer = self._offer
+        part = bool(self.list.tools.rows) and offer.asked < offer.matched and not offer.reading
+        self.note.setText(f"Read from {offer.asked} of {plural(offer.matched, 'device')}." if part else "")
+        self.note.setVisible(part)
+        self._say_nothing()
         first = self.list.tools.first(self.search.text())
         if self.search.text() and first >= 0:
             self.list.setCurrentIndex(self.list.tools.index(first))
 
-    def _words(self) -> str:
+    def _say_nothing(self) -> None:
         offer = self._offer
         if not offer.matched:
-            return "No device matches the filter, so there are no tools to show."
-        if not offer.tools:
-            if offer.reading:
-                return "Reading the tools…"
-            return one_line(offer.problem) or "The matched devices offer no tools now."
-        if not self.list.tools.rows:
-            return "No tool matches."
-        if offer.asked < offer.matched and not offer.reading:
-            return f"Read from {offer.asked} of {plural(offer.matched, 'device')}."
-        return ""
+            self.place.say("There are no tools to show.", "No device matches the filter: change it above.")
+        elif not offer.tools and offer.reading:
+            self.place.say("Reading the tools…", "They are shown as soon as the devices answer.")
+        elif not offer.tools:
+            why = one_line(offer.problem) or "The matched devices offer none now: look at them in Fleet."
+            self.place.say("There are no tools to show.", why)
+        elif not self.list.tools.rows:
+            line = "Tools are searched by name and by what they do."
+            self.place.say("No tool matches.", line, ("clear", "Clear the search", "clear"))
+        else:
+            self.place.show_content()
 
     def _add_first(self) -> None:
         one = self.list.current() if self.search.text() else None

@@ -27,6 +27,8 @@ from app.screens.fleet.rows import DEVICE_COLUMNS, NAME, said_aloud
 Span = tuple[int, int]
 _EVERY_COLUMN: tuple[Span, ...] = ((0, len(DEVICE_COLUMNS) - 1),)
 
+_BESIDE_NAME = FRAME.first_column + PAD + 1
+
 
 class DeviceRows(RowsModel):
     """Rows of devices, of which single ones may be changed without a look at the rest."""
@@ -143,21 +145,25 @@ class DeviceTable(DataTable):
             cell = row.cells[NAME]
             self._name_widths[row.key] = cell_width(DEVICE_COLUMNS[NAME], cell, theme_of(self))
 
-    def fit_names(self) -> None:
-        """Fit the column of names to the longest that is shown: two devices must never look like one."""
-        rows = self.device_rows.rows
-        widths = self._name_widths
-        widest = max((widths.get(row.key, 0.0) for row in rows), default=0.0)
-        beside = FRAME.first_column + PAD + 1
-        before = self.columnWidth(NAME)
-        wanted = round(widest) + beside
-        if wanted > self.widest_name() and self._would_look_alike(rows, self.widest_name() - beside):
-            if NAME not in self._sized:
-                self.setColumnWidth(NAME, wanted)
-        else:
-            self._fit_name(NAME, wanted)
-        if self.columnWidth(NAME) != before:
-            self._drop_columns()
+    def fit_widths(self) -> None:
+        """Share the room between names and what there is room for beside them."""
+        self._drop_columns()
+        super().fit_widths()
+
+    def needed_width(self, number: int) -> int:
+        """As of every table; of names the longest of all rows, not only of those in sight."""
+        if number != NAME:
+            return super().needed_width(number)
+        widest = max((self._name_widths.get(row.key, 0.0) for row in self.device_rows.rows), default=0.0)
+        return round(widest) + _BESIDE_NAME
+
+    def least_width(self, number: int, needed: int) -> int:
+        """As of every table; names have all their room where two would look alike: they must never."""
+        least = super().least_width(number, needed)
+        if number == NAME and needed > least:
+            alike = self._would_look_alike(self.device_rows.rows, least - _BESIDE_NAME)
+            return needed if alike else least
+        return least
 
     def _would_look_alike(self, rows: Iterable[Row], width: int) -> bool:
         """Whether two names that are cut to a width are the same to the eye."""
@@ -174,7 +180,10 @@ class DeviceTable(DataTable):
     def _drop_columns(self) -> None:
         """Show of the columns that may go what there is room for, beside names as wide as they are."""
         columns = self.rows_model.columns
-        taken = self.columnWidth(NAME) + sum(one.width for one in columns[NAME + 1 :] if not one.drop)
+        names = self.columnWidth(NAME)
+        if NAME not in self._sized:
+            names = self.least_width(NAME, self.needed_width(NAME))
+        taken = names + sum(one.width for one in columns[NAME + 1 :] if not one.drop)
         gone: set[int] = set()
         for number in sorted((n for n, one in enumerate(columns) if one.drop), key=lambda n: columns[n].drop):
             if taken + columns[number].width > self.viewport().width():

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 from app.components.banner import Notice
 from app.components.breaking import breakable
 from app.components.buttons import Button
+from app.components.empty_state import IN_COLUMN, EmptyState
 from app.components.facts import Fact, Facts, short_digest
 from app.components.label import Label
 from app.components.section import SectionHead
@@ -79,7 +80,10 @@ class LinkTab(QScrollArea):
         self.doctor = Doctor(link)
         self.refused = DataTable(REFUSED_COLUMNS, "Refused attempts", rows="journal", sortable=False)
         self.refused_head = SectionHead("Refused attempts")
-        self.none_refused = Label("Nobody was refused in its name.", tone="text3")
+        self.none_refused = EmptyState(
+            "No attempt was refused in its name.", "Attempts to connect without its token are listed here."
+        )
+        self.none_refused.setMinimumHeight(IN_COLUMN)
         self._build()
 
     def _build(self) -> None:

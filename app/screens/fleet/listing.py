@@ -187,7 +187,6 @@ class Listing(QStackedWidget):
             self._go_on.start()
             return
         self.table.show_rows([self._rows[name][2] for name in self._devices])
-        self.table.fit_names()
         self._end_showing()
 
     def _end_showing(self) -> None:

@@ -9,9 +9,9 @@ from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
 from app.components.banner import Notice
 from app.components.breaking import breakable
+from app.components.empty_state import IN_COLUMN, ContentOrEmpty
 from app.components.facts import Fact, Facts, short_digest
 from app.components.health_plot import HealthPlot
-from app.components.label import Label
 from app.components.tables import DataTable
 from app.link import ConsoleLink
 from app.screens.base import Navigator
@@ -19,7 +19,7 @@ from app.screens.fleet.device_words import clock_words, direction_words, feature
 from app.screens.fleet.health_spans import band_start, device_series, health_spans
 from app.screens.fleet.long_words import show_facts
 from app.screens.fleet.review import start_review
-from app.screens.fleet.rows import TOOL_COLUMNS, is_measured, tool_rows, tool_title
+from app.screens.fleet.rows import TOOL_COLUMNS, is_measured, no_tools_words, tool_rows, tool_title
 from app.shell.words import clock, milliseconds, one_line, plural
 from core.fleet.models import OTHERWISE, Device, DeviceDetails, Health, HealthChange, Tool
 
@@ -50,24 +50,23 @@ class OverviewTab(QWidget):
         self.notice.acted.connect(self._review)
         self.notice.hide()
         self.plot = HealthPlot()
-        self.message = Label("", "meta", "text3", wrap=True)
-        self.message.hide()
         self.table = DataTable(TOOL_COLUMNS, "Tools of the device")
         self.table.opened.connect(self.tool_opened)
+        self.place = ContentOrEmpty(self.table)
+        self.place.setMinimumHeight(IN_COLUMN)
         self._top = top = QVBoxLayout()
         top.setContentsMargins(12, 10, 12, 10)
         top.setSpacing(10)
         top.addWidget(self.facts)
         top.addWidget(self.plot)
         top.addWidget(self.notice)
-        top.addWidget(self.message)
         inner = QWidget()
         inner.setProperty("clear", "true")
         column = QVBoxLayout(inner)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(top)
-        column.addWidget(self.table, 1)
+        column.addWidget(self.place, 1)
         self._rest = QWidget()
         self._rest.hide()
         column.addWidget(self._rest, 1)
@@ -83,7 +82,7 @@ class OverviewTab(QWidget):
 
     def set_beside_tabs(self, beside: bool) -> None:
         """Leave the tools to the tab that stands beside this."""
-        self.table.setVisible(not beside)
+        self.place.setVisible(not beside)
         self._rest.setVisible(beside)
         # On the page how it was comes before what it is; beside the devices the tools need the room below.
         self._top.removeWidget(self.plot)
@@ -99,7 +98,7 @@ class OverviewTab(QWidget):
         # Where not all is in sight at once, what must be answered stands first.
         first = self._low or not self._rest.isHidden()
         self._top.removeWidget(self.notice)
-        self._top.insertWidget(0 if first else self._top.indexOf(self.message), self.notice)
+        self._top.insertWidget(0 if first else self._top.count(), self.notice)
 
     def show_device(self, device: Device, tools: list[Tool] | None) -> None:
         """Show facts at once, and the tools when they are known."""
@@ -110,10 +109,13 @@ class OverviewTab(QWidget):
         self._device = device
         self._tools = tools or []
         self._show_notice(device)
-        self.message.setVisible(tools is None)
-        if tools is None:
-            self.message.setText("Reading the tools…")
         self.table.show_rows(tool_rows(self._tools))
+        if self._tools:
+            self.place.show_content()
+        elif tools is None:
+            self.place.say("Reading the tools…", "They are shown as soon as the device answers.")
+        else:
+            self.place.say(*no_tools_words(device))
 
     def show_details(self, details: DeviceDetails | None) -> None:
         """Show how its health was, and what it is known by; None while that is read."""
@@ -132,8 +134,7 @@ class OverviewTab(QWidget):
 
     def say_no_tools(self, why: str) -> None:
         """The tools cannot be read."""
-        self.message.setText(breakable(one_line(why)))
-        self.message.show()
+        self.place.say("The tools cannot be read.", breakable(one_line(why)))
 
     def chosen(self) -> Tool | None:
         """The tool under the cursor."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.components.label import Label
+from app.components.empty_state import ContentOrEmpty
 from app.components.tables import Cell, Column, DataTable, Kind, Row
 from app.components.timers import once
 from app.link import ConsoleLink
@@ -42,16 +42,15 @@ class RecentTab(QWidget):
         super().__init__()
         self._link, self._nav = link, nav
         self._name, self._read_for, self._shown = "", "", False
-        self.message = Label("", "meta", "text3", wrap=True)
-        self.message.setContentsMargins(14, 10, 14, 10)
         self.table = DataTable(COLUMNS, "Recent entries of the device", rows="journal", sortable=False)
+        self.place = ContentOrEmpty(self.table)
+        self.place.empty.acted.connect(lambda _key: self._read_again())
         self._again = once(self, AGAIN_MS, self._read_again)
         self.table.opened.connect(lambda key: self._nav.open("journal", OpenEntry(int(key))))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        column.addWidget(self.message)
-        column.addWidget(self.table, 1)
+        column.addWidget(self.place)
 
     def show_device(self, name: str) -> None:
         """Take another device; it is read when the tab is in front."""
@@ -79,19 +78,23 @@ class RecentTab(QWidget):
             return
         name = self._read_for = self._name
         if not quietly:
-            self.message.setText("Reading…")
-            self.message.show()
+            self.place.say("Reading the entries…", "They are shown as soon as the service answers.")
 
         def came(page: EntryPage) -> None:
             if name != self._name:
                 return
             self.table.show_rows([entry_row(entry) for entry in page.entries])
-            self.message.setVisible(not page.entries)
-            self.message.setText("Nothing is in the journal about this device yet.")
+            if page.entries:
+                self.place.show_content()
+            else:
+                self.place.say(
+                    "Nothing is in the journal about this device yet.",
+                    "Call one of its tools, or run a batch.",
+                )
 
         def failed(error: QuarterdeckError) -> None:
-            self.message.setText(error.info.sentences)
-            self.message.show()
+            again = ("again", "Read again", "refresh")
+            self.place.say("The entries could not be read.", error.info.sentences, again)
 
         self._link.ask(
             # What a live wall writes would push everything else out of so few rows.

@@ -38,9 +38,6 @@ DEVICE_COLUMNS = (
 )
 NAME = 0
 
-# So many letters of tags, with the bold one, stand in the column as wide as it is at first.
-TAG_LETTERS = 15
-
 TOOL_COLUMNS = (
     Column("tool", "Tool", Kind.MONO, 150, stretch=True),
     Column("effect", "Effect", Kind.TEXT, 76),
@@ -57,6 +54,13 @@ def is_measured(device: Device) -> bool:
 def knows_tool_count(device: Device) -> bool:
     """Whether the number of a device's tools is known; not where it has no link and listed none before."""
     return is_measured(device) or device.tool_count > 0
+
+
+def no_tools_words(device: Device) -> tuple[str, str]:
+    """Why a list of tools is empty, and what to do: it may only be unknown."""
+    if knows_tool_count(device):
+        return "The device offers no tools.", "Reconnect it in Link, or look at its settings."
+    return "Its tools are not known.", "They are listed once it is connected; Link says why it is not."
 
 
 def platform_icon(platform: str) -> str:
@@ -113,18 +117,6 @@ def _trip_words(ms: float | None) -> str:
     return f"{ms:.1f}" if ms < 10 else f"{ms:.0f}"
 
 
-def _tag_words(plain: list[str], bold: str) -> str:
-    """The tags before the bold one. That one says "production": others are counted before it would be cut."""
-    if not bold or not plain:
-        return ", ".join(plain)
-    shown, room = list(plain), TAG_LETTERS - len(bold)
-    words = ", ".join(plain)
-    while shown and len(words) > room:
-        shown.pop()
-        words = ", ".join([*shown, f"+{len(plain) - len(shown)}"])
-    return f"{words},"
-
-
 def device_row(device: Device, marked: bool = False) -> Row:
     """One device, ready to be painted; production sorts before the rest within the names.
 
@@ -152,7 +144,12 @@ def device_row(device: Device, marked: bool = False) -> Row:
             if marked
             else Cell(device.name, icon=platform_icon(device.platform)),
             Cell(device.health.value, tip=reason),
-            Cell(_tag_words(plain_tags, bold), bold=bold, tip=", ".join(device.tags)),
+            Cell(
+                ", ".join(plain_tags) + ("," if plain_tags and bold else ""),
+                bold=bold,
+                tip=", ".join(device.tags),
+                parts=tuple(plain_tags),
+            ),
             # What was measured before the link was lost is not so now.
             str(device.tool_count) if knows_tool_count(device) else none,
             Cell(trip, spark=trips, scale=trip_scale(trips)) if measured else none,

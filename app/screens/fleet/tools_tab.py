@@ -10,6 +10,7 @@ from app.components.badges import RiskBadge
 from app.components.banner import Notice
 from app.components.breaking import breakable
 from app.components.buttons import Button
+from app.components.empty_state import ContentOrEmpty
 from app.components.inputs import SearchField
 from app.components.label import Label
 from app.components.tables import DataTable
@@ -21,6 +22,7 @@ from app.screens.fleet.review import start_review
 from app.screens.fleet.rows import (
     TOOL_COLUMNS,
     UNAVAILABLE_COLUMNS,
+    no_tools_words,
     tool_rows,
     tool_title,
     unavailable_rows,
@@ -50,8 +52,9 @@ class ToolsTab(QWidget):
         self._link, self._nav = link, nav
         self._tools: dict[str, Tool] = {}
         self._device = ""
-        self.message = Label("", "meta", "text3", wrap=True)
-        self.message.setContentsMargins(14, 8, 14, 8)
+        self._no_tools = ("", "")
+        self._known = False
+        self._why = ""
         self.search = SearchField("Find a tool", "Find by name, server or description")
         self.search.textChanged.connect(lambda _: self._show_rows())
         self.found = Label("", "meta", "text3")
@@ -62,6 +65,8 @@ class ToolsTab(QWidget):
         finding.addWidget(self.found)
         self._finding.hide()
         self.table = DataTable(TOOL_COLUMNS, "All tools of the device")
+        self.place = ContentOrEmpty(self.table)
+        self.place.empty.acted.connect(lambda _key: self.search.clear())
         self.search.down_pressed.connect(self._enter_table)
         self.table.current_changed.connect(self._show_tool)
         self.table.opened.connect(self._call)
@@ -74,8 +79,7 @@ class ToolsTab(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self._finding)
-        column.addWidget(self.message)
-        column.addWidget(self.table, 1)
+        column.addWidget(self.place, 1)
         column.addWidget(self.missing)
         self._split = split = QSplitter(Qt.Orientation.Vertical)
         split.setChildrenCollapsible(False)
@@ -113,9 +117,8 @@ class ToolsTab(QWidget):
             self._device = device.name
             self.search.clear()
         self._tools = {tool.tool_key: tool for tool in tools or []}
-        self.message.setVisible(tools is None)
-        if tools is None:
-            self.message.setText("Reading the tools…")
+        self._known, self._why = tools is not None, ""
+        self._no_tools = no_tools_words(device)
         self._finding.setVisible(len(self._tools) > MANY)
         self._show_rows()
         rows = unavailable_rows(device.unavailable)
@@ -132,6 +135,7 @@ class ToolsTab(QWidget):
         words = self.search.text().casefold().split() if len(self._tools) > MANY else []
         found = [tool for tool in self._tools.values() if all(word in _searched(tool) for word in words)]
         self.table.show_rows(tool_rows(found))
+        self._say_nothing(bool(found))
         self.found.setText(f"{count_words(len(found))} of {count_words(len(self._tools))}" if words else "")
         if found and not self.table.current_key():
             first = self.table.rows_model.row_at(0)
@@ -140,8 +144,21 @@ class ToolsTab(QWidget):
 
     def say_no_tools(self, why: str) -> None:
         """The tools cannot be read."""
-        self.message.setText(breakable(why))
-        self.message.show()
+        self._why = why
+        self._say_nothing(bool(self.table.rows_model.rowCount()))
+
+    def _say_nothing(self, has_rows: bool) -> None:
+        if has_rows:
+            self.place.show_content()
+        elif self._why:
+            self.place.say("The tools cannot be read.", breakable(self._why))
+        elif not self._known:
+            self.place.say("Reading the tools…", "They are shown as soon as the device answers.")
+        elif self._tools:
+            line = "Tools are searched by name, server and description."
+            self.place.say("No tool matches.", line, ("clear", "Clear the search", "clear"))
+        else:
+            self.place.say(*self._no_tools)
 
     def choose(self, tool_key: str) -> None:
         """Move to one tool, whatever is looked for."""

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 from app.components.banner import Notice
 from app.components.code_box import CodeBox
 from app.components.device_picture import picture_or_none
+from app.components.empty_state import EmptyState
 from app.components.facts import short_digest
 from app.components.label import Label
 from app.components.picture import PictureView
@@ -92,9 +93,9 @@ class BlobsTab(QScrollArea):
         self._shown_for = entry.seq
         self._empty()
         if not entry.blobs:
-            self._column.addWidget(
-                Label("This entry has no picture and no stored output.", tone="text2", wrap=True)
-            )
+            line = "Entries of calls that took a picture or kept an output have some."
+            self._column.addWidget(EmptyState("This entry has no picture and no stored output.", line), 1)
+            return
         words = dict(_descriptions(entry.body))
         for place, digest in enumerate(dict.fromkeys(entry.blobs)):
             section = _BlobSection(digest, words.get(digest, f"Blob {place + 1}"))

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedWidget, QTabBar, QVBo
 from app.components import paint
 from app.components.badges import ProductionStrip, VerdictBadge
 from app.components.buttons import Button
+from app.components.empty_state import EmptyState
 from app.components.facts import Fact, Facts
 from app.components.json_view import JsonView
 from app.components.label import ElidedLabel, Label, rule, surface
@@ -125,13 +126,13 @@ class EntryPane(QWidget):
             self.tabs.addTab(title)
             self.stack.addWidget(tab)
         self._build_actions()
-        self.nothing = Label("Choose an entry to see what it says.", tone="text2", wrap=True)
-        self.nothing.setContentsMargins(14, 16, 14, 16)
+        self.nothing = EmptyState("No entry is chosen.", "Choose one in the list to see what it says.")
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        for widget in (self.strip, self._head, self.tabs, rule(), self.nothing):
+        for widget in (self.strip, self._head, self.tabs, rule()):
             column.addWidget(widget)
+        column.addWidget(self.nothing, 1)
         column.addWidget(self.stack, 1)
         column.addStretch(0)
         column.addWidget(self._actions)

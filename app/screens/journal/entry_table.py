@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from PySide6.QtCore import QEvent, QItemSelectionModel, QPoint, Qt, Signal
@@ -139,27 +140,31 @@ class EntryTable(DataTable):
             places.update(range(part.top(), min(part.bottom(), part.top() + MOST_COPIED) + 1))
         return sorted(places)[: MOST_COPIED + 1]
 
-    def fit_names(self, anew: bool = False) -> None:
-        """Make room for long numbers, for days, and for names, in the rows in sight.
+    def fit_anew(self) -> None:
+        """Fit the columns to the rows of another query; only then does one become narrower."""
+        self._needed.clear()
+        self.fit_widths()
 
-        Only `anew`, for another query, does a column become narrower: none moves to and fro while scrolling.
-        """
-        self.fit_numbers()
-        for column in (TIME, DEVICE):
-            if column not in self._sized:
-                least = COLUMNS[column].width if anew else self.columnWidth(column)
-                self.setColumnWidth(column, max(least, self.needed_width(column)))
-        self.arrange()
+    def _fit_anew(self) -> None:
+        # Rows come all the time here: what columns needed before stays.
+        self._fit_soon.start()
 
     def fit_widths(self) -> None:
-        """Rows come all the time here: only names, days and numbers move their columns."""
-        self.fit_names()
+        """Make room for long numbers, for days and names, and share the rest."""
+        self.arrange()
+        super().fit_widths()
 
-    def fit_numbers(self) -> None:
-        """Make room for the longest number: digits are never cut."""
-        number = paint.text_width(f"{self.entries.newest:,}", theme_of(self)) + FRAME.first_column + 9
-        if ENTRY not in self._sized:
-            self.setColumnWidth(ENTRY, max(COLUMNS[ENTRY].width, round(number)))
+    def needed_width(self, number: int) -> int:
+        """As of every table; digits of an entry's number are never cut, whichever row comes next."""
+        needed = super().needed_width(number)
+        if number != ENTRY:
+            return needed
+        longest = paint.text_width(f"{self.entries.newest:,}", theme_of(self)) + FRAME.first_column + 9
+        return max(needed, COLUMNS[ENTRY].width, math.ceil(longest))
+
+    def least_width(self, number: int, needed: int) -> int:
+        """As of every table; numbers and days have all their room."""
+        return needed if number in (ENTRY, TIME) else super().least_width(number, needed)
 
     def choose_seq(self, seq: int) -> bool:
         """Move the cursor to this entry; False when it is not in the rows."""
@@ -177,7 +182,8 @@ class EntryTable(DataTable):
         """Hide what narrow panes have no room for: actor and tool share a column first, then Took goes."""
         # What days and long names take beyond the usual is missing for the others.
         width = self.viewport().width() - sum(
-            max(0, self.columnWidth(column) - COLUMNS[column].width) for column in (TIME, DEVICE)
+            max(0, self.least_width(column, self.needed_width(column)) - COLUMNS[column].width)
+            for column in (TIME, DEVICE)
         )
         joined = width < _JOINED_BELOW
         no_room = {ACTOR, TOOL} if joined else {BY}

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout
 
 from app.components.banner import Notice
 from app.components.code_box import CodeBox
+from app.components.empty_state import Action, EmptyState
 from app.components.icon_mark import IconMark
 from app.components.label import Label, Link
 from app.components.section import SectionHead
@@ -45,7 +46,8 @@ class ProofTab(QScrollArea):
         self.setAccessibleName("Proof")
         inner = QWidget()
         inner.setProperty("clear", "true")
-        self.message = Label("", "body", "text2", wrap=True)
+        self.message = EmptyState()
+        self.message.acted.connect(lambda _key: self._read_again())
         self._mark = IconMark("verified", "ok", 18)
         self.verdict = Label("", "head")
         self._verdict_row = QWidget()
@@ -64,7 +66,8 @@ class ProofTab(QScrollArea):
         column = QVBoxLayout(inner)
         column.setContentsMargins(14, 12, 14, 12)
         column.setSpacing(SPACE.small)
-        for widget in (self.message, self._verdict_row, self.failure, self.tree, self._note):
+        column.addWidget(self.message, 1)
+        for widget in (self._verdict_row, self.failure, self.tree, self._note):
             column.addWidget(widget)
         column.addSpacing(SPACE.tight)
         for widget in (self._checkpoint_head, self.checkpoint, self._entry_head, self.text):
@@ -102,20 +105,24 @@ class ProofTab(QScrollArea):
         self._asked_for = entry.seq
         if self._ask is not None:
             self._ask.cancel()
-        self._say("Proving…")
+        self._say("Proving the entry…", "Its proof is checked in this window.")
 
         async def prove(console: Console) -> tuple[Proof, Finding]:
             proof = await console.proof(entry.seq)
             return proof, await asyncio.to_thread(check_proof, entry, proof)
 
         def failed(error: QuarterdeckError) -> None:
-            self._say(f"There is no proof. {error.info.sentences}")
+            self._say("There is no proof.", error.info.sentences, ("again", "Prove again", "refresh"))
 
         self._ask = self._link.ask(prove, self._show, failed, what="prove the entry")
 
-    def _say(self, message: str) -> None:
-        self.message.setText(message)
-        self.message.setVisible(bool(message))
+    def _read_again(self) -> None:
+        self._asked_for = 0
+        self._read()
+
+    def _say(self, heading: str, sentence: str = "", action: Action | None = None) -> None:
+        self.message.say(heading, sentence, action)
+        self.message.setVisible(bool(heading))
         for part in self._parts:
             part.hide()
 

@@ -131,6 +131,7 @@ class JournalScreen(Screen):
         self.table.json_wanted.connect(lambda: self._copy(as_json=True))
         self.table.filter_wanted.connect(lambda term: self.bar.set_query(with_term(self.bar.text(), term)))
         self.no_match.query_wanted.connect(self.bar.set_query)
+        self.no_match.acted.connect(lambda key: self._reread() if key == "again" else None)
         self.pane.entry_wanted.connect(lambda seq: self.open_entry(seq, self.pane.current_tab()))
         self.pane.tab_chosen.connect(lambda tab: self.keep("tab", tab))
 
@@ -239,9 +240,9 @@ class JournalScreen(Screen):
         self.bar.show_error("")
         empty = self.table.entries.rowCount() == 0
         if empty:
-            self.no_match.show_query(self.feed.query, self._entries())
+            self.no_match.show_query(self.feed.query)
         self.pages.setCurrentIndex(int(empty))
-        self.table.fit_names(anew=True)
+        self.table.fit_anew()
         self.table.arrange()
         self.feed.hold_news(not self.table.at_top())
         self._choose_after_reading()
@@ -276,10 +277,13 @@ class JournalScreen(Screen):
         self._show_count()
         detail = error.info.sentences
         self.trouble.say("fail", "The journal could not be read.", detail, (("again", "Read again"),))
+        if self.pages.currentWidget() is self.no_match:
+            line = "What the service said stands above."
+            self.no_match.say("No entry could be read.", line, ("again", "Read again", "refresh"))
 
     def _show_count(self) -> None:
         if self.feed.loaded:
-            self.table.fit_numbers()
+            self.table.fit_widths()
             total = max(self._entries(), self.table.entries.newest)
             self.bar.show_count(self.feed.total, self.feed.total_exact, total, self.feed.took_ms)
 

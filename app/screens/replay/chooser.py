@@ -7,8 +7,9 @@ from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.components import paint
+from app.components.empty_state import ContentOrEmpty
 from app.components.inputs import SearchField
-from app.components.label import Label, surface
+from app.components.label import surface
 from app.components.tables import Cell, Column, DataTable, Kind, Row
 from app.components.timers import once
 from app.link import ConsoleLink
@@ -65,13 +66,13 @@ class RunChooser(QFrame):
         bar = self.table.verticalScrollBar()
         bar.valueChanged.connect(lambda place: self.runs.read_more() if place == bar.maximum() else None)
         self.table.clicked.connect(lambda *_: self._choose(self.table.current_key()))
-        self.words = Label("", "meta", "text3", wrap=True)
+        self.place = ContentOrEmpty(self.table)
+        self.place.empty.acted.connect(self._act)
         column = QVBoxLayout(self)
         column.setContentsMargins(SPACE.small, SPACE.small, SPACE.small, SPACE.small)
         column.setSpacing(SPACE.snug)
         column.addWidget(self.search)
-        column.addWidget(self.words)
-        column.addWidget(self.table, 1)
+        column.addWidget(self.place, 1)
 
     def open_below(self, anchor: QWidget) -> None:
         """Show the list under a button; the service looks for runs as they are asked for."""
@@ -89,8 +90,14 @@ class RunChooser(QFrame):
         self._show()
 
     def _failed(self, error: QuarterdeckError) -> None:
-        self.words.setText(f"The runs could not be read: {error.message}")
-        self.words.show()
+        again = ("again", "Read again", "refresh")
+        self.place.say("The runs could not be read.", error.info.sentences, again)
+
+    def _act(self, key: str) -> None:
+        if key == "clear":
+            self.search.clear()
+        self._look()
+        self.search.setFocus()
 
     def _show(self) -> None:
         number = self.runs.words.replace(",", "")
@@ -102,9 +109,14 @@ class RunChooser(QFrame):
         self.table.show_rows(rows)
         if rows and self.table.current_key() != current:
             self.table.choose(rows[0].key)
-        nothing = "No run matches. An entry's number shows what happened around it."
-        self.words.setText("" if rows else "Looking through all runs…" if self.runs.busy else nothing)
-        self.words.setVisible(not rows)
+        if rows:
+            self.place.show_content()
+        elif self.runs.busy:
+            self.place.say("Looking through all runs…", "They are shown as they are found.")
+        else:
+            clear = ("clear", "Clear the search", "clear") if self.search.text() else None
+            line = "An entry's number shows what happened around it."
+            self.place.say("No run matches." if clear else "Nothing has run yet.", line, clear)
         if self._enters and rows:
             self._enters = False
             self._choose(rows[0].key)

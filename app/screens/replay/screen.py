@@ -56,6 +56,7 @@ class ReplayScreen(ReplayParts):
         self.head.left_search.connect(self.film.setFocus)
         self.head.clock_chosen.connect(self._set_clock)
         self.chooser.chosen.connect(self._choose)
+        self.empty.acted.connect(self._act_on_empty)
         self.transport.stepped.connect(self.step)
         self.transport.play_asked.connect(self.toggle_play)
         self.transport.speed_chosen.connect(self._set_speed)
@@ -198,7 +199,8 @@ class ReplayScreen(ReplayParts):
 
     def _failed(self, error: QuarterdeckError) -> None:
         if self._reel is None:
-            self.empty.say("This cannot be replayed now.", error.info.sentences)
+            again = ("again", "Read again", "refresh")
+            self.empty.say("This cannot be replayed now.", error.info.sentences, again)
             self.pages.setCurrentWidget(self.empty)
         else:
             self.transport.note.setText(f"not up to date: {error.message}")
@@ -260,15 +262,27 @@ class ReplayScreen(ReplayParts):
         self._show_head()
         if self._shown is None:
             known = self.state.loaded
-            self.empty.say(*((NOTHING_YET, NOTHING_LINE) if known else (NOT_KNOWN, NOT_KNOWN_LINE)))
+            if known:
+                self.empty.say(NOTHING_YET, NOTHING_LINE, ("batch", "Build a batch", "batch"))
+            else:
+                self.empty.say(NOT_KNOWN, NOT_KNOWN_LINE)
         elif self._reel is None:
-            self.empty.say("Reading…", "")
+            self.empty.say("Reading the entries…", "They are shown as soon as the service answers.")
         elif not len(self._reel):
-            self.empty.say("Nothing is in the journal here.", "Choose another run or entry above.")
+            line = "Choose another run, or another entry."
+            self.empty.say("Nothing is in the journal here.", line, ("choose", "Choose…", "search"))
         ready = self._reel is not None and len(self._reel) > 0
         self.pages.setCurrentIndex(0 if ready else 1)
         self.head.search.setEnabled(ready)
         self.head.times.setEnabled(ready)
+
+    def _act_on_empty(self, key: str) -> None:
+        if key == "batch":
+            self.nav.open("batch")
+        elif key == "choose":
+            self._open_chooser()
+        elif self._shown is not None:
+            self.source.read(self._shown)
 
     def _show_head(self) -> None:
         shown_now = self._shown

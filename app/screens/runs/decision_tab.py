@@ -9,6 +9,7 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.components.badges import RiskBadge
+from app.components.empty_state import EmptyState
 from app.components.facts import Fact, Facts
 from app.components.json_view import JsonView
 from app.components.label import Label, surface
@@ -64,7 +65,8 @@ class DecisionTab(QScrollArea):
         column.setSpacing(SPACE.section)
         decision = known.decision if known else None
         if decision is None:
-            column.addWidget(Label(missing or "No decision is in the journal.", tone="text2", wrap=True))
+            line = missing or "This command was not judged, or its entries were not read."
+            column.addWidget(EmptyState("No decision is in the journal.", line), 1)
         else:
             self._add_decision(column, decision)
         if known is not None:

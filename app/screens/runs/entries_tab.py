@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.components.label import Label
+from app.components.empty_state import ContentOrEmpty
 from app.components.rows import Column, Kind, Row
 from app.components.tables import DataTable
 from app.screens.runs.words import actor_words, one_line
@@ -35,19 +35,18 @@ class EntriesTab(QWidget):
         super().__init__(parent)
         self.table = DataTable(_COLUMNS, "Journal entries of this command", sortable=False)
         self.table.opened.connect(lambda key: self.opened.emit(int(key)))
-        self.message = Label("", tone="text2", wrap=True)
-        self.message.setContentsMargins(16, 12, 16, 12)
+        self.place = ContentOrEmpty(self.table)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        column.addWidget(self.message)
-        column.addWidget(self.table, 1)
+        column.addWidget(self.place)
 
     def show_entries(self, entries: tuple[Entry, ...], message: str) -> None:
         """Show entries; without any, `message` says why."""
-        self.message.setText(message)
-        self.message.setVisible(bool(message) and not entries)
-        self.table.setVisible(bool(entries))
+        if entries or not message:
+            self.place.show_content()
+        else:
+            self.place.say("No entries are shown.", message)
         self.table.show_rows([_row(entry) for entry in entries])
 
 

@@ -127,7 +127,7 @@ class OutputSearch(QWidget):
 
     def _say(self) -> None:
         count = len(self._places)
-        words = f"{count_words(self._at + 1)} of {count_words(count)}" if count else "not in this output"
+        words = f"{count_words(self._at + 1)} of {count_words(count)}" if count else "No match in this output"
         self.count.setText(words if self.field.text() else "")
         for button in (self.previous, self.next):
             button.setEnabled(count > 0)

@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QGuiApplication, QTextCursor, QTextLayout
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QTextEdit, QVBoxLayout, QWidget
 
+from app.components.empty_state import ContentOrEmpty
 from app.components.inputs import CheckBox
 from app.components.label import Label, Link
 from app.link import ConsoleLink
@@ -43,6 +44,7 @@ class OutputTab(QWidget):
         self._task: asyncio.Future[object] | None = None
         self._shown: list[Shown] = []
         self.box = OutputBox()
+        self.place = ContentOrEmpty(self.box)
         self.search = OutputSearch(self.box)
         self.search.marks_changed.connect(self._mark_all)
         self._stream_marks: list[QTextEdit.ExtraSelection] = []
@@ -71,7 +73,7 @@ class OutputTab(QWidget):
         column.setContentsMargins(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.small)
         column.setSpacing(SPACE.small)
         column.addWidget(self.search)
-        column.addWidget(self.box, 1)
+        column.addWidget(self.place, 1)
         column.addLayout(foot)
 
     def show_result(self, result: CommandResult | None) -> None:
@@ -87,8 +89,10 @@ class OutputTab(QWidget):
         self.message.setText("")
         self._say_sizes(result)
         self._shown = []
-        self._say_instead("Reading…" if streams else "")
-        if streams:
+        if not streams:
+            self._say_instead("There is no output.")
+        else:
+            self._say_instead("Reading the output…", "It is shown as soon as the service answers.")
             self._task = self._link.ask(self._read, self._came, self._failed, what="read the output")
 
     async def _read(self, console: Console) -> list[Shown]:
@@ -103,6 +107,7 @@ class OutputTab(QWidget):
         self._shown = [one for one in shown if one.text]
         texts = [one.text.rstrip("\n") for one in self._shown]
         self.box.show_streams(texts)
+        self.place.show_content()
         self._tint()
         self.search.show_text("\n".join(texts))
         left = sum(one.left for one in shown)
@@ -110,17 +115,18 @@ class OutputTab(QWidget):
             self.message.set_tone("text2")
             self.message.setText(f"{size_words(left)} more are not shown; Save as… has everything.")
         if not self._shown:
-            self._say_instead("It wrote nothing.")
+            self._say_instead("It wrote nothing.", "What it answered stands in Result.")
 
     def _failed(self, error: QuarterdeckError) -> None:
         self._task = None
-        self._say_instead("")
+        self._say_instead("The output could not be read.", "Save as… asks for it again.")
         self.message.set_tone("fail")
         self.message.setText(error.info.sentences)
 
-    def _say_instead(self, words: str) -> None:
+    def _say_instead(self, heading: str, sentence: str = "") -> None:
         """Words in the place of an output."""
-        self.box.show_streams([words])
+        self.box.show_streams([""])
+        self.place.say(heading, sentence)
         self._stream_marks = []
         self.search.show_text("")
 

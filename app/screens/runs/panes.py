@@ -6,8 +6,8 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
-from app.components.empty_state import EmptyState
-from app.components.label import Label, Link, rule
+from app.components.empty_state import Action, EmptyState
+from app.components.label import Link, rule
 from app.components.timers import once
 from app.look.tokens import SPACE
 from app.screens.runs.drawer import Drawer
@@ -33,8 +33,7 @@ class Panes(QStackedWidget):
         super().__init__()
         self._counts, self._matrix = counts, matrix
         self._share, self._narrow = 0.0, False
-        self.message = Label("", tone="text2", wrap=True)
-        self.message.setContentsMargins(16, 16, 16, 16)
+        self.message = EmptyState()
         self.message.hide()
         self.hint = Link(CLOSED)
         self.split = _split(Qt.Orientation.Vertical)
@@ -48,8 +47,9 @@ class Panes(QStackedWidget):
         column = QVBoxLayout(right)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        for widget in (*above, counts, rule(), self.message):
+        for widget in (*above, counts, rule()):
             column.addWidget(widget)
+        column.addWidget(self.message, 1)
         column.addWidget(self.split, 1)
         self._hint_row = _hint_row(self.hint)
         column.addWidget(self._hint_row)
@@ -85,12 +85,12 @@ class Panes(QStackedWidget):
         """Say how the drawer is opened, where it is closed."""
         self._hint_row.setVisible(shown)
 
-    def say(self, words: str) -> None:
-        """Say why there is no matrix; empty shows the matrix."""
-        self.message.setText(words)
-        self.message.setVisible(bool(words))
-        self._counts.setVisible(not words)
-        self.split.setVisible(not words)
+    def say(self, heading: str, sentence: str = "", action: Action | None = None) -> None:
+        """Say why there is no matrix; without a heading show the matrix."""
+        self.message.say(heading, sentence, action)
+        self.message.setVisible(bool(heading))
+        self._counts.setVisible(not heading)
+        self.split.setVisible(not heading)
 
     def uncover(self) -> None:
         """Show the matrix, from its cursor on, and the drawer: all is put in place now, and painted next."""

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from app.components.banner import Notice
+from app.components.empty_state import ContentOrEmpty
 from app.components.facts import short_digest
 from app.components.json_view import JsonView
 from app.components.label import Label, Link
@@ -47,8 +48,9 @@ class ResultTab(QWidget):
         self._shown: tuple[CommandResult | None, str] | None = None
         self.error = Notice("fail", "")
         self.error.hide()
-        self.nothing = Label("", "body", "text2", wrap=True)
         self.json = JsonView()
+        self.place = ContentOrEmpty(self.json)
+        self.nothing = self.place.empty
         self.json.setAccessibleName("Result")
         self.evidence = QWidget()
         self._lines = QVBoxLayout(self.evidence)
@@ -60,8 +62,7 @@ class ResultTab(QWidget):
         column.setContentsMargins(SPACE.pane, SPACE.medium, SPACE.pane, SPACE.small)
         column.setSpacing(SPACE.small)
         column.addWidget(self.error)
-        column.addWidget(self.nothing)
-        column.addWidget(self.json, 1)
+        column.addWidget(self.place, 1)
         column.addWidget(self.evidence)
         column.addWidget(self.problem)
         column.addStretch(0)
@@ -84,16 +85,21 @@ class ResultTab(QWidget):
         self._shown = (result, words)
         self._show_error(result.error if result else None, said_above)
         value = result.result if result else None
-        self.json.setVisible(value is not None)
         nothing = words if result is None or result.error is None else "Nothing came back."
-        self.nothing.setText(nothing)
-        self.nothing.setVisible(value is None and bool(nothing))
-        if value is not None:
+        self.place.setVisible(value is not None or bool(nothing))
+        if value is None:
+            # The first sentence says how it stands, what follows why.
+            heading, _, rest = nothing.partition(". ")
+            self.place.say(
+                heading.rstrip(".") + ".", rest or "What was decided and recorded stands beside this."
+            )
+        else:
+            self.place.show_content()
             # A bare text or number has no name of its own to stand under.
             self.json.set_value(value if isinstance(value, dict | list) else {"result": value})
         self._show_evidence(result.evidence if result else [])
-        self.layout().setStretch(2, 1 if value is not None else 0)  # type: ignore[union-attr]
-        self.layout().setStretch(5, 0 if value is not None else 1)  # type: ignore[union-attr]
+        # Where nothing is shown at all, what follows stays at the top.
+        self.layout().setStretch(4, 0 if self.place.isVisibleTo(self) else 1)  # type: ignore[union-attr]
 
     def _show_error(self, error: ErrorInfo | None, said_above: bool) -> None:
         self.error.setVisible(error is not None)

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from app.components import paint
 from app.components.badges import paint_state
+from app.components.empty_state import ContentOrEmpty
 from app.components.inputs import SearchField
 from app.components.label import Label, Link, rule, surface
 from app.components.pulse import pulse_of
@@ -204,6 +205,8 @@ class RunList(QWidget):
         self.older = Link("Show older runs", "meta_strong")
         self.older.clicked.connect(lambda *_: self.read_older())
         self.older.hide()
+        self.place = ContentOrEmpty(self.view)
+        self.place.empty.acted.connect(self._act)
         self.message = Label("", "meta", "text3", wrap=True)
         self.message.setContentsMargins(LEFT, 6, RIGHT, 6)
         self.message.hide()
@@ -239,7 +242,7 @@ class RunList(QWidget):
         for widget in (self.head, rule(), search, rule()):
             column.addWidget(widget)
         column.addWidget(self.message)
-        column.addWidget(self.view, 1)
+        column.addWidget(self.place, 1)
         column.addWidget(foot)
 
     @property
@@ -262,6 +265,12 @@ class RunList(QWidget):
         """Show all runs again."""
         self.field.clear()
         self.apply_filter()
+
+    def _act(self, key: str) -> None:
+        if key == "again":
+            self.read_older()
+        else:
+            self.forget_filter()
 
     def apply_filter(self) -> None:
         """Filter now by what is in the field."""
@@ -329,21 +338,28 @@ class RunList(QWidget):
 
     def _say_failed(self, error: QuarterdeckError) -> None:
         self._say_counts()
-        self.message.setText(f"Older runs could not be read. {error.info.sentences}")
-        self.message.show()
+        if self.model.rowCount():
+            self.message.setText(f"Older runs could not be read. {error.info.sentences}")
+            self.message.show()
+        else:
+            again = ("again", "Read again", "refresh")
+            self.place.say("The runs could not be read.", error.info.sentences, again)
 
     def _say_counts(self) -> None:
         shown = self.model.rowCount()
         reads = self.search if self._filters else self.everything
         self.older.setVisible(reads.more and shown > 0)
         self.older.setEnabled(not reads.busy)
-        words = ""
-        if self._filters and self.search.busy:
-            words = "Looking through all runs…"
-        elif self._filters and shown == 0 and self.search.words == self.field.text().strip():
-            words = "No run matches this filter."
-        self.message.setText(words)
-        self.message.setVisible(bool(words))
+        busy = "Looking through all runs…" if self._filters and self.search.busy else ""
+        self.message.setText(busy)
+        self.message.setVisible(bool(busy and shown))
+        if shown or not self._filters:
+            self.place.show_content()
+        elif busy:
+            self.place.say(busy, "What fits the filter is shown as it is found.")
+        elif self.search.words == self.field.text().strip():
+            line = "Names, ids, devices, tools and effects were looked through."
+            self.place.say("No run matches this filter.", line, ("clear", "Clear the filter", "clear"))
         if self._filters:
             detail = f"{count_words(shown)}{'+' if reads.more else ''} found" if shown else ""
         else:

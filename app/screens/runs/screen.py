@@ -109,6 +109,7 @@ class RunsScreen(Screen):
         self.drawer.tab_chosen.connect(lambda tab: self.keep("tab", tab))
         self.pages.hint.clicked.connect(lambda *_: self._open_drawer())
         self.empty.acted.connect(lambda _key: self.nav.open("batch"))
+        self.message.acted.connect(lambda _key: self._read_run())
 
     # What the window asks
 
@@ -241,7 +242,7 @@ class RunsScreen(Screen):
         self.pages.show_hint(False)
         self.list.choose(run)
         self._summary = self.state.runs.get(run) or self.list.model.find(run)
-        self.pages.say("Reading…")
+        self.pages.say("Reading the run…", "It is shown as soon as the service answers.")
         self._show_head()
         self._pause.start()
 
@@ -297,7 +298,7 @@ class RunsScreen(Screen):
     def _run_failed(self, error: QuarterdeckError) -> None:
         self._task = None
         self._choose_page()
-        self.pages.say(f"This run cannot be shown. {error.info.sentences}")
+        self.pages.say("This run cannot be shown.", error.info.sentences, ("again", "Read again", "refresh"))
 
     def _go_to_wanted(self) -> None:
         wanted, self._wanted_cell = self._wanted_cell, None

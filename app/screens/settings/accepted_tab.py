@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from app.components.buttons import Button
 from app.components.diff_view import DiffView
+from app.components.empty_state import EmptyState
 from app.components.file_diff import diff_of
 from app.components.label import Label
 from app.components.sentences import Sentences
@@ -18,6 +19,7 @@ from app.shell.words import plural
 from core.policy.policy_check import PolicyText
 
 SAME = "policy.toml is as it was accepted."
+SAME_LINE = "What it says and does not hold yet is listed here after a change."
 LOOSENS = "policy.toml would loosen what was accepted, and does not until an operator signs it."
 TIGHTENS = "policy.toml differs from what was accepted, and lets nothing more run."
 
@@ -61,7 +63,9 @@ class AcceptedTab(QScrollArea):
         column.addLayout(buttons)
         column.addWidget(self.how)
         column.addWidget(self.diff)
-        column.addStretch(1)
+        self.same = EmptyState(SAME, SAME_LINE)
+        column.addWidget(self.same, 1)
+        column.addStretch(0)
         self.setWidgetResizable(True)
         self.setAccessibleName("Accepted policy")
         self.setWidget(inner)
@@ -72,7 +76,9 @@ class AcceptedTab(QScrollArea):
         accepted, text = (disk.accepted, disk.text) if disk is not None else ("", "")
         differ = accepted != text
         self._accepted = accepted
-        self.sentence.setText(LOOSENS if pending else TIGHTENS if differ else SAME)
+        self.sentence.setText(LOOSENS if pending else TIGHTENS if differ else "")
+        self.sentence.setVisible(bool(pending) or differ)
+        self.same.setVisible(not pending and not differ)
         self.pending.show_sentences(pending)
         self.pending.setVisible(bool(pending))
         # Missing or empty, the file can be accepted like that; another fault has to be mended first.

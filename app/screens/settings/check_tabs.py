@@ -7,6 +7,7 @@ import re
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.components.empty_state import ContentOrEmpty
 from app.components.label import Label
 from app.components.section import SectionHead
 from app.components.tables import Cell, Column, DataTable, Kind, Row
@@ -82,9 +83,11 @@ class CheckTab(QWidget):
 
     Signals:
         line_wanted(line, go): show this line; with `go`, put the keyboard there.
+        check_wanted: the operator wants the text to be checked now.
     """
 
     line_wanted = Signal(int, bool)
+    check_wanted = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,13 +106,19 @@ class CheckTab(QWidget):
         words.setSpacing(SPACE.tight)
         words.addWidget(self.sentence)
         words.addWidget(self.more)
-        column = QVBoxLayout(self)
+        found = QWidget()
+        column = QVBoxLayout(found)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(words)
         column.addWidget(self.table)
         column.addWidget(self.whole)
         column.addStretch(1)
+        self.place = ContentOrEmpty(found)
+        self.place.empty.acted.connect(lambda _key: self.check_wanted.emit())
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(self.place)
         self.say_unknown()
 
     def say_unknown(self) -> None:
@@ -117,6 +126,7 @@ class CheckTab(QWidget):
         self.sentence.setText("Not checked yet.")
         self.more.setText("F5 checks now; while you type it is checked by itself.")
         self._show([], [])
+        self.place.say(self.sentence.text(), self.more.text(), ("check", "Check now", "check"))
 
     def show_check(self, found: PolicyCheck, text: str) -> None:
         """Show what was found in this text."""
@@ -158,7 +168,10 @@ class CheckTab(QWidget):
             )
             rows.append(Row(key, (str(one.line) if one.line else "—", mark), order=(one.line, None)))
         self.table.show_rows(rows)
-        self.table.setVisible(bool(rows))
+        if rows:
+            self.place.show_content()
+        else:
+            self.place.say(self.sentence.text(), self.more.text())
         self.table.setFixedHeight(self.table.row_height() * (min(len(rows), MOST_SHOWN) + 1) + 8)
         self._show_whole(self.table.current_key())
 
@@ -186,27 +199,22 @@ class ExamplesTab(QWidget):
         super().__init__()
         self._lines: dict[str, int] = {}
         self.head = SectionHead("Examples")
-        self.none = Label(
-            "No rule has an example. Give a rule [[rule.match]] and [[rule.not_match]]: calls that it must, "
-            "and must not, speak of. They are run at every check, and a policy whose example fails is "
-            "not saved.",
-            tone="text2",
-            wrap=True,
-        )
         self.table = DataTable(EXAMPLE_COLUMNS, "Examples of the rules")
         self.table.current_changed.connect(lambda key: self._chosen(key, go=False))
         self.table.opened.connect(lambda key: self._chosen(key, go=True))
         words = QVBoxLayout()
         words.setContentsMargins(SPACE.pane, 12, SPACE.pane, 10)
         words.addWidget(self.head)
-        words.addWidget(self.none)
-        column = QVBoxLayout(self)
+        shown = QWidget()
+        column = QVBoxLayout(shown)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(words)
         column.addWidget(self.table, 1)
-        self._rest = QWidget()
-        column.addWidget(self._rest, 1)
+        self.place = ContentOrEmpty(shown)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(self.place)
         self.show_check(PolicyCheck(ok=True))
 
     def show_check(self, found: PolicyCheck) -> None:
@@ -223,10 +231,14 @@ class ExamplesTab(QWidget):
             )
             rows.append(Row(key, (one.rule, name, outcome), order=(None, None, place if one.ok else -1)))
         self.table.show_rows(rows)
-        self.table.setVisible(bool(rows))
-        self._rest.setVisible(not rows)
-        self.none.setVisible(not rows)
-        self.head.setVisible(bool(rows))
+        if rows:
+            self.place.show_content()
+        else:
+            self.place.say(
+                "No rule has an example.",
+                "Give a rule [[rule.match]] and [[rule.not_match]]: calls that it must, and must not, match. "
+                "They are run at every check, and a policy whose example fails is not saved.",
+            )
         failed = sum(not one.ok for one in found.examples)
         self.head.set_hint(f"{failed} of {len(found.examples)} fail" if failed else "all hold")
 

@@ -9,9 +9,10 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout
 
 from app.components.banner import Banner
 from app.components.buttons import Button
+from app.components.empty_state import IN_COLUMN, EmptyState
 from app.components.facts import Fact, Facts
 from app.components.inputs import Field, TextField
-from app.components.label import Label, Link
+from app.components.label import Link
 from app.components.section import SectionHead
 from app.components.tables import DataTable
 from app.link import ConsoleLink
@@ -79,7 +80,10 @@ class Devices(SettingsSection):
         self.column.addWidget(pair, 0, Qt.AlignmentFlag.AlignLeft)
         self.head = SectionHead("Refused attempts")
         self.column.addWidget(self.head)
-        self.none_refused = Label("Nobody was refused since the service started.", tone="text3")
+        self.none_refused = EmptyState(
+            "No attempt was refused.", "Attempts to connect without a valid token are listed here."
+        )
+        self.none_refused.setMinimumHeight(IN_COLUMN)
         self.none_refused.hide()
         self.column.addWidget(self.none_refused)
         self.refused = DataTable(REFUSED_COLUMNS, "Refused attempts", rows="journal", sortable=False)

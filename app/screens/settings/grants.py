@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, 
 
 from app.components.banner import Banner
 from app.components.buttons import Button, Segmented
-from app.components.empty_state import EmptyState
+from app.components.empty_state import ContentOrEmpty
 from app.components.facts import Fact, Facts
 from app.components.inputs import SearchField
 from app.components.label import Label, Link, rule, surface
@@ -139,11 +139,6 @@ class Grants(QWidget):
         )
         self.table = DataTable(COLUMNS, "Grants")
         self.details = GrantDetails()
-        self.empty = EmptyState(
-            "No grant lets anything run without asking.",
-            "A grant is given on an approval's card, with Approve for…, and signed with your key. "
-            "It covers exactly what it shows, ends by itself and can be revoked here.",
-        )
         self._soon = QTimer(self)
         self._soon.setSingleShot(True)
         self._soon.setInterval(REFRESH_PAUSE_MS)
@@ -186,8 +181,10 @@ class Grants(QWidget):
         column.addWidget(head)
         column.addWidget(rule())
         column.addWidget(self.banner)
-        column.addWidget(self.split, 1)
-        column.addWidget(self.empty, 1)
+        self.place = ContentOrEmpty(self.split)
+        self.empty = self.place.empty
+        self.empty.acted.connect(self._act)
+        column.addWidget(self.place, 1)
 
     # Reading
 
@@ -218,6 +215,7 @@ class Grants(QWidget):
 
     def _failed(self, error: QuarterdeckError) -> None:
         self.banner.say("fail", error.message, error.info.next)
+        self._show()
 
     def _show(self, *_args: object) -> None:
         which, words = self.which.current(), self.search.text()
@@ -227,17 +225,48 @@ class Grants(QWidget):
             if (which == "all" or (grant_state(one) == HOLDS) is (which == HOLDS)) and fits_words(one, words)
         ]
         self.table.show_rows(grant_rows(shown))
-        self.table.fit_names()
+        self.table.fit_widths()
         if not self.table.current_key() and shown:
             self.table.choose(shown[0].terms.id)
         holds = sum(grant_state(one) == HOLDS for one in self._grants.values())
         self._count.setText(
             f"{count_words(holds)} in force, {len(self._grants) - holds} over" if self._known else ""
         )
-        none = self._known and not self._grants
-        self.empty.setVisible(none)
-        self.split.setVisible(not none)
+        if shown:
+            self.place.show_content()
+        else:
+            self._say_nothing(words)
         self.details.show_grant(self._grants.get(self.table.current_key()))
+
+    def _say_nothing(self, words: str) -> None:
+        if not self._known and self.banner.kind == "fail":
+            line = "The service did not say which there are."
+            self.place.say("The grants could not be read.", line, ("again", "Read again", "refresh"))
+        elif not self._known:
+            self.place.say("Reading the grants…", "They are shown as soon as the service answers.")
+        elif not self._grants:
+            self.place.say(
+                "No grant lets anything run without asking.",
+                "A grant is given on an approval's card, with Approve for…, and signed with your key. "
+                "It covers exactly what it shows, ends by itself and can be revoked here.",
+            )
+        elif words.strip():
+            line = "Words of a grant's scope, author or number are searched."
+            self.place.say("No grant matches this search.", line, ("clear", "Clear the search", "clear"))
+        elif self.which.current() == HOLDS:
+            line = "Those that are used up, ended or revoked are under Over."
+            self.place.say("No grant is in force.", line, ("all", "Show all grants"))
+        else:
+            line = "All that were given are in force."
+            self.place.say("No grant is over.", line, ("all", "Show all grants"))
+
+    def _act(self, key: str) -> None:
+        if key == "again":
+            self.read()
+        elif key == "clear":
+            self.search.clear()
+        else:
+            self.which.choose("all")
 
     # Wishes
 

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLineEdit
 
 from app.components.banner import Notice
 from app.components.buttons import Button
+from app.components.empty_state import IN_COLUMN, ContentOrEmpty
 from app.components.facts import Fact, Facts, short_digest
 from app.components.inputs import Field, TextField
 from app.components.label import Label, Link
@@ -104,9 +105,9 @@ class Operators(SettingsSection):
         self._known: dict[str, Known] = {}
         self._back = ""
         self.table = DataTable(COLUMNS, "Operators", sortable=False)
-        self.none = Label("None yet: the first key that is made is registered.", tone="text2")
-        self.column.addWidget(self.table)
-        self.column.addWidget(self.none)
+        self.place = ContentOrEmpty(self.table)
+        self.place.empty.acted.connect(lambda _key: self.name_field.setFocus(Qt.FocusReason.OtherFocusReason))
+        self.column.addWidget(self.place)
         self.facts = Facts(104, "The chosen operator")
         self.column.addWidget(self.facts)
         self.unlock = Button("Unlock…", icon="key")
@@ -182,9 +183,13 @@ class Operators(SettingsSection):
         known = known_operators(self._state, self._nav)
         self._known = {one.name: one for one in known}
         self.table.show_rows(operator_rows(known))
-        self.table.setVisible(bool(known))
-        self.none.setVisible(not known)
-        self.table.setFixedHeight(self.table.row_height() * (min(len(known), 8) + 1) + 6)
+        if known:
+            self.place.show_content()
+            self.place.setFixedHeight(self.table.row_height() * (min(len(known), 8) + 1) + 6)
+        else:
+            line = "The first key that is made is registered."
+            self.place.say("There is no operator yet.", line, ("make", "Make a key", "key"))
+            self.place.setFixedHeight(IN_COLUMN)
         if not self.table.current_key() and known:
             self.table.choose(next((one.name for one in known if one.unlocked), known[0].name))
         others = bool(self._state.operators)

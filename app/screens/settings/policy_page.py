@@ -170,6 +170,7 @@ class PolicyPage(QWidget):
         self.work.came_back.connect(self.banner.hide)
         self.work.saved.connect(self._saved)
         self.tabs.chosen.connect(self.show_tab)
+        self.check.check_wanted.connect(self.check_now)
         for tab in (self.check, self.examples, self.why):
             tab.line_wanted.connect(self.go_to)
         self.why.grant_wanted.connect(self.grant_wanted)

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 from app.components.badges import Chip
 from app.components.banner import Notice
 from app.components.buttons import Button
+from app.components.empty_state import EmptyState
 from app.components.label import Label, Link
 from app.components.progress import Progress
 from app.components.tables import Cell, Column, DataTable, Kind, Row
@@ -138,7 +139,7 @@ class TimeMachineTab(QWidget):
         column.addWidget(self._filters)
         column.addWidget(self.table, 1)
         column.addWidget(self.details)
-        self._rest = QWidget()
+        self._rest = EmptyState()
         column.addWidget(self._rest, 1)
 
     # Running
@@ -236,11 +237,17 @@ class TimeMachineTab(QWidget):
         shown = [row for row in known if chosen(row)]
         self._rows = {str(row.seq): row for row in shown}
         self.table.show_rows(trial_rows(shown))
-        self.table.fit_names()
+        self.table.fit_widths()
         has = bool(known)
         for widget in (self._filters, self.table):
             widget.setVisible(has)
         self._rest.setVisible(not has)
+        if self._trial is None:
+            line = "Commands that would be answered otherwise are listed here."
+            self._rest.say("Nothing was judged yet.", line)
+        elif not has:
+            line = "Every command would be answered as it was."
+            self._rest.say("No command would be answered otherwise.", line)
         self.details.show_row(self._rows.get(self.table.current_key()))
 
     def _open(self, key: str) -> None:

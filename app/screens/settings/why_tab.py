@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QSplitter, QVBoxLayout, 
 
 from app.components.badges import PlanBadge, RiskBadge
 from app.components.banner import Notice
+from app.components.empty_state import EmptyState
 from app.components.forms import SchemaForm
 from app.components.inputs import DropDown, Field, TextField
 from app.components.label import Label, Link, surface
@@ -208,7 +209,8 @@ class Answering(QWidget):
         self.answer = PlanBadge("not_known", "head")
         self.risk = RiskBadge("low")
         self.summary = Label("", "head", wrap=True)
-        self.problem = Label("Choose a device and a tool.", tone="text2", wrap=True)
+        self.problem = Label("", tone="text2", wrap=True)
+        self.nothing = EmptyState()
         self._parts = QVBoxLayout()
         self._parts.setSpacing(SPACE.section)
         head = QHBoxLayout()
@@ -224,16 +226,21 @@ class Answering(QWidget):
         column.addWidget(self.summary)
         column.addWidget(self.problem)
         column.addLayout(self._parts)
-        column.addStretch(1)
+        column.addWidget(self.nothing, 1)
+        self._stretch = QWidget()
+        column.addWidget(self._stretch, 1)
         self.say("Choose a device and a tool.")
 
     def say(self, problem: str) -> None:
         """There is no answer, and why."""
-        self.problem.setText(problem)
-        self.problem.show()
-        for widget in (self.answer, self.risk, self.summary):
-            widget.hide()
+        self.nothing.say("Nothing is answered.", problem)
+        self._show_answer(False)
         self._clear()
+
+    def _show_answer(self, shown: bool) -> None:
+        for widget in (self.answer, self.risk, self.summary, self.problem, self._stretch):
+            widget.setVisible(shown)
+        self.nothing.setVisible(not shown)
 
     def words(self) -> str:
         """Everything that is said, as one text."""
@@ -249,8 +256,7 @@ class Answering(QWidget):
         """Show what was answered."""
         decision = found.decision
         self._clear()
-        for widget in (self.answer, self.risk, self.summary):
-            widget.show()
+        self._show_answer(True)
         self.answer.set_look(plan_look(PLAN[decision.answer]))
         self.risk.set_risk(decision.risk.value)
         self.summary.setText(escape_hidden(decision.summary, keep_lines=False))
