@@ -3,8 +3,8 @@
 A part is a value, a list or object, or a name in an object: a comma, an opening bracket or a colon that
 stands outside of texts. Each takes up to a tenth of a microsecond, so that `MOST_PARTS` of them take less
 than 0.1 s; in one object of nothing but different names it is more, for each misses the processor's cache.
-A result of so many would be too much for the journal anyway (`core.aip.answers`: eight bytes a number and
-fifteen for a named one). What stands inside of a text costs nothing: 25 MB of it are one part.
+A result of so many would be too much for the journal anyway (`core.aip.pending_requests`: eight bytes a
+number and fifteen for a named one). What stands inside of a text costs nothing: 25 MB of it are one part.
 """
 
 from __future__ import annotations
