@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from core.policy.checking import ExampleResult, PolicyCheck, PolicyProblem
 
 from app.components.rows import Kind, cell_text
 from app.components.tables import DataTable
@@ -18,6 +17,7 @@ from app.screens.fleet.screen import FleetScreen
 from app.screens.journal.screen import JournalScreen
 from app.screens.replay.screen import ReplayScreen
 from app.screens.settings.screen import SettingsScreen
+from core.policy.policy_check import ExampleResult, PolicyCheck, PolicyProblem
 from tests.fakes.batch_screen import batch_of, sheet_of
 from tests.fakes.console import FakeConsole
 from tests.fakes.runs_screen import drawer_of

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from core.policy.checking import PolicyCheck
 from PySide6.QtCore import QPoint, QRect
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
@@ -26,6 +25,7 @@ from app.screens.replay.screen import ReplayScreen
 from app.screens.runs.screen import RunsScreen
 from app.screens.settings.policy_page import PolicyPage
 from app.screens.settings.screen import SettingsScreen
+from core.policy.policy_check import PolicyCheck
 from tests.fakes.approvals_desk import make_approval
 from tests.fakes.batch_screen import batch_of, risky, sheet_of
 from tests.fakes.console import FakeConsole
