@@ -27,6 +27,7 @@ format: $(VENV)/ready
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
+	$(BIN)/python packaging/check_words.py core
 
 types: $(VENV)/ready
 	$(BIN)/mypy app core

@@ -247,7 +247,7 @@ class ApprovalQueue:
             return waiting.ended
         finally:
             if approval.id in self._waiting:
-                self._take_back(waiting, "Whoever asked has gone; nothing was sent.")
+                self._take_back(waiting, "The client that asked has gone; nothing was sent.")
 
     def _check_room(self, actor: str) -> None:
         own, full = self._by_actor[actor], len(self._waiting) >= MOST_WAITING
@@ -490,7 +490,7 @@ class ApprovalQueue:
         if waiting.left() > 0:
             self._arm(waiting)
         else:
-            self._finish(waiting, ApprovalState.EXPIRED, None, "Nobody answered in time.")
+            self._finish(waiting, ApprovalState.EXPIRED, None, "No operator answered in time.")
 
     def expire_due(self) -> None:
         """Let what is over by the clock expire now; timers do the same by themselves."""

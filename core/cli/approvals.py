@@ -189,7 +189,7 @@ async def operators(session: Session, json_wanted: bool) -> None:
         )
         for one in found
     ]
-    say(table(("NAME", "KEY", "PASSPHRASE", "REGISTERED (UTC)"), rows) if found else "Nobody yet.")
+    say(table(("NAME", "KEY", "PASSPHRASE", "REGISTERED (UTC)"), rows) if found else "No operator yet.")
 
 
 async def add_operator(
@@ -364,7 +364,7 @@ def operators_add(
         ),
     ] = None,
     no_passphrase: Annotated[
-        bool, typer.Option("--no-passphrase", help="A key that anybody with this file can use; marked so.")
+        bool, typer.Option("--no-passphrase", help="A key that every reader of this file can use; marked so.")
     ] = False,
     operator: OperatorOption = None,
     passphrase_file: PassphraseFile = None,

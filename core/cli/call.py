@@ -193,7 +193,7 @@ async def _nobody_here(session: Session, run: Run, cell: Cell, json_wanted: bool
         await session.console.cancel_run(run.summary.id)
         error = ErrorInfo(
             code=ErrorCode.APPROVAL_EXPIRED,
-            message="This needs an operator's approval, and nobody can give it: no service runs for this "
+            message="This needs an operator's approval, and none can be given: no service runs for this "
             "home and this is no terminal. Nothing was sent.",
             next="Run quarterdeck service start, then call again; or call from a terminal.",
         )

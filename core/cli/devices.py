@@ -54,7 +54,7 @@ async def make_pairing(
             )
             # Pasted, it stands in no list of processes and no shell's history, as it would after `--pair`.
             say("\nRun quarterdeck-device --pair - on the device and paste this line there.")
-            say("It is shown once; whoever has it passes for the device:\n")
+            say("It is shown once; a program that has it passes for the device:\n")
             say(pairing.string)
             say("\nThen start quarterdeck-device there.")
             say("\nA stock UFO client takes this address as its server instead:\n")
@@ -158,7 +158,7 @@ async def refused(session: Session, json_wanted: bool) -> None:
     if json_wanted:
         say(as_json({"refusals": [one.model_dump(mode="json") for one in found]}))
     elif not found:
-        say("Nobody was refused.")
+        say("No attempt was refused.")
     else:
         rows = [(time_cell(one.at), one.peer, one.name, one.count, one.reason) for one in found]
         say(table(("LAST (UTC)", "FROM", "NAME", "TIMES", "WHY"), rows))

@@ -183,7 +183,7 @@ class DeviceClient:
                 return Ending.REFUSED, f"HTTP {status}: the token is not accepted"
             return Ending.PROTOCOL, f"HTTP {status}: something answers there, but no console takes devices"
         if isinstance(error, ProxyError):
-            return Ending.UNREACHABLE, f"It lets nobody through: {error}"
+            return Ending.UNREACHABLE, f"The proxy refuses the connection: {error}"
         if isinstance(error, InvalidHandshake):
             return Ending.PROTOCOL, f"What answers there speaks no WebSocket: {error}"
         if isinstance(error, DeviceError):

@@ -39,7 +39,7 @@ def make_private(folder: Path) -> None:
     except OSError as error:
         raise BadInput(f"The state folder {folder} cannot be used: {error.strerror}") from error
     if os.name == "posix" and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise BadInput(f"The state folder {folder} may be written by anybody; make it private (chmod 700)")
+        raise BadInput(f"The state folder {folder} may be written by every user; make it private (chmod 700)")
 
 
 class TrustStore:

@@ -83,7 +83,7 @@ class Approving:
             self._use_grant(prepared, decision)
             return Cleared(prepared, decision, None)
         if prepared.order.unasked:
-            raise Refused("The policy asks before this, so it is not done by the way.")
+            raise Refused("This call needs approval and was requested without asking; it was not run.")
         approval_id = f"a-{new_id()}"
         order = prepared.order
         body = {"approval": approval_id, "digest": prepared.request.digest, "edited_from": order.edited_from}
@@ -164,7 +164,7 @@ class Approving:
         ended = {"approval": approval.id, "state": approval.state.value, "reason": approval.reason}
         prepared.held.append(entry_of(prepared.order, Kind.APPROVAL_EXPIRED, ended, "service"))
         if approval.state is ApprovalState.EXPIRED:
-            return Refused("Nobody answered in time; denied once.", ErrorCode.APPROVAL_EXPIRED)
+            return Refused("No operator answered in time; denied once.", ErrorCode.APPROVAL_EXPIRED)
         code = ErrorCode.STOPPED if self._stopped() else ErrorCode.CANCELLED
         return Refused(approval.reason or "The request was withdrawn.", code)
 

@@ -308,7 +308,7 @@ def _stranger() -> dict[str, Fact[Any]]:
         return Fact(value=value, source=Source.DEFAULT, why=why)
 
     return {
-        "effect": fact(Effect.UNKNOWN, "Nobody this console trusts has said what it does."),
+        "effect": fact(Effect.UNKNOWN, "Nobody this console trusts has said what it does."),  # digested
         "risk": fact(Risk.HIGH, "An unknown effect counts as high risk."),
         "reversible": fact(False, "Not known to be reversible."),
         "idempotent": fact(False, "Not known to be safe to run twice."),
@@ -323,7 +323,9 @@ def _overrule(facts: dict[str, Fact[Any]], override: Override) -> None:
         facts[name] = Fact(value=value, source=Source.OPERATOR, why=override.why)
     if override.effect is not None and facts["risk"].source is Source.DEFAULT:
         facts["risk"] = Fact(
-            value=facts["risk"].value, source=Source.DEFAULT, why="Nobody has rated it: that counts as high."
+            value=facts["risk"].value,
+            source=Source.DEFAULT,
+            why="Nobody has rated it: that counts as high.",  # digested
         )
 
 

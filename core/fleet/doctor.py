@@ -160,7 +160,7 @@ async def handshake(probe: Probe) -> str:
         raise CheckFailed(
             f"It shows the certificate {found}; paired was {probe.known.fingerprint}.",
             f"If the device was set up anew, pair {probe.known.name} again with the string it prints now. "
-            "If it was not, somebody else answers there.",
+            "If it was not, another program answers there.",
         )
     return f"{version}, with the certificate that was paired ({found})."
 

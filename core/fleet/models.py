@@ -68,7 +68,9 @@ class Fact(Plain, Generic[Value]):
 
 
 NO_EVIDENCE = Fact[str](
-    value="Nothing but the tool's own word.", source=Source.DEFAULT, why="Nobody has said what would show it."
+    value="Nothing but the tool's own word.",
+    source=Source.DEFAULT,
+    why="Nobody has said what would show it.",  # digested
 )
 
 

@@ -28,7 +28,7 @@ _PLAIN: dict[Kind, str] = {
     Kind.CHANGE_REFUSED: "A change was not signed as it has to be",
     Kind.OPERATOR_REMOVED: "An operator was removed",
     Kind.GRANT_REVOKED: "A grant was revoked",
-    Kind.FATIGUE_NOTED: "Approvals came faster than anybody reads",
+    Kind.FATIGUE_NOTED: "Approvals came faster than a person reads",
 }
 
 # {tool}, {device}, {actor} and {step} are the entry's own; a missing one reads as a word for it.
@@ -51,7 +51,7 @@ _OF_ENTRY: dict[Kind, str] = {
     Kind.APPROVAL_REQUESTED: "{tool} waits for an operator",
     Kind.APPROVAL_GIVEN: "{actor} approved {tool}",
     Kind.APPROVAL_DENIED: "{actor} denied {tool}",
-    Kind.APPROVAL_EXPIRED: "Nobody answered for {tool}",
+    Kind.APPROVAL_EXPIRED: "No operator answered for {tool}",
     Kind.APPROVAL_REJECTED: "An answer for {tool} was not accepted",
     Kind.APPROVAL_EDITED: "{actor} changed the arguments of {tool}",
     Kind.GRANT_GIVEN: "{actor} granted {tool} from now on",
@@ -75,7 +75,7 @@ def title_of(entry: Entry) -> str:
     words = _PLAIN.get(entry.kind) or form.format(
         tool=entry.tool or "a command",
         device=entry.device or "a device",
-        actor=(entry.actor.partition(":")[2] or entry.actor) or "somebody",
+        actor=(entry.actor.partition(":")[2] or entry.actor) or "an unnamed actor",
         step=entry.step or "A step",
     )
     more = _more(entry)

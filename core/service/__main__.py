@@ -100,7 +100,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the service; returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m core.service", description="Serve one home.")
     parser.add_argument("--home", help="the home to own (else QUARTERDECK_HOME, else the user's data folder)")
-    parser.add_argument("--stay", action="store_true", help="stay when nobody is attached")
+    parser.add_argument("--stay", action="store_true", help="stay when no client is attached")
     options = parser.parse_args(argv)
     try:
         home = Home.choose(options.home).create()

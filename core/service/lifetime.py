@@ -58,7 +58,7 @@ async def until_told_or_not_needed(
         "a client asked for it": service.on_shutdown_asked.wait(),
     }
     if not stay:
-        waits["nobody is attached and nothing runs"] = until_not_needed(service, server, grace)
+        waits["no client is attached and nothing runs"] = until_not_needed(service, server, grace)
     done = await _first_of(*waits.values(), timeout=None)
     return list(waits)[done] if done is not None else "nothing"
 

@@ -193,7 +193,7 @@ class LocalConsole(DecidingDoor):
         if live is None:
             return (await self.run(run)).summary
         if live.actor != self._actor:
-            self._only_people("cancel a run of somebody else")
+            self._only_people("cancel another actor's run")
         await self._cancel(live)
         return live.summary()
 

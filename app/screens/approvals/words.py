@@ -68,7 +68,7 @@ def final_words(approval: Approval) -> tuple[str, str]:
         case ApprovalState.DENIED:
             return f"Denied by {by}{when}.", with_nothing_sent(reason)
         case ApprovalState.EXPIRED:
-            return f"Expired{when}.", "Nobody answered in time; it was denied once and nothing was sent."
+            return f"Expired{when}.", "No operator answered in time; it was denied once and nothing was sent."
         case ApprovalState.EDITED:
             return f"Edited by {by}{when}.", "Nothing was sent. It asks again with other arguments."
         case ApprovalState.WITHDRAWN:

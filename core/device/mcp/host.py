@@ -189,9 +189,7 @@ class McpHost:
             if server.state is not State.READY:
                 rows.append(_row_of(server.report(), server.how_to_fix))
             for tool, reason in server.listing.refused:
-                rows.append(
-                    Unavailable(tool, f"{reason} (MCP server {name})", "Tell whoever makes the server")
-                )
+                rows.append(Unavailable(tool, f"{reason} (MCP server {name})", "Tell the server's maker"))
         rows += [
             Unavailable(name, "It is switched off here", "Take it out of tools_off in device.toml")
             for (server, tool), name in names.items()

@@ -278,7 +278,7 @@ class Children:
                 await _end(started, job.polite)
                 if not started.ended.done():
                     raise DeviceError(
-                        "The command ran out of time, and nobody says what became of it",
+                        "The command ran out of time, and what became of it is not known",
                         ErrorCode.OUTCOME_UNKNOWN,
                     )
         except asyncio.CancelledError:

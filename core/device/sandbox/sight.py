@@ -71,7 +71,7 @@ _WHY = {
         "shell_execute",
     ),
     OWNERS: (
-        "It has a user namespace of its own: other users and groups look like nobody.",
+        "It has a user namespace of its own: other users and groups look like `nobody`.",
         "list_directory",
     ),
     DEVICES: ("Its /dev has only a few of the machine's devices.", "get_system_info info_type=hardware"),

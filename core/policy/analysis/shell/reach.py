@@ -133,7 +133,7 @@ def _sockets(call: Call) -> Iterator[Judgement]:
     gives = r"(?:EXEC|SYSTEM):" if call.name == "socat" else r"-\w*[ec]\w*$|--(?:sh-)?exec"
     for word in call.args:
         if re.match(gives, word.text, re.IGNORECASE):
-            yield Judgement("Gives a program to whoever is at the other end", Risk.CRITICAL, word)
+            yield Judgement("Gives a program to the other end of a connection", Risk.CRITICAL, word)
         elif re.match(r"-\w*l|--listen|(?:TCP\d?|UDP\d?)-LISTEN", word.text, re.IGNORECASE):
             yield Judgement("Waits for connections from others", Risk.HIGH, word)
     for word in call.input_files:
