@@ -116,7 +116,7 @@ class Approving:
         self, approval_id: str, asked: Request, prepared: Prepared, decision: Decision
     ) -> Cleared | None:
         """Release a waiting request if a grant covers it now; None if it stays pending."""
-        # No await since the decision, so the grant is still as it was judged.
+        # No other task has run since the decision, so the grant is still as it was judged.
         if decision.answer is not Answer.ALLOW or not decision.grant:
             return None
         if prepared.request.digest != asked.digest or not self._approvals.is_open(approval_id):
@@ -182,7 +182,7 @@ class Approving:
         """Count one use of the grant; `approval_id` is the request that was pending when it was given."""
         if not decision.grant:
             return
-        # No await since the decision, so the grant is still as it was judged.
+        # No other task has run since the decision, so the grant is still as it was judged.
         if not self._grants.use(decision.grant):
             raise Refused(f"Grant {decision.grant} does not hold any more.", ErrorCode.APPROVAL_INVALID)
         body = {"grant": decision.grant, "digest": prepared.request.digest}

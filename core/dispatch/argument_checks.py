@@ -73,7 +73,7 @@ def may_have_paths(tool: Tool, parameters: dict[str, Any]) -> bool:
 
 
 def harden(tool: Tool, parameters: dict[str, Any]) -> None:
-    """Refuse arguments that no honest call needs.
+    """Refuse NUL bytes, broken Unicode, malformed paths and URLs, and calls that name two programs.
 
     Raises:
         BadInput: `invalid_arguments` or `too_large`, naming the argument.

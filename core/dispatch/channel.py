@@ -83,7 +83,7 @@ class Link(Protocol):
 
 
 class LocalCommandDispatcher(BasicCommandDispatcher):
-    """The device client's own tools, run inside this process."""
+    """A channel to the device client's own tools, run in this process."""
 
     def __init__(self, device: str, tools: Tools, gate: Gate) -> None:
         self._device = device
@@ -123,7 +123,7 @@ class LocalCommandDispatcher(BasicCommandDispatcher):
 
 
 class WebSocketCommandDispatcher(BasicCommandDispatcher):
-    """A device behind an AIP link."""
+    """A channel to a device over its AIP link."""
 
     def __init__(self, device: str, link: Link, gate: Gate) -> None:
         self._device = device

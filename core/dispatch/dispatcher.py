@@ -282,7 +282,7 @@ class Dispatcher:
         return prepared, self._decide(prepared, turn)
 
     def _present_turn(self) -> Turn:
-        """The `Turn` shared by all commands that begin in this turn of the event loop; any await ends it."""
+        """The `Turn` of all commands that begin now; it ends for all when any of them yields to the loop."""
         if self._turn is None or not self._turn.lasts():
             self._turn = Turn()
         return self._turn

@@ -75,7 +75,7 @@ class EvidenceTaker:
         """Take the demanded picture before sending, and compare the target with the card's picture.
 
         Raises:
-            Held: the target has changed, or whether it has cannot be seen.
+            Held: the target has changed, or it cannot be determined whether it has.
             Refused: a picture that a rule demands cannot be taken, dispatch was stopped, or the command was
                 cancelled.
         """

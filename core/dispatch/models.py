@@ -84,7 +84,7 @@ NOT_WRITTEN = frozenset({"decision", "stage"})
 
 
 class Evidence(Plain):
-    """A picture or a large output, stored as a blob by its SHA-256 digest. `size` is in bytes."""
+    """A picture, a file or a large text, stored as a blob named by its SHA-256. `size` is in bytes."""
 
     blob: str
     media_type: str

@@ -54,7 +54,7 @@ class Probe:
     """The state of the checks on one dialled device, with the connection to it once it is open.
 
     The device's URL was checked (`DialAddress.check`). `asking` is the connection during the WebSocket
-    handshake; `address` is the one of `addresses` that accepts connections.
+    handshake; `address` is the first of `addresses` that accepts connections.
     """
 
     known: Known

@@ -400,7 +400,7 @@ class Fleet:
         return [self._offers.judged(name, one, record.ours, {}, overrides) for one in record.offered.values()]
 
     async def change(self, name: str, tool_key: str) -> Change:
-        """A tool's trusted definition and claims, beside its present ones.
+        """A tool's trusted and present definition and claims.
 
         Raises:
             BadInput: no such device or tool.

@@ -375,7 +375,7 @@ class Registry:
         return _token_file(self._dial_tokens, name)
 
     def _write(self) -> None:
-        """Write the copy; `problem` says why that failed."""
+        """Write the copy; sets `problem` if that fails."""
         try:
             write_private(self._path, self._text())
         except OSError as error:
