@@ -134,7 +134,8 @@ class LateAnswers:
 def _matched(late: LateAnswer) -> list[tuple[str | None, Result | None, str]]:
     """Match results to calls: (call id, its result, the problem) for each call and each unmatched result.
 
-    A device can put any call id into a result, so a result counts for a call only if that call was pending.
+    A device can put any call id into a result, so only the ids in `late.call_ids`, which the console asked
+    for, are accepted.
     """
     left = list(late.results)
     found: list[tuple[str | None, Result | None, str]] = []

@@ -32,7 +32,7 @@ from core.text import some_names
 __all__ = ["Arrival", "Fleet", "Recorder"]
 
 FORGOTTEN_KEPT = 1000
-# With these verdicts nothing may have come from the device, so they are no sign of life.
+# With these verdicts it is not certain that the device answered, so they are no sign of life.
 _NOT_HEARD = frozenset({Verdict.UNKNOWN, Verdict.REFUSED})
 
 
