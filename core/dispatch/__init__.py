@@ -1,1 +1,1 @@
-"""The way of a command: nine stages, permits, channels, outcomes."""
+"""Dispatch of commands to devices: nine stages, permits, channels, outcomes."""

@@ -1,8 +1,9 @@
-"""Stage 5: wait for whoever must say yes. What comes back is the answer; a no is raised.
+"""Stage 5: obtain the approval that the decision demands. A refusal is raised.
 
-Deny ends it. Allow by a grant counts the grant's use. Ask waits in the queue until operators have answered,
-and an edit there sends the command back to the first stage with other arguments. A grant that is given while
-a request waits has it judged again, as a new one would be; what the grant lets through goes on under it.
+`deny` raises at once. `allow` by a grant counts one use of the grant. `ask` waits in the queue until
+operators have answered; an edit sends the command back to the first stage with other arguments. When a grant
+is given while a request waits, the request is judged again like a new request, and continues under the grant
+if the grant covers it.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ MOST_EDITS = 50
 
 
 class Edited(Exception):
-    """An operator put other arguments in place: the command begins again with these."""
+    """Raised when an operator edited the arguments: the command begins again with the new arguments."""
 
     def __init__(self, parameters: dict[str, Any], approval: str, operator: str) -> None:
-        """`operator` is who edited it, as their key has proved; empty where none has."""
+        """`operator` is the editor's name as proved by their key; empty where no key proved it."""
         super().__init__(approval)
         self.parameters = parameters
         self.approval = approval
@@ -38,7 +39,7 @@ class Edited(Exception):
 
 
 class Cleared(NamedTuple):
-    """A command that may go on, as it was judged last; `approval` is None where no operator signed for it."""
+    """A command that may be sent, with its last decision; `approval` is None if no operator signed it."""
 
     prepared: Prepared
     decision: Decision
@@ -49,7 +50,7 @@ JudgeAgain = Callable[[], Awaitable[tuple[Prepared, Decision]]]
 
 
 class Stopped(Protocol):
-    """Says why nothing leaves, or an empty string."""
+    """Returns why dispatch is stopped; an empty string while it is not."""
 
     def __call__(self) -> str: ...
 
@@ -68,14 +69,14 @@ class Approving:
     async def approve(
         self, prepared: Prepared, decision: Decision, on_stage: OnStage, judge_again: JudgeAgain
     ) -> Cleared:
-        """Wait until the command may go on.
+        """Wait until the command may be sent.
 
-        `judge_again` takes the command through the first four stages once more, as it is now; its decision
-        is made in the turn of the loop in which it returns.
+        `judge_again` runs the first four stages again with the present state; it makes its decision in the
+        turn of the loop in which it returns.
 
         Raises:
-            Refused: denied, expired, withdrawn, or too many requests wait already.
-            Edited: an operator wants it with other arguments.
+            Refused: denied, expired, withdrawn, or too many requests are pending.
+            Edited: an operator edited the arguments.
         """
         if decision.answer is Answer.DENY:
             raise Refused(decision.reasons[0].text.removesuffix(".") + ".")
@@ -98,7 +99,7 @@ class Approving:
             try:
                 again = await judge_again()
             except QuarterdeckError:
-                # It waits on: the operator who approves it meets the same error.
+                # The request stays pending: an operator who approves it gets the same error.
                 return
             granted = self._under_grant(approval_id, prepared.request, *again)
 
@@ -114,8 +115,8 @@ class Approving:
     def _under_grant(
         self, approval_id: str, asked: Request, prepared: Prepared, decision: Decision
     ) -> Cleared | None:
-        """Let a waiting request go on where a grant allows it as it is judged now; None where it waits on."""
-        # Nothing can have come between the decision and this: the loop was not given up.
+        """Release a waiting request if a grant covers it now; None if it stays pending."""
+        # No other task has run since the decision, so the grant is still as it was judged.
         if decision.answer is not Answer.ALLOW or not decision.grant:
             return None
         if prepared.request.digest != asked.digest or not self._approvals.is_open(approval_id):
@@ -169,19 +170,19 @@ class Approving:
         return Refused(approval.reason or "The request was withdrawn.", code)
 
     def check_still_granted(self, decision: Decision) -> None:
-        """That the grant which let a command through was not taken back since.
+        """Check that the grant which allowed this command was not revoked since.
 
         Raises:
-            Refused: it was; taking trust back counts at once.
+            Refused: the grant was revoked; a revocation takes effect at once.
         """
         if decision.grant and self._grants.get(decision.grant).revoked_at is not None:
             raise Refused(f"Grant {decision.grant} was revoked.", ErrorCode.APPROVAL_INVALID)
 
     def _use_grant(self, prepared: Prepared, decision: Decision, approval_id: str = "") -> None:
-        """Count a use; `approval_id` is the request that waited when the grant was given."""
+        """Count one use of the grant; `approval_id` is the request that was pending when it was given."""
         if not decision.grant:
             return
-        # Nothing can have come between the decision and this: the loop was not given up.
+        # No other task has run since the decision, so the grant is still as it was judged.
         if not self._grants.use(decision.grant):
             raise Refused(f"Grant {decision.grant} does not hold any more.", ErrorCode.APPROVAL_INVALID)
         body = {"grant": decision.grant, "digest": prepared.request.digest}
@@ -191,30 +192,30 @@ class Approving:
 
 
 def as_ordered(order: Order, decision: Decision) -> Decision:
-    """The decision as it holds for this order, of which the policy does not know everything."""
+    """The decision adjusted to facts about the order that the policy does not see."""
     if order.evidence_for and decision.answer is Answer.ASK and decision.effect is Effect.OBSERVE:
-        # The command that it is for was allowed, and with it what its rules want to be seen.
+        # The command was allowed, and that includes the pictures which its rules demand.
         reason = Reason(text="A picture for a command that was allowed", origin=order.evidence_for)
         return changed(decision, answer=Answer.ALLOW, reasons=[reason, *decision.reasons])
     if order.edited_from and decision.answer is Answer.ALLOW:
-        # Whoever edits a request means to approve what came of it, not to let it go by itself.
+        # An operator who edits a request expects to approve the result; it must not be sent without asking.
         reason = Reason(text="An operator changed the arguments", origin=order.edited_from)
         return changed(decision, answer=Answer.ASK, reasons=[reason, *decision.reasons], grant="")
     if order.glimpse and decision.grant:
-        # Twenty a minute would use it up, and nobody granted it for that.
+        # Twenty live pictures a minute would use up the grant, which was not given for them.
         reason = Reason(text="A live picture uses up no grant", origin=decision.grant)
         return changed(decision, answer=Answer.ASK, reasons=[reason, *decision.reasons], grant="")
     return decision
 
 
 def check_still_allowed(now: Decision, then: Decision, approval: Approval | None, problem: str) -> None:
-    """That what was decided still holds: while people think, or a picture is taken, policies become stricter.
+    """Check that the policy still allows the command: it may have become stricter during the wait.
 
-    No approval is good against a denial, and what nobody was asked about must still go without asking.
-    `problem` says that the policy is broken.
+    An approval does not override a denial. A command that needed no approval must still need none.
+    `problem` is the policy's error text, empty if the policy is intact.
 
     Raises:
-        Refused: it does not.
+        Refused: the policy does not allow the command any more.
     """
     if now.answer is Answer.DENY:
         raise Refused(now.reasons[0].text.removesuffix(".") + ".")
@@ -224,7 +225,8 @@ def check_still_allowed(now: Decision, then: Decision, approval: Approval | None
         if now.approvers > len(approval.approved_by):
             raise Refused(f"The policy wants {now.approvers} operators now; ask again.")
     elif now.answer is Answer.ASK:
-        # A grant that this very call used up is not missed; that it was not revoked is looked at last of all.
+        # A grant whose last use was this call is gone by now, which is fine. `check_still_granted` checks for
+        # revocation just before sending.
         asks = any(hit.decision is Answer.ASK for hit in now.rules) or now.profile is Profile.LOCKDOWN
         if not then.grant or asks or problem:
             raise Refused("The policy asks before this now; ask again.")

@@ -1,9 +1,9 @@
-"""Stage 3: what a schema cannot say about arguments. Recursive, also inside lists and objects.
+"""Stage 3: argument checks that a schema cannot express. They recurse into lists and objects.
 
-The device guards its own paths whatever the console says; this stage refuses early, with the argument's name,
-and for this computer follows symlinks as the device will. `check_form` and `harden` depend on the arguments
-alone; `check_roots` looks at where paths lead on the disk, each time. The roots are those of the device's own
-tools: what a hosted server calls a path may be one of a repository or of a web service.
+The device enforces its own path limits regardless of the console. This stage refuses early, names the
+argument, and follows symlinks on this computer as the device will. `check_form` and `harden` depend on the
+arguments alone; `check_roots` reads the disk each time. The roots apply to the device's own tools only: a
+"path" of a hosted MCP server may belong to a repository or a web service.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ PATH_NAMES = frozenset({"file_path", "path", "working_directory"})
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
-# A `data:` address holds what it names, and leads nowhere.
+# A `data:` URL contains its own data and reaches no other place.
 URL_SCHEMES = ("http:", "https:", "data:")
 
 
 def check_form(parameters: dict[str, Any]) -> None:
-    """Refuse arguments that are too large or too deep before anything copies, hashes or stores them.
+    """Refuse arguments that are too large or nested too deep, before they are copied, hashed or stored.
 
-    Refused too, in whatever nesting, is what only stands for a secret: such an object would be shown as a
-    hidden value. An operator's edit leaves one only where it was, and the secret is put back before this.
+    Also refuses, at any depth, an object with the key `SECRET_MARK`: it would be displayed as a redacted
+    secret. In an operator's edit, secrets are restored from such marks before this check.
 
     Raises:
         BadInput: `too_large`, naming the argument and the limit, or `invalid_arguments`.
@@ -60,26 +60,26 @@ def check_form(parameters: dict[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """The allowed folders of a device whose disk is this computer's, and where its paths lead."""
+    """The allowed folders of a device that shares this computer's disk, and the real paths found on it."""
 
     folders: list[Path]
     leads: Leads
 
 
 def may_have_paths(tool: Tool, parameters: dict[str, Any]) -> bool:
-    """Whether arguments may hold a path: links are turned, so such paths are followed each time."""
+    """Whether arguments may hold a path. Symlinks can change, so such paths are followed for each call."""
     named = not PATH_NAMES.isdisjoint(tool.input_schema.get("properties", ()))
     return named or next(paths_in(parameters), None) is not None
 
 
 def harden(tool: Tool, parameters: dict[str, Any]) -> None:
-    """Refuse arguments that no honest call needs.
+    """Refuse NUL bytes, broken Unicode, malformed paths and URLs, and calls that name two programs.
 
     Raises:
         BadInput: `invalid_arguments` or `too_large`, naming the argument.
     """
     if tool.namespace == BUILT_IN_NAMESPACE:
-        # A call that names two programs would be judged by one of them and done to the other.
+        # A call that names two programs could be judged by the first and executed on the second.
         program_of(parameters)
     for place, value, is_path, form in _texts(tool, parameters):
         if "\x00" in value:
@@ -93,7 +93,7 @@ def harden(tool: Tool, parameters: dict[str, Any]) -> None:
 
 
 def check_roots(tool: Tool, parameters: dict[str, Any], roots: Roots) -> None:
-    """Refuse paths that lead out of the device's allowed folders, where its disk is also ours.
+    """Refuse paths that lead out of the allowed folders of a device that shares this computer's disk.
 
     Raises:
         BadInput: `path_not_allowed`, naming the argument.
@@ -106,7 +106,7 @@ def check_roots(tool: Tool, parameters: dict[str, Any], roots: Roots) -> None:
 
 
 def _texts(tool: Tool, parameters: dict[str, Any]) -> Iterator[tuple[str, str, bool, Any]]:
-    """Every text in the arguments with its place, whether it is a path, and its format by the schema."""
+    """Yield every string in the arguments: its place, the string, whether it is a path, its schema format."""
     named = tool.input_schema.get("properties")
     properties = named if isinstance(named, dict) else {}
     for place, value in _walk(parameters):

@@ -1,7 +1,7 @@
-"""A call's arguments on their way through the first three stages: redacted, then checked.
+"""Types for a call's arguments after redaction (`RedactedArguments`) and after checks (`CheckedArguments`).
 
-Both are sealed: they have no constructor. The one function that masks makes the first, the one that validates
-and hardens makes the second, and every later stage takes the second. So no caller can leave a check out.
+Both are sealed: they have no public constructor. Only `Masker.redact` makes the first and only `Validating`
+makes the second. Every later stage demands `CheckedArguments`, so no caller can skip a check.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Kind = TypeVar("Kind", bound="Sealed")
 
 
 class Sealed:
-    """A frozen value that `seal` makes where what it proves has just been checked."""
+    """An immutable value that only `seal` creates; its existence proves that its check has passed."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -26,10 +26,10 @@ class Sealed:
 
 
 class RedactedArguments(Sealed):
-    """Arguments whose secrets were found. Made by `Masker.redact`.
+    """Arguments after redaction. Made by `Masker.redact`.
 
-    `sent` is what a device would get, a copy of its own; `shown` is what may be signed, written and
-    displayed; `openings` say where in it commitments are.
+    `sent` are the arguments for the device, a copy of the caller's. `shown` are the redacted arguments, which
+    may be signed, written and displayed. `openings` list the paths and salts of the commitments in `shown`.
     """
 
     __slots__: tuple[str, ...] = ("openings", "sent", "shown")
@@ -40,7 +40,7 @@ class RedactedArguments(Sealed):
 
 
 class CallKey(NamedTuple):
-    """What equal calls share: the contract, and the canonical bytes of their arguments."""
+    """The key of equal calls: the contract, the tool, and the canonical bytes of the arguments."""
 
     contract: str
     tool_name: str
@@ -49,11 +49,11 @@ class CallKey(NamedTuple):
 
 
 class CheckedArguments(Sealed):
-    """Arguments checked against one contract: bounded, masked, valid and hardened. Made by `Validating`.
+    """Arguments checked against one contract: bounded, redacted, valid, hardened. Made by `Validating`.
 
     `sent`, `shown` and `openings` as in `RedactedArguments`. `canonical` are the canonical bytes of `sent`;
-    `is_plain` is `core.canonical_json.is_plain` of `shown`. `key` is None where they are large, nested or
-    hold a secret.
+    `is_plain` is `core.canonical_json.is_plain` of `shown`. `key` is None if the arguments are large, nested
+    or hold a secret.
     """
 
     __slots__: tuple[str, ...] = (
@@ -70,7 +70,7 @@ class CheckedArguments(Sealed):
 
 
 def seal(kind: type[Kind], **fields: Any) -> Kind:
-    """Make a sealed value of all its fields. Each kind has exactly one place that calls this."""
+    """Create a sealed value from all its fields. For each kind, exactly one function calls this."""
     value = object.__new__(kind)
     for name in kind.__slots__:
         object.__setattr__(value, name, fields.pop(name))

@@ -1,4 +1,4 @@
-"""The two ways out: tools in this process, and AIP over a WebSocket. Neither moves without permits."""
+"""Channels to devices: tools in this process, and AIP over a WebSocket. Both demand a permit per command."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from core.errors import DeviceError, ErrorCode, QuarterdeckError
 
 log = structlog.get_logger(__name__)
 
-# Seconds that a device has for commands where nobody says how many.
+# Seconds; applies where the caller gives no timeout.
 DEFAULT_TIMEOUT = 60.0
 
 
 class BasicCommandDispatcher(ABC):
-    """AIP's dispatcher interface: commands in, one result for each, in order."""
+    """AIP's dispatcher interface: takes commands, returns one result for each, in order."""
 
     @abstractmethod
     async def execute_commands(
         self, commands: Sequence[Command], timeout: float = DEFAULT_TIMEOUT
     ) -> list[Result]:
-        """Run commands on the device; `timeout` in seconds for all of them together.
+        """Run commands on the device; `timeout` is in seconds, for all of them together.
 
         Every command carries its permit (`PermittedCommand`).
 
         Raises:
-            Refused: a permit is missing, used, or for something else; nothing was sent.
-            DeviceError: `device_offline` when nothing was sent, `outcome_unknown` when it may have been.
+            Refused: a permit is missing, used, or for another command; nothing was sent.
+            DeviceError: `device_offline` if nothing was sent, `outcome_unknown` if something may have been.
         """
 
     def generate_error_results(self, commands: Sequence[Command], error: Exception) -> list[Result]:
-        """One failure for each command: `Error executing TOOL: ERROR` as its error and as its result.
+        """Make a failure result for each command, with `Error executing TOOL: ERROR` as error and as result.
 
-        An error of our own tree begins its error text with its code, as `core.aip.frames` has it.
+        The error text of a `QuarterdeckError` begins with its code, in the format of `core.aip.frames`.
         """
         said = str(error) or type(error).__name__
         results = []
@@ -56,15 +56,15 @@ class BasicCommandDispatcher(ABC):
 
     @abstractmethod
     async def list_tools(self, timeout: float) -> list[ToolInfo]:
-        """Ask the device what it offers. AIP's own meta command: it reads and needs no permit."""
+        """Ask the device for its tools. This is AIP's own meta command: it only reads and needs no permit."""
 
     @abstractmethod
     async def cancel(self, call_id: str) -> bool:
-        """Ask the device to cancel a running command; False when it cannot be asked."""
+        """Ask the device to cancel a running command; False when the device cannot be asked."""
 
 
 class Tools(Protocol):
-    """The device client's router, as far as the local channel needs it."""
+    """The part of the device client's router that the local channel needs."""
 
     def tools(self) -> list[ToolInfo]: ...
     async def run(
@@ -74,7 +74,7 @@ class Tools(Protocol):
 
 
 class Link(Protocol):
-    """One device's AIP link, or its line over many links, as far as the WebSocket channel needs it."""
+    """The part of a device's AIP link, or of its line over many links, that the WebSocket channel needs."""
 
     async def send_commands(
         self, commands: Sequence[Command], timeout: float, grounds: Sequence[CommandProof] = ()
@@ -83,7 +83,7 @@ class Link(Protocol):
 
 
 class LocalCommandDispatcher(BasicCommandDispatcher):
-    """The device client's own tools, run inside this process."""
+    """A channel to the device client's own tools, run in this process."""
 
     def __init__(self, device: str, tools: Tools, gate: Gate) -> None:
         self._device = device
@@ -103,7 +103,7 @@ class LocalCommandDispatcher(BasicCommandDispatcher):
                 results.append(await self._run(command, given, timeout))
             except QuarterdeckError:
                 raise
-            except Exception as error:  # the edge: what a tool raises in here is an answer, as over a link
+            except Exception as error:  # boundary: a tool's exception becomes its result, as over a link
                 log.exception("tool failed", tool=command.tool_name)
                 results += self.generate_error_results([command], error)
         return results
@@ -123,7 +123,7 @@ class LocalCommandDispatcher(BasicCommandDispatcher):
 
 
 class WebSocketCommandDispatcher(BasicCommandDispatcher):
-    """A device behind an AIP link."""
+    """A channel to a device over its AIP link."""
 
     def __init__(self, device: str, link: Link, gate: Gate) -> None:
         self._device = device
@@ -139,14 +139,14 @@ class WebSocketCommandDispatcher(BasicCommandDispatcher):
             return await self._link.send_commands(bare, timeout, grounds)
         except QuarterdeckError:
             raise
-        except Exception as error:  # the edge: a fault of the link's own must not lose what may have left
+        except Exception as error:  # boundary: the commands may have been sent, so the outcome is unknown
             log.exception("link failed", device=self._device)
             said = f"The link failed while {self._device} had it: {str(error) or type(error).__name__}"
             raise DeviceError(said, ErrorCode.OUTCOME_UNKNOWN) from error
 
     async def list_tools(self, timeout: float) -> list[ToolInfo]:
-        # A stock device is asked by `core.fleet.registration`: this one is ours, whose listing tools are
-        # tools.
+        # Stock devices are asked by `core.fleet.registration`. This device runs our client, whose listing
+        # tools are ordinary tools.
         return await list_tools(self._link, timeout, with_meta=True)
 
     async def cancel(self, call_id: str) -> bool:
@@ -154,7 +154,7 @@ class WebSocketCommandDispatcher(BasicCommandDispatcher):
 
 
 def _grounds(command: Command) -> CommandProof:
-    """What the device may check again; a redeemed permit was compared with this very digest."""
+    """The proof for the device to check; redeeming the permit has compared its digest."""
     if not isinstance(command, PermittedCommand):
         return CommandProof()
     return CommandProof(command.digest, command.approval)

@@ -1,4 +1,4 @@
-"""A wish for one command, what it is bound to, and what the dispatcher needs of everybody else."""
+"""A request for one command, its prepared forms, and the interfaces that the dispatcher needs from others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from core.statements import Request
 
 
 class Stage(StrEnum):
-    """What whoever ordered a command is told while it is on its way."""
+    """The progress of a command, as reported to its caller."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -31,22 +31,22 @@ OnStage = Callable[[Stage, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A wish for one call. `said` is what the asker says about it: kept and quoted, never judged.
+    """A request for one call. `said` is the caller's text about it: stored and quoted, never judged.
 
-    `edited_from` is the request for approval in which an operator put other arguments in place.
+    `edited_from` is the approval request in which an operator edited the arguments.
 
-    An `unasked` one waits for nobody: where the policy would ask, it is refused.
+    `unasked`: never wait for an approval; if the policy would ask, the call is refused.
 
-    `evidence_for` is the call whose rules, or whose freshness, want this picture.
+    `evidence_for` is the id of the call for whose rules or freshness check this picture is taken.
 
-    A `glimpse` is a small picture for the wall: no card and no comparison ever rests on it.
+    `glimpse`: a small live picture for the device wall. No card and no comparison uses it.
 
-    `operators` are those who asked for it and who edited it, as their keys have proved; an empty name is a
-    person of whom that is not known.
+    `operators` are the persons who requested or edited the call, as proved by their keys; an empty name is a
+    person without such a proof.
 
-    `on_decided` is given what the policy says of it, before an operator is asked; again after an edit.
+    `on_decided` gets the policy's decision before an operator is asked, and again after an edit.
 
-    `cancelled` is asked until the command has left: once it says yes, nothing of this order is sent.
+    `cancelled` is polled until the command is sent: once it returns True, nothing of this order is sent.
     """
 
     device: str
@@ -78,7 +78,7 @@ def shows_whole_screen(parameters: Mapping[str, Any]) -> bool:
 
 
 class Target(NamedTuple):
-    """A device at one moment. `shares_disk`: its paths are this computer's; `roots`: its folders then."""
+    """A snapshot of a device. `roots`: its allowed folders; `shares_disk`: its paths are on this computer."""
 
     device: Device
     tools: dict[str, Tool]
@@ -88,29 +88,29 @@ class Target(NamedTuple):
 
 
 class Devices(Protocol):
-    """The fleet, as far as the dispatcher needs it."""
+    """The part of the fleet that the dispatcher needs."""
 
     def target(self, device: str, refreshed: bool = False) -> Target:
-        """The device as it is now; `BadInput` (`unknown_device`) when there is none of that name.
+        """A snapshot of the device; raises `BadInput` (`unknown_device`) when there is none of that name.
 
-        `refreshed`: whoever asks has looked at the policy's file in this very turn of the loop.
+        `refreshed`: the caller has checked the policy file in this turn of the loop.
         """
         ...
 
     def offered(self, device: str, tool: str) -> Tool | None:
-        """A tool as the device defines it, whatever its contract says now; `BadInput` as for `target`."""
+        """A tool as the device defines it, even if its contract changed; raises `BadInput` like `target`."""
         ...
 
     async def schemas_of(self, tool: str, devices: list[str]) -> list[Any]:
-        """The input schemas that are known of a tool of this name, none twice.
+        """The known input schemas of a tool of this name, without duplicates.
 
-        As these devices define it, or defined it when it was trusted; where none of them ever had it, as any
-        device defines it.
+        These devices' present and last trusted schemas; if none of them ever had the tool, those of any
+        device.
         """
         ...
 
     def channel(self, device: str) -> BasicCommandDispatcher | None:
-        """The way to the device as it is now, None while it is away; `BadInput` as for `target`."""
+        """The device's present channel, None while it is offline; raises `BadInput` like `target`."""
         ...
 
     def began(self, device: str, call_id: str, what: str) -> None: ...
@@ -125,7 +125,7 @@ class Devices(Protocol):
 
 
 class Recorder(Protocol):
-    """The journal, as far as the dispatcher needs it."""
+    """The part of the journal that the dispatcher needs."""
 
     async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
     def note_all(self, entries: list[NewEntry]) -> None: ...
@@ -134,7 +134,7 @@ class Recorder(Protocol):
 
 
 class Bound(NamedTuple):
-    """An order bound to one contract. `request` is what is shown and written of it, whatever comes of it."""
+    """An order bound to one contract. `request` is its redacted form for display and the journal."""
 
     order: Order
     target: Target
@@ -143,17 +143,17 @@ class Bound(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """An order whose arguments have passed the first three stages. `request` has its secrets masked."""
+    """A prepared call: its arguments have passed the first three stages. `request` is redacted."""
 
     order: Order
     target: Target
     tool: Tool
     request: Request
     arguments: CheckedArguments
-    # Entries of stages that have passed and may share one write with the next: at the latest they are
-    # written when the command is asked about, refused, or leaves.
+    # Pending entries of passed stages: they share one journal write, made at the latest when an approval is
+    # requested, the command is refused, or the command is sent.
     held: list[NewEntry]
-    # Pictures that rules wanted before it left.
+    # Pictures that rules demanded before sending.
     before: list[Evidence]
-    # Where its paths lead, on a disk that is shared; None where there are none to follow.
+    # The real paths of its path arguments on a shared disk; None if there are none to follow.
     leads: Leads | None = None

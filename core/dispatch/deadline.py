@@ -1,8 +1,9 @@
-"""How long a device has for one command.
+"""Command deadlines: how long a device has for one command.
 
-A tool that limits itself by an argument gets a little longer than that limit, so that its answer still
-counts; but only where it is known that the argument is such a limit, and in which unit. Real tools mean
-seconds, milliseconds and minutes by `timeout`, and say so in the argument's name or description, or nowhere.
+If a tool limits itself by an argument, its deadline is a little longer than that limit, so that its answer
+still counts. This applies only if the argument is known to be such a limit and its unit is known: real tools
+take `timeout` in seconds, milliseconds or minutes, and state the unit in the argument's name or description,
+or nowhere.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from core.policy.analysis.shell.tool_arguments import SHELL_ARGUMENTS
 
 GRACE = 10.0
 MOST_TIMEOUT = 86_400.0
-# What a tool that the console did not write may lengthen its own deadline to.
+# The longest deadline, in seconds, that an argument of a tool which is not built in can set.
 MOST_FOREIGN = 3_600.0
 
 _LIMIT = re.compile(r"time_?out(?:_(?P<unit>[a-z]+))?")
@@ -31,10 +32,10 @@ _UNITS: tuple[tuple[float, re.Pattern[str]], ...] = (
 
 
 def deadline_of(order: Order, tool: Tool, *, stock: bool) -> float:
-    """How many seconds a device has for an order: as ordered, else as its tool limits itself, else a minute.
+    """The deadline of an order in seconds: the order's timeout, else the tool's own limit, else a minute.
 
-    `stock`: the device takes one command at a time. No argument of one command makes the others wait for
-    longer than the default then; only the order itself does.
+    `stock`: the device takes one command at a time. Then no argument may make other commands wait longer than
+    the default; only the order's timeout may.
     """
     if order.timeout is not None:
         return min(order.timeout, MOST_TIMEOUT)
@@ -43,17 +44,17 @@ def deadline_of(order: Order, tool: Tool, *, stock: bool) -> float:
         return DEFAULT_TIMEOUT
     if tool.namespace == BUILT_IN_NAMESPACE and not stock:
         return min(own + GRACE, MOST_TIMEOUT)
-    # What else a stranger's tool does before and after its own limit is not known.
+    # A foreign tool may need time before and after its own limit, so it gets at least the default.
     return min(max(own + GRACE, DEFAULT_TIMEOUT), DEFAULT_TIMEOUT if stock else MOST_FOREIGN)
 
 
 def is_stock(device: Device) -> bool:
-    """Whether a device has none of our extensions: it takes one command at a time and cannot cancel."""
+    """Whether a device has no Quarterdeck extensions: it takes one command at a time and cannot cancel."""
     return device.direction != "local" and not device.features
 
 
 def _own_limit(order: Order, tool: Tool) -> float | None:
-    """The seconds to which a call limits itself; None where that is not known."""
+    """The seconds to which a call limits itself; None if unknown."""
     limits = []
     for name, value in order.parameters.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -65,7 +66,7 @@ def _own_limit(order: Order, tool: Tool) -> float | None:
 
 
 def _seconds_in(tool: Tool, name: str) -> float | None:
-    """How many seconds the unit of an argument has; None where it is no limit, or its unit is not said."""
+    """The unit of an argument in seconds; None if the argument is no limit or its unit is unknown."""
     found = _LIMIT.fullmatch(snake(name))
     if found is None:
         return None
@@ -83,6 +84,6 @@ def _seconds_in(tool: Tool, name: str) -> float | None:
 
 
 def _unit_in(words: str) -> float | None:
-    """The unit that is named; none where several are, as it is not known then which of them is meant."""
+    """The unit, in seconds, that `words` name; None if they name no unit, or several."""
     units = [seconds for seconds, pattern in _UNITS if pattern.search(words)]
     return units[0] if len(units) == 1 else None

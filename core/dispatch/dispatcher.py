@@ -1,8 +1,9 @@
-"""The governed dispatcher: the only way from a wish to a device. Nine stages, the same for every command.
+"""The governed dispatcher: the only path from a request to a device. Every command passes nine stages.
 
     prepare → validate → harden → decide → approve → record intent → send → observe → record outcome
 
-A stage that fails ends the way there: journalled, with its own error code, and nothing is sent.
+A command ends at the first stage that fails; if that is before stage 7, nothing is sent. Every end is
+journalled with its own error code.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from core.tasks import TaskGroupOwner
 
 
 class Dispatcher:
-    """Carries commands through the nine stages. It knows no window, no socket and no file."""
+    """Carries commands through the nine stages. It depends on no window, socket or file."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class Dispatcher:
         tasks: TaskGroupOwner,
         ui_on_own_computer: bool = False,
     ) -> None:
-        """`ui_on_own_computer`: software may click and type where the console's own window is; for tests."""
+        """`ui_on_own_computer`: allow UI commands on the screen that shows the console itself; for tests."""
         self._own_screen = ui_on_own_computer
         self._devices = devices
         self._policy = policy
@@ -90,48 +91,48 @@ class Dispatcher:
 
     @property
     def gate(self) -> Gate:
-        """What a channel is given, so that it can demand permits."""
+        """The permit gate that channels use to demand a permit for each command."""
         return self._mint
 
     @property
     def stopped(self) -> str:
-        """Why nothing leaves, or an empty string."""
+        """Why dispatch is stopped; an empty string while it is not."""
         return self._stopped
 
     @property
     def in_flight(self) -> list[str]:
-        """The calls that a device has and has not answered."""
+        """The ids of calls that were sent to a device and are not answered yet."""
         return list(self._running)
 
     def stop(self, why: str) -> None:
-        """Let nothing leave from now on: no permit is minted or redeemed until `resume`."""
+        """Stop sending: no permit is minted or redeemed until `resume`."""
         self._stopped = why
         self._mint.halt(True)
 
     def resume(self) -> None:
-        """Let commands leave again."""
+        """Allow commands to be sent again."""
         self._stopped = ""
         self._mint.halt(False)
 
     def keep(self, entries: list[NewEntry]) -> None:
-        """Keep what has happened but could not be recorded; it is recorded as soon as it can be."""
+        """Queue entries that the journal could not take; they are recorded as soon as it can."""
         self._late.add(entries)
 
     async def record_late(self) -> bool:
-        """Record now what could not be recorded when it happened; whether nothing is left of it."""
+        """Try now to record the queued entries; returns whether none is left."""
         return await self._late.flush()
 
     async def cancel(self, call_id: str) -> bool:
-        """Ask the device to cancel a command it has; False when it cannot be asked."""
+        """Ask the device to cancel a running command; False when the device cannot be asked."""
         channel = self._running.get(call_id)
         return await channel.cancel(call_id) if channel is not None else False
 
     async def look_ahead(self, devices: list[str], tool: str, parameters: dict[str, Any]) -> Leads:
-        """Find out what `explain` will want to know of these calls; where paths lead is handed to it.
+        """Fetch what `explain` needs for these calls; returns where their paths lead, for its `leads`.
 
         Raises:
             BadInput: there is no such device.
-            Refused: the disk that paths of this computer are on does not answer.
+            Refused: a disk of this computer on which the paths lie does not respond.
         """
         filled = await self.validating.look_ahead(devices, tool, parameters)
         shares = any(self._devices.target(device).shares_disk for device in devices)
@@ -145,12 +146,12 @@ class Dispatcher:
         actor: str = "operator:nobody",
         leads: Leads = NOT_FOLLOWED,
     ) -> Decision:
-        """What stages 1 to 4 say of a call. Nothing is recorded and nothing is sent.
+        """The decision of stages 1 to 4 about a call. Nothing is recorded and nothing is sent.
 
-        `leads`: what `look_ahead` found; a path that it did not look at counts against the call.
+        `leads`: the result of `look_ahead`; a path that is not in it counts against the call.
 
         Raises:
-            BadInput: as the stages would refuse it.
+            BadInput: the error with which the stages would refuse the call.
         """
         return self._policy.decide(self._explained(device, tool, parameters, actor, leads))
 
@@ -162,10 +163,10 @@ class Dispatcher:
         actor: str = "operator:nobody",
         leads: Leads = NOT_FOLLOWED,
     ) -> Explanation:
-        """The same, with the rules and grants that nearly spoke of it.
+        """The decision as in `explain`, with the rules and grants that nearly applied.
 
         Raises:
-            BadInput: as the stages would refuse it.
+            BadInput: the error with which the stages would refuse the call.
         """
         return self._policy.explain(self._explained(device, tool, parameters, actor, leads))
 
@@ -186,11 +187,11 @@ class Dispatcher:
     async def masked(
         self, devices: list[str], tool: str, parameters: dict[str, Any], said: str = ""
     ) -> tuple[dict[str, Any], str]:
-        """Arguments as they may be written and shown before any device is asked, and what their asker says.
+        """Arguments and the asker's text, redacted, so that both may be written and shown before dispatch.
 
-        Secret is what any of the tool's known schemas calls so: as these devices define it, or defined it
-        last, or as any device does. Of a tool that was never known, and of arguments that no call could
-        have, only names and types come back.
+        A value is secret if any known schema of the tool marks it: the schemas that these devices define or
+        last defined, otherwise those of any device. For a tool without a known schema, and for arguments that
+        no call may have, only names and types are returned.
         """
         schemas = await self._devices.schemas_of(tool, devices)
         try:
@@ -199,12 +200,12 @@ class Dispatcher:
                 redacted = self._masker.redact(tool, parameters, schemas)
                 return redacted.shown, self._live_secrets.everywhere(said, secrets_in(redacted))
         except BadInput:
-            # When it is dispatched it will be refused, with the reason.
+            # Dispatching the call will refuse it and report the reason.
             pass
         return sketch(parameters), self._live_secrets.everywhere(said, texts_in(parameters))
 
     async def dispatch(self, order: Order, on_stage: OnStage = lambda stage, approval: None) -> CommandResult:
-        """Carry one command the whole way. Every end is a result, journalled; errors are in it."""
+        """Carry one command through all stages. Every end, errors too, is journalled and returned."""
         started = time.perf_counter()
         for _ in range(MOST_EDITS):
             try:
@@ -217,7 +218,7 @@ class Dispatcher:
                     operators=(*order.operators, edited.operator),
                 )
             finally:
-                # Whoever hears of an end may edit the policy and go on in the very same turn.
+                # The caller may edit the policy and dispatch again in the same turn of the loop.
                 if self._turn is not None:
                     self._turn.looked = False
         error = Refused(f"It was edited {MOST_EDITS} times; ask again.", ErrorCode.CANCELLED)
@@ -242,7 +243,7 @@ class Dispatcher:
             decision = self._decide(prepared, turn)
             order.on_decided(decision)
             card = self._evidence.on_card(prepared)
-            # A denial is raised where an approval would be waited for.
+            # `approve` raises the denial, but the stage that failed is DECIDE.
             stage = CommandStage.DECIDE if decision.answer is Answer.DENY else CommandStage.APPROVE
             prepared, decision, approval = await self._approving.approve(
                 prepared, decision, on_stage, lambda: self._judge_again(order)
@@ -265,10 +266,10 @@ class Dispatcher:
         return result
 
     async def _judge_again(self, order: Order) -> tuple[Prepared, Decision]:
-        """The first four stages for an order that waits, as if it were asked for only now.
+        """Run the first four stages again for a waiting order, as for a new request.
 
         Raises:
-            QuarterdeckError: a new request would be refused so.
+            QuarterdeckError: the error with which a new request would be refused.
         """
         self._check_wanted(order)
         turn = self._present_turn()
@@ -281,14 +282,14 @@ class Dispatcher:
         return prepared, self._decide(prepared, turn)
 
     def _present_turn(self) -> Turn:
-        """One object for all commands that begin in a turn: whoever gives up the loop ends it for all."""
+        """The `Turn` of all commands that begin now; it ends for all when any of them yields to the loop."""
         if self._turn is None or not self._turn.lasts():
             self._turn = Turn()
         return self._turn
 
     # Stage 1
     def _bind(self, order: Order, turn: Turn) -> tuple[Bound, RedactedArguments | CheckedArguments]:
-        # Commands that begin in one turn share one look at the policy's file: they are asked for at once.
+        # Commands that begin in one turn of the loop share one check of the policy file.
         target = self._devices.target(order.device, refreshed=turn.looked)
         turn.looked = True
         tool = tool_of(order, target)
@@ -308,7 +309,7 @@ class Dispatcher:
             return await self.validating.check(bound.tool, arguments)
         return arguments
 
-    # Stage 3, as far as it depends on more than the arguments
+    # Stage 3: the checks that depend on more than the arguments
     def _harden(self, prepared: Prepared) -> None:
         check_own_screen(prepared, self._own_screen)
         folders, leads = prepared.target.roots, prepared.leads
@@ -317,7 +318,8 @@ class Dispatcher:
 
     # Stage 4
     def _decide(self, prepared: Prepared, turn: Turn) -> Decision:
-        # It was looked at when the command was bound; while a schema was read it may have been edited.
+        # The policy file was checked when the command was bound. If the turn is over (a schema was read), the
+        # file may have been edited since.
         decision = self._policy.decide(self._asked(prepared), refreshed=not turn.over)
         decision = as_ordered(prepared.order, decision)
         prepared.held.append(decided_entry(prepared, decision))
@@ -333,12 +335,12 @@ class Dispatcher:
             run=prepared.order.run,
             shares_disk=prepared.target.shares_disk,
             real=prepared.leads.real if prepared.leads is not None else None,
-            # Where a path leads on a shared disk is not the same each time.
+            # On a shared disk a path may lead elsewhere each time, so such a decision is not reused.
             same=prepared.arguments.key if prepared.leads is None else None,
         )
 
     async def _followed(self, prepared: Prepared) -> Prepared:
-        """The same command, with where its paths lead now."""
+        """The prepared call with the present real paths of its path arguments."""
         arguments = prepared.arguments.sent
         if not prepared.target.shares_disk or not may_have_paths(prepared.tool, arguments):
             return prepared
@@ -352,13 +354,13 @@ class Dispatcher:
         self, prepared: Prepared, decision: Decision, approval: Approval | None
     ) -> None:
         if approval is not None or prepared.before:
-            # While people think, links are turned.
+            # Symlinks may have been changed while the request waited.
             now = self._policy.decide(self._asked(await self._followed(prepared)))
             check_still_allowed(now, decision, approval, self._policy.problem)
 
     # Stage 6
     async def _record_intent(self, prepared: Prepared, decision: Decision, turn: Turn) -> Permit:
-        """`turn` began before the command was bound: once it is over, its device may be another."""
+        """`turn` began before the command was bound; once it is over, the device may have changed."""
         self._check_wanted(prepared.order)
         if turn.over or prepared.target.channel is None:
             self._check_still_bound(prepared)
@@ -367,7 +369,7 @@ class Dispatcher:
         if prepared.request.tool_type == "action" or decision.effect is not Effect.OBSERVE:
             await self._journal.append_many(prepared.held)
             prepared.held.clear()
-            # The disk took its time; what was true before may not be any more.
+            # Stop or cancel may have arrived during the disk write.
             self._check_wanted(prepared.order)
 
         def leaves() -> None:
@@ -379,7 +381,7 @@ class Dispatcher:
             try:
                 self._write(prepared)
             except JournalUnavailable:
-                # It does not leave, so that it never did is what is written later.
+                # The command is not sent, so COMMAND_SENT must not be recorded later.
                 prepared.held.pop()
                 raise
 
@@ -390,7 +392,7 @@ class Dispatcher:
         self, prepared: Prepared, decision: Decision, permit: Permit, approval: Approval | None
     ) -> CommandResult:
         request = prepared.request
-        # A device that reconnected while somebody thought is reached by its new link.
+        # The device may have reconnected while the request waited: use its present link.
         channel = self._devices.channel(request.device)
         leave = leave_of(prepared, approval)
         command = PermittedCommand.of(request, prepared.arguments, permit, leave)
@@ -399,7 +401,7 @@ class Dispatcher:
             self._mint.revoke(permit)
             return not_sent(request, decision, gone_offline(request.device), 0.0)
         if not prepared.order.glimpse:
-            # A device that is merely looked at is not busy, nor shown as such every other second.
+            # A live picture must not show its device as busy every other second.
             self._devices.began(request.device, request.call_id, request.tool_name)
         self._running[request.call_id] = channel
         self._live_secrets.remember(request.device, prepared.order.run, prepared.arguments)
@@ -443,7 +445,7 @@ class Dispatcher:
         except UnusableAnswer as error:
             return unusable(request, decision, error, error.evidence, took)
         stock = is_stock(device)
-        # Read from what the device sent: masking and storing apart may take the failure out of `clean`.
+        # Read from the raw answer: redacting and moving data to blobs may remove the failure from `clean`.
         failure = redaction.value(failure_in(answer.result))
         result = conclude(request, decision, answer, clean, evidence, took, failure=failure, stock=stock)
         return _with_note(result, redaction)
@@ -452,7 +454,7 @@ class Dispatcher:
         self, prepared: Prepared, decision: Decision, error: QuarterdeckError, started: float
     ) -> CommandResult:
         request = prepared.request
-        # What went wrong may be said in the device's words.
+        # The error may quote text from the device.
         error = _masked(error, self._redaction(prepared))
         if error.code is ErrorCode.BAD_RESULT:
             return unusable(request, decision, error, [], _ms(started))
@@ -471,7 +473,7 @@ class Dispatcher:
         try:
             self._write_late(prepared)
         except BadInput as error:
-            # No entry can hold what the device sent. That it came, and why it is not kept, one can.
+            # No journal entry can hold this answer. Record that it came, and why it is not stored.
             prepared.held.pop()
             result = unusable(prepared.request, decision, error, [], result.duration_ms)
             prepared.held.append(outcome_entry(prepared, result))
@@ -482,9 +484,10 @@ class Dispatcher:
         try:
             self._write(prepared)
         except JournalUnavailable:
-            # It happened, so it must be written: the outcome waits for the disk, and nothing new leaves.
+            # The command was sent, so its outcome must be recorded: it waits for the disk, and nothing new
+            # is sent.
             self._late.add(prepared.held)
-            # Who writes again, a picture taken afterwards for one, must not hand them over a second time.
+            # A later write for this command (a picture taken afterwards) must not record these twice.
             prepared.held.clear()
 
     def _refuse(
@@ -515,11 +518,11 @@ class Dispatcher:
             raise Refused("It was cancelled before it was sent.", ErrorCode.CANCELLED)
 
     def _check_still_bound(self, prepared: Prepared) -> None:
-        """While people think, devices come and go: the tool must still be the one that was judged."""
+        """Check that the tool is still the tool that was judged; the device may have reconnected since."""
         check_bound(prepared, self._devices.target(prepared.order.device))
 
     def _write(self, prepared: Prepared) -> None:
-        """Hand what is held to the journal in one piece; it stays held when that fails."""
+        """Append the pending entries to the journal in one piece; when that fails they stay pending."""
         if prepared.held:
             self._journal.note_all(prepared.held)
             prepared.held.clear()
@@ -532,7 +535,7 @@ def _masked(error: QuarterdeckError, redaction: Redaction) -> QuarterdeckError:
 
 
 def _with_note(result: CommandResult, redaction: Redaction) -> CommandResult:
-    """Say that something is masked: what is written from this result holds the mask in its place."""
+    """Note in the result how many places of the device's answer were redacted."""
     if not redaction.count:
         return result
     places = "1 place" if redaction.count == 1 else f"{redaction.count} places"

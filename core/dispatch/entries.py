@@ -1,4 +1,4 @@
-"""What the dispatcher writes into the journal of a command's way. Pure: it makes entries and writes none."""
+"""Makes the dispatcher's journal entries about commands. Pure: writes nothing."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from core.policy.models import Decision
 from core.quick import made
 from core.statements import Request, SignedLeave
 
-# Characters or members beyond which the size of an unchecked argument is told.
+# Characters or members above which `sketch` states an argument's size.
 _LARGE = 4_096
-# Outcomes that the service concluded for want of a device's word.
+# Outcomes that the service concluded without a device's answer.
 _WITHOUT_ITS_WORD = frozenset({Basis.NO_ANSWER, Basis.UNUSABLE_ANSWER, Basis.NOTHING_SENT})
 
 
 def entry_of(
     order: Order, kind: Kind, body: dict[str, Any], actor: str, *, plain: bool = False, **more: Any
 ) -> NewEntry:
-    """An entry about an order, with its place; `more` are further fields of `NewEntry`.
+    """An entry about an order, with its run, step and device; `more` are further fields of `NewEntry`.
 
-    `plain`: the body is plain for certain (`core.canonical_json.is_plain`), so that it need not be walked.
+    `plain`: the body is known to be plain (`core.canonical_json.is_plain`), so that it is not walked.
     """
-    # Five of these for each command, made of what the dispatcher itself has: nothing is left to check.
+    # Built without validation: there are five entries for each command, from data that was already checked.
     fields: dict[str, Any] = {
         "kind": kind,
         "actor": actor,
@@ -36,7 +36,7 @@ def entry_of(
         "device": order.device,
         "call_id": order.call_id,
         "tool": order.tool,
-        # So that a query can leave out what a live wall writes all the time.
+        # Lets queries exclude the constant entries of a live device wall.
         "body": {**body, "glimpse": True} if order.glimpse else body,
         "status": None,
         "verdict": None,
@@ -49,7 +49,7 @@ def entry_of(
 
 
 def prepared_entry(prepared: Prepared) -> NewEntry:
-    """That a command was bound to a contract; its secrets are masked."""
+    """The entry that a command was bound to a contract; it is redacted."""
     request = prepared.request
     body = {
         "digest": request.digest,
@@ -67,14 +67,14 @@ def prepared_entry(prepared: Prepared) -> NewEntry:
 
 
 def decided_entry(prepared: Prepared, decision: Decision) -> NewEntry:
-    """What the policy says of it, and what it knew of the device that is nowhere else."""
+    """The entry with the policy's decision, and the device facts behind it that no other entry has."""
     device = prepared.target.device
     body = {
         "decision": _written(decision),
         "tags": device.tags,
         "production": device.production,
     }
-    # All else in a decision is texts, whole numbers and lists of them, under names of ours.
+    # `expires_s` is the only float of a decision; all else is strings, integers, lists and fixed names.
     plain = decision.expires_s is None
     return entry_of(prepared.order, Kind.COMMAND_DECIDED, body, "policy", plain=plain)
 
@@ -83,9 +83,9 @@ _last_written: tuple[Decision | None, dict[str, Any]] = (None, {})
 
 
 def _written(decision: Decision) -> dict[str, Any]:
-    """A decision as JSON. Those of a run are one object, which is written out once; nobody changes it."""
+    """A decision as JSON. All commands of a run share one decision object, so the last dump is cached."""
     global _last_written
-    # Read once: another thread may write it meanwhile.
+    # Read the pair once: another thread may replace it.
     last, fields = _last_written
     if last is not decision:
         fields = decision.model_dump(mode="json")
@@ -94,7 +94,7 @@ def _written(decision: Decision) -> dict[str, Any]:
 
 
 def refused_entry(order: Order, bound: Bound | None, result: CommandResult) -> NewEntry:
-    """That a command ended before it left; `bound` is None when it could not even be bound."""
+    """The entry that a command ended before it was sent; `bound` is None if it could not be bound."""
     return entry_of(
         order,
         Kind.COMMAND_REFUSED,
@@ -110,7 +110,7 @@ def refused_entry(order: Order, bound: Bound | None, result: CommandResult) -> N
 
 
 def leave_of(prepared: Prepared, approval: Approval | None) -> dict[str, Any] | None:
-    """What operators have signed for a command, for a device to check again; None where nobody was asked."""
+    """The proof for a command: operators' signatures for the device to check; None without an approval."""
     if approval is None:
         return None
     request, arguments = prepared.request, prepared.arguments
@@ -123,12 +123,12 @@ def leave_of(prepared: Prepared, approval: Approval | None) -> dict[str, Any] | 
         facts=prepared.tool.contract.facts(),
         secrets=list(arguments.openings),
     )
-    # An earlier device knows no secrets here, and takes an approval without any.
+    # Earlier device clients do not know the field `secrets`, and accept a proof without it.
     return leave.model_dump(mode="json", exclude=None if arguments.openings else {"secrets"})
 
 
 def outcome_entry(prepared: Prepared, result: CommandResult) -> NewEntry:
-    """What came of a command that was let out."""
+    """The entry with the outcome of a command that was sent."""
     written, plain = result_written(result)
     return entry_of(
         prepared.order,
@@ -144,9 +144,9 @@ def outcome_entry(prepared: Prepared, result: CommandResult) -> NewEntry:
 
 
 def result_written(result: CommandResult) -> tuple[dict[str, Any], bool]:
-    """A result as JSON, without `NOT_WRITTEN`, and whether that is plain for certain."""
+    """A result as JSON, without `NOT_WRITTEN`, and whether it is known to be plain."""
     if result.error is None and not result.evidence and _is_plain_result(result):
-        # Nearly all of them; what is in it is JSON already, and is looked through once instead of twice.
+        # The common case: the content is JSON already, so it is walked once instead of twice.
         written = {
             **result.__dict__,
             "status": result.status.value,
@@ -163,12 +163,12 @@ def _is_plain_result(result: CommandResult) -> bool:
     try:
         return float_prints_alike(result.duration_ms) and is_plain(result.result)
     except BadInput:
-        # Whoever writes the entry says what is wrong with it.
+        # The journal reports the error when it encodes the entry.
         return False
 
 
 def unbound(order: Order) -> Request:
-    """A request for the record of a command that could not be bound to a contract; it has no digest."""
+    """A `Request` for the record of a command that could not be bound to a contract; it has no digest."""
     return Request(
         device=order.device,
         contract="",
@@ -182,9 +182,9 @@ def unbound(order: Order) -> Request:
 
 
 def sketch(parameters: Any) -> dict[str, Any]:
-    """Only names and types of arguments that nobody checked: they may be huge, secret, or not JSON.
+    """Only names and types of unchecked arguments, which may be huge, secret, or not JSON.
 
-    How long one is is told only where that is what is wrong with it: of a password it would be a hint.
+    An argument's length is stated only if it is too large: the length of a password would be a hint.
     """
     if not isinstance(parameters, dict):
         return {}

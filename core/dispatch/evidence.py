@@ -1,7 +1,7 @@
-"""Pictures before and after a command, taken through the dispatcher like any other command.
+"""Evidence: pictures before and after a command, taken through the dispatcher like any other command.
 
-They are observations of their own, with their own entries; an `evidence_taken` entry ties each to the command
-that it is evidence for, by the command's digest and the picture's.
+Each picture is an observation with its own entries; an `evidence_taken` entry ties it to its command by the
+command's digest and the picture's.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Dispatch = Callable[[Order], Awaitable[CommandResult]]
 
 
 class Held(Refused):
-    """Refused just before it was sent; the pictures that say why are kept."""
+    """Raised just before sending; carries the pictures that show why."""
 
     def __init__(self, message: str, code: ErrorCode, evidence: list[Evidence]) -> None:
         super().__init__(message, code)
@@ -49,7 +49,7 @@ class Held(Refused):
 
 
 class EvidenceTaker:
-    """Takes what rules ask for, and looks whether a target is still what was approved."""
+    """Takes the pictures that rules demand, and checks that a target still looks as approved."""
 
     def __init__(self, dispatch: Dispatch, journal: Recorder) -> None:
         self._dispatch = dispatch
@@ -57,7 +57,7 @@ class EvidenceTaker:
         self.pictures = SeenPictures()
 
     def on_card(self, prepared: Prepared) -> Seen | None:
-        """The picture that a card of this command shows now; None where it shows none."""
+        """The picture that an approval card of this command shows now; None if it shows none."""
         order = prepared.order
         if not aims(prepared.tool.tool_name, order.parameters):
             return None
@@ -66,17 +66,18 @@ class EvidenceTaker:
         known, blob = self.pictures.latest(order.device), prepared.target.device.picture
         if known is not None and (blob is None or known.blob == blob):
             return known
-        # Taken before the service started: of the whole screen, as far as is known.
+        # Taken before the service started: assumed to show the whole screen.
         return Seen(blob) if blob else None
 
     async def before(
         self, prepared: Prepared, decision: Decision, approval: Approval | None, card: Seen | None
     ) -> None:
-        """Take what is wanted before the command leaves, and compare its target with the card's picture.
+        """Take the demanded picture before sending, and compare the target with the card's picture.
 
         Raises:
-            Held: a picture that a rule wants cannot be taken, or the target has changed.
-            Refused: everything was stopped, or it was cancelled meanwhile.
+            Held: the target has changed, or it cannot be determined whether it has.
+            Refused: a picture that a rule demands cannot be taken, dispatch was stopped, or the command was
+                cancelled.
         """
         order = prepared.order
         if order.evidence_for:
@@ -90,7 +91,8 @@ class EvidenceTaker:
             prepared.before.append(self._keep(prepared, taken, "before"))
         named = prepared.tool.tool_name == BY_POINT and "observation" in order.parameters
         if approval is not None and card is None and named:
-            # Else whoever takes many pictures could have the one forgotten that the card was about.
+            # Otherwise an agent could take so many pictures that the card's picture is evicted, and skip the
+            # comparison.
             words = "The picture that it names is not known here any more, so nothing can be compared."
             raise Held(words, ErrorCode.STALE_OBSERVATION, [])
         if approval is None or not aims(prepared.tool.tool_name, order.parameters):
@@ -101,11 +103,11 @@ class EvidenceTaker:
             await self._check_fresh(prepared, card, taken)
 
     def _seen_since(self, device: str, card: Seen | None) -> Seen | None:
-        """What an operator looked at while the card was open counts; what an agent took does not.
+        """The picture to compare with: an operator's later picture replaces the card's, an agent's does not.
 
         Raises:
-            Held: there was no picture for the card at first, and only others have taken one since: what the
-                card showed is not known.
+            Held: the card had no picture at first and only agents have taken pictures since, so what the card
+                showed is unknown.
         """
         later = self.pictures.by_people(device)
         if card is None and later is None and self.pictures.latest(device) is not None:
@@ -114,13 +116,13 @@ class EvidenceTaker:
         return later if later is not None and (card is None or later.taken > card.taken) else card
 
     def with_before(self, prepared: Prepared, result: CommandResult) -> CommandResult:
-        """The result with the pictures that were taken before it."""
+        """The result with the pictures that were taken before the command."""
         if not prepared.before:
             return result
         return result.model_copy(update={"evidence": [*prepared.before, *result.evidence]})
 
     async def after(self, prepared: Prepared, decision: Decision, result: CommandResult) -> CommandResult:
-        """The result with the picture taken after it; what cannot be taken is recorded as missing."""
+        """The result with a picture taken after the command; a failed picture is recorded as missing."""
         if Moment.AFTER not in decision.evidence or prepared.order.evidence_for:
             return result
         try:
@@ -134,7 +136,7 @@ class EvidenceTaker:
             return result.model_copy(update={"note": note})
 
     async def _picture(self, order: Order, parameters: dict[str, Any], lasting: bool = False) -> Seen:
-        """Take one picture; `lasting` goes on when the command was cancelled, which has then happened."""
+        """Take one picture. `lasting`: also if the command, which has already run, was cancelled."""
         wish = Order(
             order.device,
             SCREENSHOT,
@@ -154,7 +156,7 @@ class EvidenceTaker:
         return seen
 
     def _keep(self, prepared: Prepared, seen: Seen, moment: str, **more: Any) -> Evidence:
-        """Tie a picture to its command; the entry is written with the command's next ones."""
+        """Tie a picture to its command; the entry is written with the command's next entries."""
         assert seen.evidence is not None, "only pictures that were taken here are kept"
         kept = seen.evidence.model_copy(update={"what": moment})
         body = {
@@ -202,10 +204,10 @@ class EvidenceTaker:
         return await asyncio.to_thread(compare, old, new, region, now.scale)
 
     async def _box(self, prepared: Prepared, picture: Seen) -> Region | None:
-        """Where the control is now, in the picture's pixels; None where its device never could say.
+        """The control's present box, in the picture's pixels; None if the device cannot report positions.
 
         Raises:
-            QuarterdeckError: it cannot be seen which control is meant now, or where that is.
+            QuarterdeckError: the control, or its position, cannot be determined now.
         """
         order = prepared.order
         try:
@@ -213,7 +215,7 @@ class EvidenceTaker:
         except QuarterdeckError as error:
             if error.code in _BY_WILL or _tells_where(prepared):
                 raise
-            # The card could not mark the target either, and says why.
+            # The card could not mark the target either, and states the reason.
             return None
 
     async def _located(self, order: Order, picture: Seen) -> Region:
@@ -249,10 +251,10 @@ def _around(parameters: dict[str, Any]) -> Region | None:
 
 
 def _tells_where(prepared: Prepared) -> bool:
-    """Whether the device's own tools say where a control is, so that the card could mark the target.
+    """Whether the device's own tools report control positions, so that the card could mark the target.
 
-    Only then was a comparison promised: a control that is not found at sending holds the command. A hosted
-    server's tool of the same name may mean something else by its arguments.
+    Only then was a comparison promised, and a control that is not found at sending stops the command. A
+    hosted server's tool of the same name may interpret its arguments differently.
     """
     tree = prepared.target.tools.get(UI_TREE)
     return all(tool is not None and tool.namespace == BUILT_IN_NAMESPACE for tool in (prepared.tool, tree))
@@ -263,7 +265,7 @@ def _with_blobs(entry: NewEntry, blobs: list[str]) -> NewEntry:
 
 
 def _wanting(decision: Decision, moment: Moment) -> str:
-    """Which rule wants a picture."""
+    """The subject for `_unfit`: the rules that demand a picture."""
     rules = [hit.id for hit in decision.rules if moment in hit.evidence]
     return f"Rule {' and '.join(rules)} wants" if rules else "The policy wants"
 

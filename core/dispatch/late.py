@@ -1,4 +1,4 @@
-"""What happened while the journal could not be written: kept, and recorded as soon as it can be."""
+"""A recorder for events that happened while the journal could not be written."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TRY_AGAIN = 1.0
 
 
 class Appends(Protocol):
-    """The journal, as far as this needs it."""
+    """The part of the journal that `LateRecorder` needs."""
 
     async def append_many(self, entries: list[NewEntry]) -> list[Entry]: ...
 
 
 class LateRecorder:
-    """Keeps entries in order until the journal takes them. They are in memory only."""
+    """Holds entries in order, in memory only, until the journal takes them."""
 
     def __init__(self, journal: Appends, tasks: TaskGroupOwner) -> None:
         self._journal = journal
@@ -30,14 +30,14 @@ class LateRecorder:
         self._writing = asyncio.Lock()
 
     def add(self, entries: list[NewEntry]) -> None:
-        """Keep entries, and try to record them from now on."""
+        """Queue entries, and retry until the journal has recorded them."""
         self._waiting.extend(entries)
         if not self._trying:
             self._trying = True
             self._tasks.spawn("record what happened when the journal is back", self._keep_trying())
 
     async def flush(self) -> bool:
-        """Try once, now; whether nothing waits any more."""
+        """Try once, now; returns whether no entry is pending any more."""
         async with self._writing:
             waiting = list(self._waiting)
             if not waiting:
@@ -53,7 +53,7 @@ class LateRecorder:
         try:
             await self._journal.append_many(entries)
         except BadInput:
-            # One that no journal can hold must not keep back the others: of it only that it was is written.
+            # An entry that no journal can hold must not block the others: it is replaced by a short entry.
             await self._journal.append_many([_bearable(entry) for entry in entries])
 
     async def _keep_trying(self) -> None:
@@ -66,7 +66,7 @@ class LateRecorder:
 
 
 def _bearable(entry: NewEntry) -> NewEntry:
-    """The entry, or one of the same kind and place that says why what it held could not be kept."""
+    """The entry, or, if it cannot be encoded, the same entry with the reason as its only content."""
     try:
         encode_parts(entry, "")
     except BadInput as error:

@@ -1,7 +1,7 @@
-"""Answers that came after the console had given up on them: recorded, and changing no verdict.
+"""Records answers that came after the console had given up on them. They change no verdict.
 
-The command's own outcome stays what it was when its time was over. What the device said later stands in an
-entry of its own, made safe like any result.
+The command's outcome stays as it was at the timeout. The late answer gets an entry of its own, sanitized like
+any result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LONGEST_NAME = 200
 
 
 class Journal(Blobs, Protocol):
-    """The journal, as far as this needs it."""
+    """The part of the journal that `LateAnswers` needs."""
 
     async def settle(self) -> None: ...
     async def query(self, query: str, *, limit: int = ...) -> Page: ...
@@ -32,13 +32,13 @@ class Journal(Blobs, Protocol):
 
 
 class Keeps(Protocol):
-    """Who keeps what cannot be recorded now, until it can be."""
+    """A queue for entries that cannot be recorded now (`LateRecorder`)."""
 
     def keep(self, entries: list[NewEntry]) -> None: ...
 
 
 class LateAnswers:
-    """Records late answers, each where its command belongs."""
+    """Records late answers, each under its command's run and step."""
 
     def __init__(
         self, journal: Journal, keeper: Keeps, tasks: TaskGroupOwner, live_secrets: LiveSecrets
@@ -47,18 +47,18 @@ class LateAnswers:
         self._live_secrets = live_secrets
         self._keeper = keeper
         self._tasks = tasks
-        # One after another: what a device sends late may be large, and nobody is in a hurry for it.
+        # One at a time: late answers may be large and are not urgent.
         self._one = asyncio.Lock()
         self._under_way: set[asyncio.Task[None]] = set()
 
     def take(self, device: str, late: LateAnswer) -> None:
-        """Have an answer recorded; it is on its way to the journal when this returns."""
+        """Start recording an answer in the background."""
         task = self._tasks.spawn(f"record a late answer of {device}", self._record(device, late))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
     async def done(self) -> None:
-        """Wait until all that came so far is recorded, or kept until it can be."""
+        """Wait until all answers so far are recorded, or queued for recording."""
         if self._under_way:
             await asyncio.wait(self._under_way)
 
@@ -82,7 +82,7 @@ class LateAnswers:
         if result is not None:
             status = result.status
             if status is ResultStatus.SUCCESS and (failure := failure_in(result.result)) is not None:
-                # Judged like an answer that comes in time.
+                # The same judgement as for an answer that comes in time.
                 status, problem = ResultStatus.FAILURE, "; ".join(filter(None, (problem, failure)))
             problem, evidence = await self._made_safe(result, problem, body, redaction)
         if problem:
@@ -103,7 +103,7 @@ class LateAnswers:
     async def _made_safe(
         self, result: Result, problem: str, body: dict[str, Any], redaction: Redaction
     ) -> tuple[str, list[Evidence]]:
-        """Put what a result says into an entry's body; its problem, and what is kept as blobs."""
+        """Put a sanitized result into an entry's body; returns its problem and the stored evidence."""
         told = {"result": result.result, "error": result.error}
         try:
             clean, evidence = await take_evidence(told, self._journal, redaction)
@@ -111,7 +111,7 @@ class LateAnswers:
             clean, evidence = {}, error.evidence
             problem = "; ".join(filter(None, (problem, error.message)))
         except QuarterdeckError as error:
-            # The blob store is out of reach: that an answer came is said all the same.
+            # The blob store is unreachable: still record that an answer came.
             clean, evidence = {}, []
             problem = "; ".join(filter(None, (problem, f"what it said could not be kept: {error.message}")))
         body.update({key: value for key, value in clean.items() if value is not None})
@@ -120,7 +120,7 @@ class LateAnswers:
         return problem, evidence
 
     async def _sent(self, call_id: str | None) -> Entry | None:
-        """The entry that says when the command left, and for which run."""
+        """The `COMMAND_SENT` entry of a call, which names its run; None if there is none."""
         if call_id is None or '"' in call_id:
             return None
         try:
@@ -132,9 +132,10 @@ class LateAnswers:
 
 
 def _matched(late: LateAnswer) -> list[tuple[str | None, Result | None, str]]:
-    """Each call with the result that is meant for it, and what is wrong; no call is left without a word.
+    """Match results to calls: (call id, its result, the problem) for each call and each unmatched result.
 
-    A device names calls as it likes, so a result counts for a call only where the console asked for it.
+    A device can put any call id into a result, so only the ids in `late.call_ids`, which the console asked
+    for, are accepted.
     """
     left = list(late.results)
     found: list[tuple[str | None, Result | None, str]] = []
@@ -144,7 +145,7 @@ def _matched(late: LateAnswer) -> list[tuple[str | None, Result | None, str]]:
             left.remove(result)
         found.append((call_id, result, late.problem))
     if len(found) == 1 and found[0][1] is None and left:
-        # Nothing else was asked in that frame, so it is this call's answer, under whatever name.
+        # The frame held no other call, so this is its answer, whatever call id it carries.
         found[0] = (found[0][0], left.pop(0), found[0][2])
     found += [(None, one, f"it names call {(one.call_id or 'none')[:_LONGEST_NAME]}") for one in left]
     return found

@@ -1,7 +1,7 @@
-"""Secrets that were sent, remembered so that they are masked wherever a device says them again.
+"""Remembers secrets that were sent to devices, to redact them wherever a device repeats them.
 
-What is masked in a command's arguments would otherwise come back in its result, in an error, in progress, or
-in the result of a later command. The memory is the service's own: it is written nowhere, and ends with it.
+A secret that is redacted in a command's arguments could otherwise appear in its result, an error, progress,
+or the result of a later command. The secrets are in the service's memory only, and are never stored.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from core.dispatch.arguments import CheckedArguments, RedactedArguments
 from core.token_formats import MASK, Span, open_token, replaced, token_spans
 
 SHORTEST = 4
-"""Characters of the shortest secret that is recognised: shorter ones stand in any text by chance."""
+"""Length of the shortest secret that is recognised: shorter strings occur in any text by chance."""
 MOST_OF_EACH = 64
-"""Secrets that are remembered of one device, and of one run: the latest."""
+"""Secrets that are remembered for each device and for each run: the latest ones."""
 MOST_CHARACTERS = 16 * 1024 * 1024
-"""Characters of secrets that are remembered in all; what was sent first is forgotten first."""
-# Digits so few stand in longer numbers by chance.
+"""Total characters of remembered secrets; the least recently sent are dropped first."""
+# So few digits occur in longer numbers by chance.
 _SHORT_DIGITS = re.compile(r"[0-9]{4,5}")
 _MOST_LINES = 200
 _SHORTEST_LINE = 16
-# A longer secret is recognised as it is, and as it stands in JSON.
+# A longer secret is recognised only verbatim and JSON-escaped.
 _LONGEST_SPELT = 2_048
 _SHORTEST_BASE64 = 6
 _MOST_SPELT = 1_024
-# As deep as a result may be that is kept at all.
+# The depth limit of results (`result_sanitizer.MOST_DEPTH`).
 _MOST_DEPTH = 100
 _LONGEST_END = 256
 
 
 class Redaction:
-    """Masks what one answer may repeat: secrets of its device and its run, and well-known tokens.
+    """Redacts one answer: the secrets of its device and run, and tokens of well-known formats.
 
-    `count` says how many places were masked.
+    `count` is the number of redacted places.
     """
 
     def __init__(self, spellings: tuple[str, ...] = ()) -> None:
-        """`spellings` are all the ways in which what is to be masked may be written."""
+        """`spellings` are all the forms in which the secrets may be written."""
         self._spellings = spellings
         self.count = 0
 
     def text(self, text: str) -> str:
-        """The text with everything masked that must be."""
+        """The redacted text."""
         spans = self._spans(text)
         if not spans:
             return text
@@ -59,11 +59,11 @@ class Redaction:
         return replaced(text, spans)
 
     def value(self, value: Any, depth: int = 0) -> Any:
-        """JSON data with everything masked in its texts, names of members included.
+        """JSON data, redacted in all its strings, including the names of members.
 
-        A number is masked where it is a secret as a whole. Left as they are is what is deeper than a result
-        may be, and bytes, also in base64 (`data_base64`): see `data`. The very object comes back where
-        nothing is masked.
+        A number is redacted if the whole number is a secret. Not redacted: values nested deeper than a result
+        may be, and bytes, also as base64 (`data_base64`); see `data`. Returns the same object if nothing is
+        redacted.
         """
         kind = type(value)
         if kind is str:
@@ -82,17 +82,17 @@ class Redaction:
         return value
 
     def data(self, data: bytes) -> bytes:
-        """Bytes that are no picture, with everything masked that must be, as in a text."""
-        # Bytes that are no UTF-8 come back as they were.
+        """Bytes other than pictures, redacted like text."""
+        # `surrogateescape` restores bytes that are not UTF-8.
         text = data.decode("utf-8", "surrogateescape")
         masked = self.text(text)
         return data if masked is text else masked.encode("utf-8", "surrogateescape")
 
     def beginning(self, text: str) -> tuple[str, str]:
-        """The masked beginning of a text that goes on, and the rest, in which a secret may have begun."""
+        """Split an unfinished text: its redacted beginning, and the rest, in which a secret may begin."""
         spans = self._spans(text)
         at = min(open_token(text), *(_open_end(text, spelling) for spelling in self._spellings), len(text))
-        # What is a secret already is not kept back because another one may begin in it.
+        # A complete secret is not withheld only because another secret may begin within it.
         at = max(at, *(end for start, end in spans if start < at < end), 0)
         done = [span for span in spans if span[1] <= at]
         self.count += len(done)
@@ -102,7 +102,7 @@ class Redaction:
         masked: dict[Any, Any] = {}
         same = True
         for name, member in value.items():
-            # Changed, base64 would be none; what is in it is masked once it is known what it is.
+            # Redacting base64 would corrupt it; its content is redacted after decoding.
             inner = member if name == BASE64_KEY else self.value(member, depth + 1)
             called = self.text(name) if isinstance(name, str) else name
             while called in masked:
@@ -128,7 +128,7 @@ def _in_number(text: str, start: int, end: int) -> bool:
 
 
 def _open_end(text: str, spelling: str) -> int:
-    """Where in a text its longest end begins that is the beginning of `spelling`."""
+    """The index of the text's longest suffix that is a prefix of `spelling`."""
     for length in range(min(len(spelling) - 1, len(text), _LONGEST_END), 0, -1):
         if text.endswith(spelling[:length]):
             return len(text) - length
@@ -136,45 +136,45 @@ def _open_end(text: str, spelling: str) -> int:
 
 
 class Stream:
-    """One text that comes in parts: a secret may be cut in two by them."""
+    """Redacts a text that arrives in parts: a secret may be split between two parts."""
 
     def __init__(self, redaction: Redaction) -> None:
         self._redaction = redaction
         self._rest = ""
 
     def feed(self, text: str) -> str:
-        """What may be shown once this part has come; the end of it may have to wait for the next one."""
+        """The redacted text that may be shown now; the end of a part may have to wait for the next part."""
         shown, self._rest = self._redaction.beginning(self._rest + text)
         return shown
 
 
 class LiveSecrets:
-    """The secrets that devices and runs were sent while this service runs."""
+    """The secrets sent to each device and in each run since the service started."""
 
     def __init__(self) -> None:
-        # By device and by run: each secret with its spellings. What was used latest is last.
+        # By device and by run: each secret with its spellings, the latest used last.
         self._sent: OrderedDict[tuple[str, str], OrderedDict[str, tuple[str, ...]]] = OrderedDict()
         self._spelt: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._characters = 0
 
     def remember(self, device: str, run: str | None, arguments: CheckedArguments) -> None:
-        """The secrets in these arguments are about to be sent."""
+        """Remember the secrets in these arguments, which are about to be sent."""
         for secret in secrets_in(arguments):
             spellings = self._spellings_of(secret)
             for key in _keys(device, run):
                 self._add(key, secret, spellings)
 
     def redaction(self, device: str, run: str | None = None, own: Iterable[str] = ()) -> Redaction:
-        """What masks an answer of a device, to a command of a run. `own` are the secrets of the command.
+        """The `Redaction` for a device's answer to a command of a run.
 
-        These count also where so many were sent meanwhile that they are not remembered any more.
+        `own` are the command's secrets: they are redacted even if they have been dropped from memory since.
         """
         known = [self._sent[key] for key in _keys(device, run) if key in self._sent] if self._sent else []
         groups = [spellings for secrets in known for spellings in secrets.values()]
         return Redaction(_longest_first([*groups, *map(self._spellings_of, own)]))
 
     def everywhere(self, text: str, more: Iterable[str] = ()) -> str:
-        """A text with every secret masked that is remembered at all, and `more`: for what no device said."""
+        """Redact every remembered secret, and `more`, in a text that does not come from a device."""
         known = (spellings for secrets in self._sent.values() for spellings in secrets.values())
         return Redaction(_longest_first([*known, *map(self._spellings_of, more)])).text(text)
 
@@ -193,7 +193,7 @@ class LiveSecrets:
             self._characters -= sum(map(len, dropped))
 
     def _spellings_of(self, secret: str) -> tuple[str, ...]:
-        """A run sends the same secret to a thousand devices: it is spelt once."""
+        """`spellings`, cached: a run sends the same secret to a thousand devices."""
         known = self._spelt.get(secret)
         if known is None:
             known = self._spelt[secret] = spellings(secret)
@@ -211,7 +211,7 @@ def _longest_first(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def secrets_in(arguments: CheckedArguments | RedactedArguments) -> Iterator[str]:
-    """Every text and number in the secret values of these arguments that is long enough to be recognised."""
+    """Every string and number in the secret values of these arguments that is long enough to recognise."""
     for opening in arguments.openings:
         value: Any = arguments.sent
         for step in opening.path:
@@ -220,7 +220,7 @@ def secrets_in(arguments: CheckedArguments | RedactedArguments) -> Iterator[str]
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """Every text and number in a JSON value that is long enough to be recognised, but for names."""
+    """Every string and number in a JSON value that is long enough to recognise; names are not included."""
     stack = [value]
     while stack:
         item = stack.pop()
@@ -235,9 +235,9 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def spellings(secret: str) -> tuple[str, ...]:
-    """The ways in which a secret may be written: as it is, and escaped, quoted or encoded for a text around.
+    """The forms in which a secret may be written: verbatim, and escaped, quoted or encoded.
 
-    Each has at least `SHORTEST` characters. Of one with several lines, longer lines count by themselves.
+    Each form has at least `SHORTEST` characters. Longer lines of a multi-line secret are forms of their own.
     """
     wholes = list(dict.fromkeys((secret, secret.strip())))
     lines = [line.strip() for line in secret.splitlines()[:_MOST_LINES]] if "\n" in secret else []
@@ -252,7 +252,7 @@ def spellings(secret: str) -> tuple[str, ...]:
 
 
 def _in_json(text: str) -> Iterator[str]:
-    """Inside of a JSON text, also of one that is a text in another one."""
+    """As within a JSON string, and within a JSON string that is nested in another."""
     for ascii_only in (True, False):
         once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
         yield once
@@ -261,7 +261,7 @@ def _in_json(text: str) -> Iterator[str]:
 
 
 def _escaped(text: str) -> Iterator[str]:
-    """In an address, in HTML, in a shell line, and as Python writes it."""
+    """As in a URL, in HTML, in a shell command line, and in Python's `repr`."""
     plain = text.encode("utf-8", "surrogatepass")
     for escaped in (quote(plain), quote(plain, safe=""), quote_plus(plain)):
         yield escaped
@@ -277,13 +277,13 @@ def _escaped(text: str) -> Iterator[str]:
 
 
 def _encoded(data: bytes) -> Iterator[str]:
-    """In hexadecimal, and in base64 wherever in a longer text it begins."""
+    """In hexadecimal, and in base64 at any offset within longer data."""
     yield data.hex()
     yield data.hex().upper()
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         forms = [encode(data).decode().rstrip("=")]
         for before in range(3):
-            # Only digits to which nothing but the secret contributes are the same each time.
+            # Only the digits that depend on the secret alone are the same in any context.
             digits = encode(bytes(before) + data).decode()
             forms.append(digits[-(-before * 8 // 6) : (before + len(data)) * 8 // 6])
         yield from (form for form in forms if len(form) >= _SHORTEST_BASE64)

@@ -1,4 +1,4 @@
-"""What comes back from the dispatcher: AIP's status, and beside it the console's own conclusion."""
+"""Models of a command's result: AIP's status, and the console's own verdict beside it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.policy.models import Decision
 
 
 class Verdict(StrEnum):
-    """What may be concluded, as opposed to what a device claims."""
+    """The console's conclusion about a command, as opposed to the device's claim."""
 
     CONFIRMED = "confirmed"
     UNVERIFIED = "unverified"
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
 
 
 class Basis(StrEnum):
-    """What a verdict rests on."""
+    """The evidence on which a verdict is based."""
 
     READ_RESPONSE = "read_response"
     POSTCONDITION = "postcondition"
@@ -39,7 +39,7 @@ class Basis(StrEnum):
     DEVICE_CONFIRMED_CANCEL = "device_confirmed_cancel"
 
 
-# A dispatch receipt is never `confirmed`; a pair that is not listed here cannot be made.
+# The allowed pairs. A mere receipt of a command is never `confirmed`; `make_result` raises for other pairs.
 LISTED_PAIRS: frozenset[tuple[Verdict, Basis]] = frozenset(
     {
         (Verdict.CONFIRMED, Basis.READ_RESPONSE),
@@ -59,13 +59,13 @@ LISTED_PAIRS: frozenset[tuple[Verdict, Basis]] = frozenset(
 
 
 class CommandStage(StrEnum):
-    """The stages of a command's way, in order: where a command ended that did not go well.
+    """The dispatcher's stages in order; in a result, the stage at which a command failed.
 
-    `prepare` binds it to a device and a contract, `validate` checks its arguments (schema, sizes,
-    characters), `harden` where its paths lead and that it does not aim at this window, `decide` asks the
-    policy, `approve` an operator, `record_intent` checks once more what may have changed meanwhile and
-    writes the intent, `send` hands it to the device's link, `observe` waits for and judges the answer. Up
-    to `send` nothing has reached the device.
+    `prepare` binds the command to a device and a contract. `validate` checks its arguments (schema, sizes,
+    characters). `harden` checks where its paths lead and that it does not act on the console's own screen.
+    `decide` asks the policy, `approve` an operator. `record_intent` checks again what may have changed
+    meanwhile, and writes the intent. `send` hands the command to the device's link. `observe` waits for the
+    answer and judges it. A command that ends at or before `send` has not reached the device.
     """
 
     PREPARE = "prepare"
@@ -78,13 +78,13 @@ class CommandStage(StrEnum):
     OBSERVE = "observe"
 
 
-# Fields of a result that its journal entry leaves out: the decision has an entry of its own, and the stage
-# follows from which entries there are.
+# Fields of a result that its journal entry omits: the decision has an entry of its own, and the stage follows
+# from which entries exist.
 NOT_WRITTEN = frozenset({"decision", "stage"})
 
 
 class Evidence(Plain):
-    """A picture or a large output, stored as a blob by its SHA-256 digest. `size` is in bytes."""
+    """A picture, a file or a large text, stored as a blob named by its SHA-256. `size` is in bytes."""
 
     blob: str
     media_type: str
@@ -95,11 +95,11 @@ class Evidence(Plain):
 
 
 class CommandResult(Plain):
-    """The outcome of one command: what `--json` prints and every screen shows.
+    """The outcome of one command, as `--json` prints it and every screen shows it.
 
-    `note` is said beside the result where it needs a word: a successful read that brought no value.
-    `stage` is where a command ended that has an error; None where that is not known, as of one that is read
-    from the journal, and where there is no error.
+    `note` is an explanation shown beside the result, for example that a successful read returned no value.
+    `stage` is the stage at which a command failed; None without an error, and if unknown (a result that was
+    read from the journal).
     """
 
     call_id: str

@@ -1,25 +1,24 @@
-"""Stage 9's judgement: from what came back to status, verdict and error. A claim is never a fact.
+"""Judges a device's answer: makes the status, verdict and error of a command. A claim is never a fact.
 
-Whether a command only reads is what its contract says, by an operator's word or because the tool is our own;
-that a device or a hosted server calls it read-only counts for nothing.
+Whether a command only reads is decided by its contract, that is by an operator or because the tool is built
+in. A device's or a hosted server's claim that a tool is read-only does not count.
 
-Failures inside a payload that came with `success`: the one place that knows what failure looks like.
-
-A device client reports `success` whenever the MCP call itself went through; that the command ended with exit
-code 2 or was blocked stands only in the payload. Read as failures: a non-zero exit code, `success: false`,
-MCP's `isError: true`, and an `error` that holds words. They are looked for at the top and in what only wraps
-the tool's own answer, whichever client sent it:
+This is also the only module that finds failures in the payload of an answer with status `success`. A device
+client reports `success` whenever the MCP call itself worked; only the payload says that the command ended
+with exit code 2 or was blocked. Treated as failures: a non-zero exit code, `success: false`, MCP's
+`isError: true`, and an `error` that holds text. They are searched for at the top level and in the wrappers
+around the tool's own answer, whichever client sent it:
 
 | place | sent by |
 |---|---|
 | `structured` | our own hosting of MCP servers (`core.device.mcp.results`) |
-| `structuredContent` | stock clients that pass MCP's answer on as it is |
-| `result` | stock tools, and MCP's SDK, which wraps in it what is no object |
-| the one text block in `content` that is a JSON object | either, where there is no structured part |
-| a text that is a JSON object, in place of the others | tools that write their JSON themselves |
+| `structuredContent` | stock clients that pass MCP's answer on unchanged |
+| `result` | stock tools, and MCP's SDK, which wraps values that are not objects |
+| the only text block in `content` that is a JSON object | either, if there is no structured part |
+| a string that is a JSON object, in place of an object | tools that write their JSON themselves |
 
-Not read as failures: a text that begins with "Error" (a log file does too), a `status` word (of whatever was
-looked at), `ok: false` (may answer a question), and members of a list (things that were looked at).
+Not treated as failures: a text that begins with "Error" (so may a log file), a `status` word (it may describe
+the inspected object), `ok: false` (it may answer a question), and members of a list (inspected objects).
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ STOCK_NULLS = (
     "and pictures, which it loses."
 )
 
-# With these a device's guard says that it did not even begin.
+# Codes with which a device's guard reports that it did not start the command.
 GUARD_CODES = frozenset(
     {
         ErrorCode.INVALID_ARGUMENTS,
@@ -57,9 +56,9 @@ GUARD_CODES = frozenset(
         ErrorCode.CONTRACT_CHANGED,
     }
 )
-# What else a device may say of a command that it has begun.
+# Further codes that a device may report for a command that it has started.
 _DEVICES_OWN = frozenset({ErrorCode.CANCELLED, ErrorCode.TIMEOUT})
-# It ran, or may have, and the device cannot say what came of it.
+# Codes for a command that ran, or may have, and whose outcome the device does not know.
 _UNSURE = {
     ErrorCode.OUTCOME_UNKNOWN: Basis.DEVICE_DOES_NOT_KNOW,
     ErrorCode.BAD_RESULT: Basis.UNUSABLE_ANSWER,
@@ -81,7 +80,7 @@ def make_result(
     note: str = "",
     stage: CommandStage | None = None,
 ) -> CommandResult:
-    """A result whose verdict and basis are one of the listed pairs; anything else is our own fault."""
+    """Make a result; verdict and basis must be a pair of `LISTED_PAIRS`, otherwise an `AssertionError`."""
     if (verdict, basis) not in LISTED_PAIRS:
         raise AssertionError(f"no such pair: {verdict} from {basis}")
     fields = {
@@ -114,12 +113,12 @@ def conclude(
     failure: str | None = None,
     stock: bool = False,
 ) -> CommandResult:
-    """Judge a device's answer. A read that answers is confirmed; an action is what the device claims.
+    """Judge a device's answer. An answered read is confirmed; an action is only a device's claim.
 
-    `failure` is what `core.dispatch.outcome` reads in the payload; with it, `success` is a failure. A change
-    of which the device itself says that it may have happened is unknown, and so is one that ran and whose
-    result the device could not send. `stock`: the device has none of our extensions, so what is falsy may
-    have become null on its way, and of an action too: stock agents list most of what they can do as actions.
+    `failure` is the failure that `failure_in` found in the payload; it turns `success` into a failure. The
+    verdict on a change is `unknown` if the device reports that it may have happened, or that it ran and its
+    result could not be sent. `stock`: the device has no Quarterdeck extensions, so a falsy value may have
+    become null in transit. This also applies to actions, as stock agents list most of their tools as actions.
     """
     if answer.status is ResultStatus.NONE:
         said = f": {answer.error}" if answer.error else "."
@@ -128,7 +127,7 @@ def conclude(
     reads = decision.effect is Effect.OBSERVE
     error = _reported(answer, failure, reads)
     if error is not None and error.code in _DEVICES_OWN and not reads and request.tool_type != "action":
-        # The device took it for a look, which can be broken off at no harm; whether it was one is not known.
+        # The device treated it as a read, which is safe to interrupt; whether it was a read is unknown.
         error = ErrorInfo.of(ErrorCode.OUTCOME_UNKNOWN, error.message)
     partial = partly_seen(clean)
     if error is not None:
@@ -162,7 +161,7 @@ def not_sent(
     duration_ms: float = 0.0,
     stage: CommandStage = CommandStage.SEND,
 ) -> CommandResult:
-    """The result of a command that certainly never left, and the stage that it ended in."""
+    """The result of a command that was certainly not sent; `stage` is where it ended."""
     cancelled = error.code is ErrorCode.CANCELLED
     return make_result(
         request,
@@ -179,7 +178,7 @@ def not_sent(
 def not_answered(
     request: Request, decision: Decision, error: QuarterdeckError, duration_ms: float
 ) -> CommandResult:
-    """The result of a command that may have arrived. A change is then unknown: neither failed nor done."""
+    """The result of a command that may have arrived. For a change, whether it happened is then unknown."""
     reads = decision.effect is Effect.OBSERVE
     info = error.info
     if not reads and info.code is not ErrorCode.OUTCOME_UNKNOWN:
@@ -205,7 +204,7 @@ def unusable(
     evidence: list[Evidence],
     duration_ms: float,
 ) -> CommandResult:
-    """The result of a command whose answer came but cannot be what it says."""
+    """The result of a command whose answer came but cannot be used."""
     reads = decision.effect is Effect.OBSERVE
     return make_result(
         request,
@@ -221,7 +220,7 @@ def unusable(
 
 
 def _failed(answer: Result, error: ErrorInfo, reads: bool) -> tuple[ResultStatus, Verdict, Basis]:
-    """What is concluded from an answer that says what went wrong."""
+    """Status, verdict and basis of an answer that reports an error."""
     if error.code in _UNSURE:
         status = ResultStatus.FAILURE if reads else ResultStatus.NONE
         return status, Verdict.UNKNOWN, _UNSURE[error.code]
@@ -234,13 +233,13 @@ def _failed(answer: Result, error: ErrorInfo, reads: bool) -> tuple[ResultStatus
 
 
 def _reported(answer: Result, failure: str | None, reads: bool) -> ErrorInfo | None:
-    """What a device says went wrong; None when it says that all went well."""
+    """The error that a device reports; None if it reports success."""
     if answer.status is ResultStatus.SUCCESS:
-        # A code at the beginning of a tool's own words means nothing: only the device's guard knows ours.
+        # An error code at the start of a tool's own text is ignored: only the device's guard uses our codes.
         return ErrorInfo.of(ErrorCode.TOOL_FAILED, failure) if failure is not None else None
     error = read_error_text(answer.error or f"The device says {answer.status.value} and gives no reason.")
     if reads and error.code is ErrorCode.OUTCOME_UNKNOWN:
-        # It has changed nothing, so there is nothing to look for.
+        # A read changes nothing, so the operator need not check the device.
         return ErrorInfo.of(ErrorCode.TIMEOUT, error.message)
     known = error.code in GUARD_CODES or error.code in _UNSURE or error.code in _DEVICES_OWN
     return error if known else ErrorInfo.of(ErrorCode.TOOL_FAILED, error.message)
@@ -253,23 +252,23 @@ def _note(stock: bool) -> str:
 EXIT_CODES = ("exit_code", "exitCode", "returncode", "return_code", "returnCode", "exit_status", "exitStatus")
 STRUCTURED = ("structured", "structuredContent")
 WRAPPERS = (*STRUCTURED, "result")
-# Where tools put their words, the most telling first.
+# Fields in which tools put their error text, the most specific first.
 _WORDS = ("error", "message", "reason", "stderr")
 _MOST_WORDS = 300
-# Parsing this much takes some milliseconds on the loop; a tool that says that it failed is shorter.
+# Parsing this much blocks the loop for some milliseconds; reports of failures are shorter.
 _MOST_TEXT = 1024 * 1024
 _MOST_BLOCKS = 100
-# {"structured": {"result": {"error": …}}} is two levels down; nothing real is deeper than three.
+# {"structured": {"result": {"error": …}}} is two levels deep; no known client nests deeper than three.
 _DEEPEST = 4
-# Most texts are no report of a failure, and are not parsed to learn that.
+# Avoids parsing texts that cannot report a failure, which most are.
 _MAY_FAIL = re.compile(rf'"(?:success|isError|error|{"|".join(EXIT_CODES)})"')
 
 
 def failure_in(payload: Any) -> str | None:
-    """What the payload says went wrong, in one line; None where it says nothing of the kind.
+    """The failure that the payload reports, in one line; None if it reports none.
 
-    `payload` is the value as the device sent it: a failure must not be lost because something in it was
-    redacted or stored apart. The line may hold secrets.
+    `payload` is the raw value from the device: redaction and storage as blobs could remove the failure. The
+    line may hold secrets.
     """
     return next(
         (failure for part in _answers(payload, 0) if (failure := _failure_of(part)) is not None), None
@@ -277,7 +276,7 @@ def failure_in(payload: Any) -> str | None:
 
 
 def _answers(value: Any, depth: int) -> Iterator[dict[str, Any]]:
-    """The objects that may be the tool's own answer: the value, then what it wraps."""
+    """The objects that may be the tool's own answer: the value, then the values that it wraps."""
     if isinstance(value, str):
         value = _object_in(value)
     if not isinstance(value, dict) or depth > _DEEPEST:
@@ -287,7 +286,7 @@ def _answers(value: Any, depth: int) -> Iterator[dict[str, Any]]:
         yield from _answers(value.get(name), depth + 1)
     if not any(value.get(name) for name in STRUCTURED):
         objects = [text for text in _texts(value.get("content")) if _looks_like_object(text)]
-        # Several are a list of things that were looked at.
+        # Several objects are a list of inspected things.
         if len(objects) == 1:
             yield from _answers(objects[0], depth + 1)
 
@@ -297,7 +296,7 @@ def _looks_like_object(text: str) -> bool:
 
 
 def _object_in(text: str) -> dict[str, Any] | None:
-    """The JSON object that a text is, where it may say that something failed."""
+    """Parse a text as a JSON object; None if it is none or cannot report a failure."""
     if len(text) > _MOST_TEXT or not _looks_like_object(text) or not _MAY_FAIL.search(text):
         return None
     try:
@@ -317,7 +316,7 @@ def _failure_of(payload: dict[str, Any]) -> str | None:
         return f"The tool says it did not succeed{_because(payload)}"
     if payload.get("isError") is True:
         return f"The tool reports an error{_because(payload)}"
-    # A tool that says it succeeded, or how it exited, means something else by `error`: warnings, a count.
+    # If the tool reports success or an exit code, its `error` means something else: warnings, a count.
     if payload.get("success") is True or any(name in payload for name in EXIT_CODES):
         return None
     return _words_of(payload.get("error")) or None
@@ -337,7 +336,7 @@ def _words_of(value: Any) -> str:
 
 
 def _texts(content: Any) -> Iterator[str]:
-    """The texts among the blocks of an MCP result."""
+    """The text blocks of an MCP result."""
     for block in content[:_MOST_BLOCKS] if isinstance(content, list) else ():
         if isinstance(block, dict) and isinstance(block.get("text"), str):
             yield block["text"]

@@ -1,8 +1,8 @@
-"""Software must not press Approve: no action on the screen of the computer that the console runs on.
+"""Refuses UI actions on the computer that the console runs on, so that no software can press Approve.
 
-Whoever can click there can answer the console's own cards, so that an approval would prove nothing. That
-holds for every way a device can be that computer: the device client of the service itself, one that was
-paired like any other, and a stock client that gives our host's name.
+A tool that can click there can answer the console's own approval cards, so an approval would prove nothing.
+This covers every device that is that computer: the service's own device client, a paired device client, and a
+stock client that reports this computer's host name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from core.controls import programs_named
 from core.dispatch.command_request import Prepared
 from core.errors import Refused
 
-# Ours, and what stock clients and MCP servers that drive a screen call the same.
+# Our own UI tools, and the names of the same tools in stock clients and in MCP servers that drive a screen.
 UI_ACTIONS = frozenset(
     {
         "click_element",
@@ -59,15 +59,15 @@ _OUR_PROGRAMS = ("core.service", "core.device", "app.main", "quarterdeck")
 
 
 def check_own_screen(prepared: Prepared, allowed: bool) -> None:
-    """Refuse what would act on the screen where the operator answers. `allowed`: settings.toml says so.
+    """Refuse a command that would act on the operator's own screen, unless `allowed` by settings.toml.
 
     Raises:
-        Refused: it would; says why, and what allows it.
+        Refused: it would; names the reason and the setting that allows it.
     """
     if allowed or not prepared.target.device.own_computer:
         return
     device, tool = prepared.order.device, prepared.tool.tool_name
-    # Whether it is an action is what its server says of it, and a server may say that a click only reads.
+    # The tool's type does not count: its server sets it, and may claim that a click only reads.
     if _bare(tool, prepared.tool.namespace) in UI_ACTIONS:
         raise Refused(
             f"{device} is the computer that this console runs on: {tool} could press Approve in its window. "
@@ -78,21 +78,21 @@ def check_own_screen(prepared: Prepared, allowed: bool) -> None:
 
 
 def _bare(tool: str, namespace: str | None) -> str:
-    """What a tool is called by its own server, where its device put that server's name before it."""
+    """A tool's name at its own server, without the server's name that its device put in front."""
     server = _NO_NAME.sub("_", namespace or "")
     return _NUMBER.sub("", tool.removeprefix(f"{server}_")).lower().replace("-", "_")
 
 
 def _closes_us(parameters: dict[str, Any]) -> bool:
-    # Each name that it gives, also where a call that gives two of them is refused later.
+    # All names in the call; a call with two of them is refused elsewhere.
     names = {name.lower() for name in programs_named(parameters) if isinstance(name, str)}
     pid = parameters.get("pid")
     return any(number == pid or called.lower() in names for number, called in _our_processes())
 
 
 def _our_processes() -> Iterator[tuple[int, str]]:
-    """The numbers and names of the service, the windows and the device clients on this computer."""
-    # Only this one tool on this one computer needs to know what runs here.
+    """PIDs and names of the processes of the service, the windows and the device clients on this computer."""
+    # Imported here: only `close_application` on this computer needs it.
     import psutil
 
     for process in psutil.process_iter(["pid", "name", "cmdline"]):

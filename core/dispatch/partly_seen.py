@@ -1,6 +1,6 @@
-"""Reads that say themselves that they were not shown everything: their answer is not the whole truth.
+"""Finds reads whose result reports that it is incomplete.
 
-A device's own words may lower a verdict, never raise it, so any tool of any device may say so.
+A device's own report may lower a verdict but never raise it, so it counts for any tool of any device.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ _MOST_WORDS = 300
 
 
 def partly_seen(result: Any) -> str:
-    """What a result says that it lacks, in words for a person; empty where it lacks nothing.
+    """The gaps that a result reports, in words for an operator; empty if it reports none.
 
-    Read are `not_seen`, a list of `{what, why, instead}`, and `blocked`, a list of lines (the read-only shell
-    has both); what is written otherwise says nothing.
+    The fields are `not_seen`, a list of `{what, why, instead}`, and `blocked`, a list of lines (the read-only
+    shell has both); values of another form are ignored.
     """
     if not isinstance(result, dict):
         return ""

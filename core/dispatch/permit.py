@@ -1,9 +1,9 @@
-"""Permits: what a channel demands before it lets a command out.
+"""Permits: single-use authorisations that a channel demands before it sends a command.
 
-Only a `PermitMint` makes them, only the dispatcher holds one, and a channel is given nothing but `redeem`.
-A permit is a random word that the mint remembers together with device, contract and digest; an object that
-merely looks like a permit is worth nothing, and each one is worth one sending. It covers the payload, secrets
-and all: the bytes under a request's digest are what was shown, and differ where a secret is in them.
+Only a `PermitMint` makes permits, only the dispatcher has the mint, and a channel can only call `redeem`. A
+permit is a random word that the mint stores with the digest of the payload and of the request; a forged
+`Permit` object is worthless, and each permit allows one sending. The payload digest covers the arguments with
+their secrets, whereas the request's digest covers the redacted arguments.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from core.statements import Request, payload_digest
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """The word that stands for one minted permission."""
+    """The random word of one minted permit."""
 
     word: str
 
 
 class PermittedCommand(Command):
-    """A command together with the permit to send it; the permit never goes on the wire.
+    """A command with the permit to send it; the permit is never sent.
 
-    `digest` and `approval` go with it to a device that asks for them (`core.aip.extensions.CommandOptions`).
+    `digest` and `approval` are sent to a device that asks for them (`core.aip.extensions.CommandOptions`).
     """
 
     permit: Permit
@@ -42,10 +42,10 @@ class PermittedCommand(Command):
     def of(
         cls, request: Request, arguments: CheckedArguments, permit: Permit, approval: dict[str, Any] | None
     ) -> PermittedCommand:
-        """The command that a request asks for; that it is this one is checked when the permit is redeemed."""
+        """Make the command of a request; redeeming the permit checks that the two match."""
         fields = {
             "tool_name": request.tool_name,
-            # A copy: tools in this process get the object itself, and equal calls share their arguments.
+            # A copy: tools in this process get this object, and equal calls share their arguments.
             "parameters": dict(arguments.sent),
             "tool_type": request.tool_type,
             "call_id": request.call_id,
@@ -69,10 +69,10 @@ class PermittedCommand(Command):
 
 
 class Gate(Protocol):
-    """The half of the mint that a channel may see."""
+    """The part of the mint that a channel may use."""
 
     def redeem(self, device: str, command: Command) -> Command:
-        """Use up the command's permit and give back the bare command, or raise `Refused`."""
+        """Use up the command's permit and return the bare command, or raise `Refused`."""
         ...
 
 
@@ -83,14 +83,14 @@ class _Terms(NamedTuple):
 
 
 class PermitMint:
-    """Mints permits and redeems each once, against the very bytes that were permitted."""
+    """Mints permits and redeems each once, for exactly the payload that was permitted."""
 
     def __init__(self) -> None:
         self._live: dict[str, _Terms] = {}
         self._closed = False
 
     def mint(self, request: Request, arguments: CheckedArguments, on_leave: Callable[[], None]) -> Permit:
-        """A permit for exactly this command. `on_leave` runs when a channel redeems it."""
+        """Mint a permit for exactly this command. `on_leave` runs when a channel redeems it."""
         permit = Permit(random_word(16))
         payload = payload_digest(
             device=request.device,
@@ -103,11 +103,11 @@ class PermitMint:
         return permit
 
     def revoke(self, permit: Permit) -> None:
-        """Make a permit worthless; nothing happens when it was used already."""
+        """Invalidate a permit; no effect if it was used already."""
         self._live.pop(permit.word, None)
 
     def halt(self, halted: bool) -> None:
-        """While halted nothing is redeemed, whatever was minted before."""
+        """Halt or resume. Halting invalidates all permits; while halted, none is redeemed."""
         self._closed = halted
         if halted:
             self._live.clear()

@@ -1,4 +1,4 @@
-"""Stage 1: a wish becomes one request, bound to one device and one contract. Pure."""
+"""Stage 1: binds an order to one device and one contract, as a `Request`. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _LONGEST_NAME = 200
 
 
 def tool_of(order: Order, target: Target) -> Tool:
-    """The tool that an order is for, as its device offers it now.
+    """The tool that an order names, as its device offers it now.
 
     Raises:
-        DeviceError: the device is away and what it offers is not known.
-        BadInput: it has no such tool.
-        Refused: the tool is not the trusted one.
+        DeviceError: the device is offline and is not known to have this tool.
+        BadInput: the device has no such tool.
+        Refused: the tool differs from its trusted definition.
     """
     tool = target.tools.get(order.tool)
     if tool is None and target.channel is None:
@@ -36,7 +36,7 @@ def tool_of(order: Order, target: Target) -> Tool:
 
 
 def bind(order: Order, target: Target, tool: Tool, arguments: RedactedArguments | CheckedArguments) -> Bound:
-    """Bind arguments to a tool: what is known of a command, and may be written of it, from here on.
+    """Bind redacted arguments to a tool; the result's `request` may be written and shown.
 
     Raises:
         BadInput: the arguments have no canonical form.
@@ -55,10 +55,10 @@ def bind(order: Order, target: Target, tool: Tool, arguments: RedactedArguments 
 
 
 def prepare(bound: Bound, arguments: CheckedArguments) -> Prepared:
-    """The bound command with its arguments, which were checked against the very same contract.
+    """Combine a bound command with its checked arguments.
 
     Raises:
-        Refused: they were checked against another one, or are not those that the request shows.
+        Refused: the arguments were checked against another contract, or differ from those in the request.
     """
     request = bound.request
     if arguments.contract != request.contract or arguments.shown != request.parameters:
@@ -67,11 +67,11 @@ def prepare(bound: Bound, arguments: CheckedArguments) -> Prepared:
 
 
 def check_bound(prepared: Prepared, now: Target) -> None:
-    """That the tool is still the one that was judged.
+    """Check that the tool still has the contract that was judged.
 
     Raises:
-        DeviceError: the device has gone.
-        Refused: it is not.
+        DeviceError: the device is offline.
+        Refused: the tool is gone or has changed.
     """
     tool = now.tools.get(prepared.order.tool)
     if now.channel is None:
@@ -84,16 +84,16 @@ def check_bound(prepared: Prepared, now: Target) -> None:
 
 
 def gone_offline(device: str) -> DeviceError:
-    """What is said of a device that went before its command left."""
+    """The error for a device that went offline before its command was sent."""
     return DeviceError(f"{device} went offline before it was sent.", ErrorCode.DEVICE_OFFLINE)
 
 
 def _unknown_tool(order: Order, target: Target) -> str:
     import difflib
 
-    # Whoever asks chooses the name: it is neither compared nor repeated at any length.
+    # The caller chooses the name, so its length is bounded before it is compared and quoted.
     wanted = order.tool[:_LONGEST_NAME]
-    # A hosted server's tool, called as its server calls it.
+    # Tools of hosted servers that have this name at their own server.
     own = sorted(name for name, tool in target.tools.items() if tool.own_name == wanted)
     near = own[:3] or difflib.get_close_matches(wanted, target.tools, n=3)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""

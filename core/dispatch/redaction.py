@@ -1,6 +1,6 @@
-"""Secrets in arguments, replaced by commitments before anything is signed, written or shown.
+"""Replaces secrets in arguments by commitments before anything is signed, written or shown.
 
-Which arguments these are says `core.schema_forms.secrets`; what stands for them, `core.commitments`.
+`core.schema_forms.secrets` finds the secret arguments; `core.commitments` makes the commitments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from core.schema_forms.validator import FieldError
 
 
 class Masker:
-    """Replaces secret values; holds the home's salt, and the names that are secret here."""
+    """Redacts arguments, with the salt of this home and the argument names that are secret here."""
 
     def __init__(self, salt: bytes, names: SecretNames = KNOWN_NAMES) -> None:
         self._salt = salt
@@ -28,10 +28,10 @@ class Masker:
 
     @classmethod
     def of(cls, path: Path, names: SecretNames = KNOWN_NAMES) -> Masker:
-        """Read the salt, or make it at first use.
+        """Read the salt, or create it at first use.
 
         Raises:
-            BadInput: it can be neither read nor made.
+            BadInput: the salt can be neither read nor created.
         """
         try:
             if not path.exists():
@@ -43,9 +43,9 @@ class Masker:
             raise BadInput(f"{path} cannot be read or made: {error.strerror}.") from error
 
     def redact(self, tool_name: str, parameters: dict[str, Any], schemas: Sequence[Any]) -> RedactedArguments:
-        """Copies of arguments, as they are and with each secret replaced by its commitment.
+        """Copy arguments twice: unchanged, and with each secret replaced by its commitment.
 
-        A value is secret if any of the schemas says so, or a name on the way to it.
+        A value is secret if any of the schemas marks it, or if a name on its path is a secret name.
 
         Raises:
             BadInput: a secret has no canonical form, or there are too many of them.
@@ -69,7 +69,7 @@ class Masker:
 
 
 def _copied(value: Any) -> Any:
-    """JSON data as containers of its own: who asked may still hold, and change, those that came."""
+    """A deep copy of JSON data: the caller may still change the original containers."""
     if isinstance(value, dict):
         return {name: _copied(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
@@ -78,7 +78,7 @@ def _copied(value: Any) -> Any:
 
 
 def fault_words(error: FieldError, masked: dict[str, Any]) -> str:
-    """What is wrong with an argument, without repeating a value that is secret: `masked` says which are."""
+    """Describe a validation error without quoting a secret; `masked` are the redacted arguments."""
     here: Any = masked
     for part in error.path:
         if isinstance(here, dict) and here.keys() == {SECRET_MARK}:

@@ -1,7 +1,7 @@
-"""Stage 8: what a device sent back, made safe to keep: pictures and large texts become blobs.
+"""Stage 8: sanitizes a device's answer for storage; pictures, files and large texts become blobs.
 
-A picture must be a picture, and a device cannot name blobs of ours: whatever it sends under those keys is
-rewritten from the bytes themselves. Secrets that a device says again are masked in all but pictures.
+Data sent as a picture must be a picture. A device cannot reference the console's blobs: fields with those
+keys are rewritten from the bytes themselves. Secrets that a device repeats are redacted, except in pictures.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from core.schema_forms.budget import is_small
 LARGE_TEXT = 64 * 1024
 HEAD_OF_LARGE_TEXT = 2_000
 MOST_DEPTH = 100
-# Parts of an answer, a hundred characters counted as one, that are searched for secrets on the loop: 2 ms.
+# Answers up to this size (values, and units of 100 characters) are searched for secrets on the loop: 2 ms.
 _SEARCHED_AT_ONCE = 500
 _LARGEST = 2**53 - 1
 MOST_PIXELS = 100_000_000
-# None of these is ever shown as a text or a picture, so that a device's word for it is enough.
+# Never shown as text or picture, so the device's claim of such a media type is accepted unchecked.
 _OTHER_MEDIA = re.compile(r"(audio|video|application)/[A-Za-z0-9][A-Za-z0-9.+-]{0,100}")
 _UNKNOWN_MEDIA = "application/octet-stream"
 _OURS = frozenset({"blob", "media_type", "size", "width", "height", "what", "head", BYTES_KEY, BASE64_KEY})
@@ -36,13 +36,13 @@ PICTURE_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 
 
 class Blobs(Protocol):
-    """Where evidence is stored, by SHA-256."""
+    """The blob store for evidence; keys are SHA-256 digests."""
 
     async def put_blob(self, data: bytes) -> str: ...
 
 
 class UnusableAnswer(DeviceError):
-    """The device answered with something that cannot be what it says; its bytes are kept as evidence."""
+    """The device's answer is not what it claims to be; its bytes are stored as evidence."""
 
     default_code = ErrorCode.BAD_RESULT
 
@@ -53,31 +53,32 @@ class UnusableAnswer(DeviceError):
 
 @dataclass(slots=True)
 class _Found:
-    """What a walk over a result came upon: the places to fill in, and what is wrong."""
+    """The findings of a walk over a result: places to fill with blob references, and problems."""
 
     pictures: list[tuple[str, dict[str, Any], Any]] = field(default_factory=list)
     texts: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
     files: list[tuple[str, dict[str, Any], str, Any]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    # What base64 that turns out to be none is then: a tool's own data, by the object that stands for it.
+    # The original object and its depth, by `id` of its replacement: restored as a tool's own data if its
+    # supposed base64 is none.
     own: dict[int, tuple[dict[str, Any], int]] = field(default_factory=dict)
 
 
 async def take_evidence(
     result: Any, blobs: Blobs, redaction: Redaction, *, sends_bytes: bool = False
 ) -> tuple[Any, list[Evidence]]:
-    """The result with pictures and large texts replaced by references, and those references.
+    """Replace pictures, files and large texts by blob references; returns the result and the references.
 
-    `redaction` masks what the device must not repeat: nothing else is kept, or comes back.
+    `redaction` is applied before anything is stored or returned.
 
-    `sends_bytes`: the device has another way to send bytes (`binary`). What it has under `data_base64` as a
-    text may then be a tool's own data, and is kept as that where it is neither base64 nor a picture.
+    `sends_bytes`: the device can send bytes directly (feature `binary`). Its string under `data_base64` may
+    then be a tool's own data. It is kept as such if it is not base64, or not a picture although sent as one.
 
-    What comes back always has a canonical JSON form: whole numbers beyond 2^53 become `{"$number": "…"}`,
+    The returned result always has a canonical JSON form: integers beyond 2^53 become `{"$number": "…"}`, and
     broken Unicode is escaped.
 
     Raises:
-        UnusableAnswer: something that claims to be a picture is none, or this is not JSON data.
+        UnusableAnswer: data sent as a picture is none, or the result is not JSON data.
     """
     found = _Found()
     if is_small(result, _SEARCHED_AT_ONCE):
@@ -138,7 +139,7 @@ def _members(value: dict[str, Any], place: str, found: _Found, depth: int) -> di
 
 
 def _is_small(value: Any) -> bool:
-    """Whether a value is kept as it is, whatever is around it: most of what devices send."""
+    """Whether a value needs no change anywhere: the fast path for most of what devices send."""
     kind = type(value)
     if kind is int:
         return bool(-_LARGEST <= value <= _LARGEST)
@@ -148,7 +149,7 @@ def _is_small(value: Any) -> bool:
 
 
 async def _tell_apart(found: _Found, redaction: Redaction) -> None:
-    """Give back to tools what only has the name of bytes; what is inside of it has been walked already."""
+    """Restore tools' own data that was taken for base64; its other members have been walked already."""
 
     async def is_own(into: dict[str, Any], given: Any, picture: bool) -> bool:
         if id(into) not in found.own:
@@ -158,7 +159,7 @@ async def _tell_apart(found: _Found, redaction: Redaction) -> None:
         if own:
             value, depth = found.own[id(into)]
             left = {key: one for key, one in value.items() if key in _OURS}
-            # It is no base64, so that it was not masked as such.
+            # As supposed base64 it was not redacted yet.
             left[BASE64_KEY] = redaction.value(left[BASE64_KEY])
             into.update(_members(left, "the result", found, depth))
         return own
@@ -168,8 +169,8 @@ async def _tell_apart(found: _Found, redaction: Redaction) -> None:
 
 
 def _binary(value: dict[str, Any], data: Any, place: str, found: _Found, depth: int) -> dict[str, Any]:
-    """Bytes, or base64 of some. What says that it is no picture is kept as it is, and never shown as one."""
-    # What stands beside the bytes (an uri, a title) is kept, but for what only we may say.
+    """Register bytes or base64 as a picture, or as a file if it has another media type."""
+    # Members beside the bytes (a URI, a title) are kept, except the keys that only the console may set.
     rest = {key: one for key, one in value.items() if key not in _OURS}
     into: dict[str, Any] = _walk(rest, place, found, depth)
     if not isinstance(data, bytes):
@@ -268,7 +269,7 @@ def _decoded(text: Any) -> bytes | None:
 
 
 def _look_at(data: bytes) -> tuple[str, int, int] | None:
-    # Pillow is only wanted where pictures come; importing it costs 30 ms of start-up.
+    # Imported here: importing Pillow takes 30 ms, which would delay start-up.
     from PIL import Image, UnidentifiedImageError
 
     try:

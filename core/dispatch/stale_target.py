@@ -1,7 +1,7 @@
-"""Whether what an action aims at still looks as it did on the card. Pure, but for what it remembers.
+"""Checks whether an action's target still looks as it did on the approval card. Pure, except `SeenPictures`.
 
-A person approves a click on what the card shows. When the place has changed since, the command is held:
-nothing is sent. A blinking caret is no change; what happens elsewhere on the screen is none either.
+An operator approves a click on the target that the card shows. If that region has changed since, nothing is
+sent. A blinking caret is not a change, and neither is a change elsewhere on the screen.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ SCREENSHOT = "screenshot"
 UI_TREE = "get_ui_tree"
 BY_POINT = "click_point"
 BY_ELEMENT = frozenset({"click_element", "type_text", "scroll"})
-# Width and height of what is compared around a point, in pixels of the picture.
+# Width and height of the compared region around a point, in pixels of the picture.
 AROUND_POINT = 64
 
 _KEPT = 64
-# Of any screen, in pixels.
+# The largest plausible screen coordinate, in pixels.
 _FURTHEST = 1_000_000
 _TILE = 8
-# A caret is a narrow upright bar; letters, edges and dialogs are wider. In pixels of an undivided screen.
+# A caret is a narrow upright bar; letters, edges and dialogs are wider. In pixels at scale 1.
 _CARET_WIDTH = 3
 _CARET_HEIGHT = 48
-# Of 255. What was packed with loss is never twice the same near an edge.
+# Tolerated difference, of 255. Lossy compression never gives the same pixels twice near an edge.
 _NOISE = {"PNG": 8, "WEBP": 48, "JPEG": 48}
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A picture that was taken through the dispatcher. `parameters` take the same part of the screen again.
+    """A picture taken through the dispatcher. `parameters` take the same part of the screen again.
 
-    `left`, `top` and `scale` say where on the screen its pixels are. `taken` counts pictures as they came; 0
-    for one from before the service started.
+    `left`, `top` and `scale` map its pixels to the screen. `taken` is its sequence number; 0 for a picture
+    from before the service started.
     """
 
     blob: str
@@ -55,13 +55,13 @@ class Seen:
     scale: float = 1.0
 
     def in_picture(self, box: dict[str, Any]) -> Region | None:
-        """A box on the screen, in the picture's pixels; None when it is no box."""
+        """Convert a box on the screen to the picture's pixels; None if it is not a valid box."""
         try:
             x, y, width, height = (float(box[key]) for key in ("x", "y", "width", "height"))
         except (KeyError, TypeError, ValueError):
             return None
         if not all(abs(one) <= _FURTHEST for one in (x, y, width, height)) or width <= 0 or height <= 0:
-            # Not numbers of a screen: the device says what cannot be.
+            # Impossible screen coordinates from the device.
             return None
         left, top = floor((x - self.left) * self.scale), floor((y - self.top) * self.scale)
         right, bottom = ceil((x + width - self.left) * self.scale), ceil((y + height - self.top) * self.scale)
@@ -69,7 +69,7 @@ class Seen:
 
 
 class Freshness(Plain):
-    """How a target looks beside what the card showed. `tiles` are those that changed, of all in `region`."""
+    """The comparison of a target with the card: `tiles` of the `of` tiles in `region` have changed."""
 
     fresh: bool
     region: Region
@@ -79,7 +79,7 @@ class Freshness(Plain):
 
 
 class SeenPictures:
-    """The latest pictures of each device, and those that a click can still name."""
+    """The latest pictures of each device, and the pictures that a click can still reference."""
 
     def __init__(self) -> None:
         self._by_ref: OrderedDict[tuple[str, str], Seen] = OrderedDict()
@@ -88,7 +88,7 @@ class SeenPictures:
         self._count = 0
 
     def note(self, order: Order, result: CommandResult) -> None:
-        """Remember a picture that came back; a glimpse is too small for anybody to rest on."""
+        """Remember a returned picture. A glimpse is ignored: it is too small to compare with."""
         if order.tool != SCREENSHOT or order.glimpse:
             return
         seen = seen_in(order, result)
@@ -113,12 +113,12 @@ class SeenPictures:
         return self._by_people.get(device)
 
     def named(self, device: str, ref: object) -> Seen | None:
-        """The picture that came with a ref, while it is known."""
+        """The picture with this observation reference; None if it is not remembered."""
         return self._by_ref.get((device, ref)) if isinstance(ref, str) else None
 
 
 def seen_in(order: Order, result: CommandResult) -> Seen | None:
-    """The picture that an order brought; None when it brought none."""
+    """The picture in an order's result; None if there is none."""
     picture = next((one for one in result.evidence if one.what == "picture"), None)
     if picture is None:
         return None
@@ -137,12 +137,12 @@ def seen_in(order: Order, result: CommandResult) -> Seen | None:
 
 
 def aims(tool: str, parameters: dict[str, Any]) -> bool:
-    """Whether a call aims at a place on the screen."""
+    """Whether a call has a target on the screen."""
     return tool in {BY_POINT, "click_element"} or (tool in BY_ELEMENT and "control_id" in parameters)
 
 
 def around_point(parameters: dict[str, Any]) -> Region | None:
-    """The region around the pixel that a click names."""
+    """The region around a click's point; None if the call names no point."""
     x, y = parameters.get("x"), parameters.get("y")
     if not isinstance(x, (int, float)) or not isinstance(y, (int, float)):
         return None
@@ -151,12 +151,12 @@ def around_point(parameters: dict[str, Any]) -> Region | None:
 
 
 def compare(card: bytes, now: bytes, region: Region, scale: float = 1.0) -> Freshness:
-    """Compare one region of two pictures by tiles of 8 pixels. Decodes: run it in a thread.
+    """Compare one region of two pictures, in tiles of 8 × 8 pixels. Decodes pictures: run it in a thread.
 
-    `scale`: pixels of the picture for each pixel of the screen.
+    `scale`: pixels of the picture per pixel of the screen.
 
     Raises:
-        BadInput: one of them is not a picture that can be read, or the region is outside.
+        BadInput: a picture cannot be read, or the region is outside it.
     """
     from PIL import ImageChops
 
@@ -176,7 +176,7 @@ def compare(card: bytes, now: bytes, region: Region, scale: float = 1.0) -> Fres
     for channel in others:
         first = ImageChops.lighter(first, channel)
     mask = first.point([0] * (noise + 1) + [255] * (255 - noise))
-    # The mean of a tile rounds: one changed pixel of 64 is 4 of 255.
+    # A tile's mean stays above 0 after rounding: one changed pixel of 64 gives 4 of 255.
     tiles = mask.reduce(_TILE).tobytes()
     changed = sum(1 for one in tiles if one)
     where = mask.getbbox()
@@ -191,7 +191,7 @@ def compare(card: bytes, now: bytes, region: Region, scale: float = 1.0) -> Fres
 
 
 def target_words(tool: str, parameters: dict[str, Any]) -> str:
-    """What a call aims at, for a sentence."""
+    """A call's target, in words for a sentence."""
     if tool == BY_POINT:
         return f"({parameters.get('x')}, {parameters.get('y')})"
     return shorten_middle(str(parameters.get("name") or parameters.get("control_id") or "the control"), 60)

@@ -1,4 +1,4 @@
-"""One turn of the loop: as long as it lasts, nothing that waited for the loop has gone on."""
+"""A turn of the event loop: while it lasts, no other task has run."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import asyncio
 
 
 class Turn:
-    """Begins where it is made, and is over as soon as the loop was given up, for however short a time."""
+    """Begins when it is created, and is over as soon as control has returned to the loop, however briefly."""
 
     __slots__ = ("_loop", "looked", "over")
 
     def __init__(self) -> None:
-        """`looked`: whether the policy's file was looked at while it lasts."""
+        """`looked`: whether the policy file was checked during this turn."""
         self.over = self.looked = False
         self._loop = asyncio.get_running_loop()
-        # Whoever gives up the loop comes back after what was due before: asyncio's queue keeps its order.
+        # asyncio's ready queue is FIFO: `_end` runs before a task that yields now is resumed.
         self._loop.call_soon(self._end)
 
     def lasts(self) -> bool:
-        """Whether it is the present turn of the loop that runs now."""
-        # A loop that was closed in the middle of a turn never ends it.
+        """Whether this is still the present turn of the running loop."""
+        # A loop that was closed during a turn never runs `_end`.
         return not self.over and self._loop is asyncio.get_running_loop()
 
     def _end(self) -> None:

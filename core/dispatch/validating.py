@@ -1,7 +1,7 @@
-"""Stages 2 and 3 for a call's arguments: the tool's own schema, then what no schema can say.
+"""Stages 2 and 3 for a call's arguments: checks against the tool's schema, then checks beyond schemas.
 
-`CheckedArguments` are the proof that both have passed, and that secrets were masked before; they are made
-here and nowhere else. Whatever comes after these stages takes such a value.
+A `CheckedArguments` value guarantees that both have passed and that secrets were redacted before. It is made
+only here, and every later stage demands it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from core.schema_forms.defaults import with_defaults
 from core.schema_forms.validator import Aside, FieldError, errors_at_once
 from core.text import sentences
 
-# Arguments of one call are small where they are remembered at all (`flat_key`): 4 KiB each.
+# Calls. Remembered arguments are small (`flat_key`): 4 KiB per call.
 _MOST_REMEMBERED = 512
-# As many faults of one call as a person reads; the rest is a number.
+# Faults listed in an error message; the rest are only counted.
 _MOST_NAMED = 5
 
 
 class Validating:
-    """Checks arguments for one dispatcher; no schema keeps its loop from others.
+    """Checks arguments for one dispatcher; slow schemas do not block its loop.
 
-    A run sends the same arguments to a thousand devices. What has passed depends on nothing but the arguments
-    and the contract, so it is remembered; never what was refused, and never a secret.
+    A run sends the same arguments to a thousand devices. A passed check depends only on the arguments and the
+    contract, so it is cached; refused arguments and arguments with secrets are not.
     """
 
     def __init__(self, devices: Devices, masker: Masker) -> None:
@@ -39,17 +39,15 @@ class Validating:
         self._passed: dict[CallKey, CheckedArguments] = {}
 
     def known(self, tool: Tool, parameters: dict[str, Any]) -> CheckedArguments | None:
-        """The same arguments under the same contract, where these have passed before."""
+        """The cached check of the same arguments under the same contract; None if there is none."""
         key = _key_of(tool, with_defaults(tool.input_schema, parameters))
         return self._passed.get(key) if key is not None else None
 
     def redact(self, tool: Tool, parameters: dict[str, Any]) -> RedactedArguments:
-        """Fill in required arguments by their defaults, and find the secrets in all of them.
-
-        They are of a bearable size then and hold no stand-in.
+        """Check the form of arguments, fill in defaults of required arguments, and redact.
 
         Raises:
-            BadInput: they are too large, or hold what only stands for a secret.
+            BadInput: the arguments are too large, or contain a redacted secret's mark (`check_form`).
         """
         check_form(parameters)
         filled = with_defaults(tool.input_schema, parameters)
@@ -58,19 +56,19 @@ class Validating:
         return self._masker.redact(tool.tool_name, filled, [tool.input_schema])
 
     async def check(self, tool: Tool, redacted: RedactedArguments) -> CheckedArguments:
-        """Check arguments; gives up the loop only where that takes long.
+        """Check arguments; yields to the loop only if that takes long.
 
         Raises:
-            BadInput: they do not fit the schema, or no honest call needs them.
+            BadInput: the arguments do not fit the schema, or `harden` refuses them.
         """
         errors = await self._aside.errors(tool.input_schema, redacted.sent, tool.contract.digest)
         return self._checked(tool, redacted, errors)
 
     def check_at_once(self, tool: Tool, redacted: RedactedArguments) -> CheckedArguments:
-        """The same for a call that is only explained; `look_ahead` was awaited, if it can take long.
+        """`check` without waiting, for `explain`; if it can take long, await `look_ahead` first.
 
         Raises:
-            BadInput: as for `check`, or whether they fit is not known yet.
+            BadInput: as for `check`, or whether the arguments fit is not known yet.
         """
         errors = errors_at_once(tool.input_schema, redacted.sent, tool.contract.digest)
         return self._checked(tool, redacted, errors)
@@ -78,7 +76,7 @@ class Validating:
     async def look_ahead(
         self, devices: list[str], tool: str, parameters: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        """Find out what `check_at_once` will want to know of these calls; gives their arguments, filled in.
+        """Validate in advance for `check_at_once`; returns the filled-in arguments, for each contract once.
 
         Raises:
             BadInput: there is no such device.
@@ -93,7 +91,7 @@ class Validating:
         return list(seen.values())
 
     def _checked(self, tool: Tool, redacted: RedactedArguments, errors: list[FieldError]) -> CheckedArguments:
-        """The one place where checked arguments come from. `errors` are what the schema says of them."""
+        """The only maker of `CheckedArguments`. `errors` are the schema's findings."""
         if errors:
             more = f"And {len(errors) - _MOST_NAMED} more" if len(errors) > _MOST_NAMED else ""
             named = (fault_words(error, redacted.shown) for error in errors[:_MOST_NAMED])

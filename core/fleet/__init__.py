@@ -1,1 +1,1 @@
-"""Devices, their tools, and what the console holds to be true of each tool."""
+"""Devices, their links and tools, and the contract of each tool."""

@@ -1,12 +1,11 @@
-"""The links to remote devices: those that dial in, those that are dialled, and what becomes of each.
+"""Manages the links to remote devices: those that dial in and those that the console dials.
 
-Who may connect is the registry's word; what a device can do is the fleet's. This is where a link becomes a
-device that can be asked, where silence becomes `stale`, and where a device that is gone says why.
+The registry decides which device may connect; the fleet holds what a device offers. `DeviceLinks` introduces
+a connected device to the fleet, marks a silent device as `stale`, and reports why a device is offline.
 
-How long a device may be silent, by a clock that somebody may set.
-
-When a link was heard last is a time of day, and the system's clock can be set while it stands: forward, and
-every device seems silent; back, and none ever is. The loop's clock cannot be set, and tells when it was.
+The last sign of life of a link is a time of the system clock, and that clock can be set while the link
+exists: set forward, every device would seem silent; set back, no device ever would. `SetClocks` corrects for
+this with the loop's monotonic clock.
 """
 
 from __future__ import annotations
@@ -40,53 +39,53 @@ from core.fleet.registration import StockDevice, arrival_of, is_stock
 from core.fleet.rejected_connections import Refusals
 from core.tasks import TaskGroupOwner
 
-# A device that is well beats every `heartbeat_s`; a stock client every two minutes, whatever it is told.
+# Our device client sends a heartbeat every `heartbeat_s`; a stock client every two minutes, not configurable.
 STOCK_HEARTBEAT_S = 120.0
 STALE_AFTER_BEATS = 2.5
-# Clocks that are kept right by a time server drift and are pulled back by less than this from look to look.
+# Drift, and its correction by a time server, is smaller than this between two looks.
 _JUMP = timedelta(seconds=1)
 
 
 def stale_since(limits: LinkLimits, now: datetime) -> Callable[[DeviceLink], datetime]:
-    """For a look at many links at the moment `now`: who was not heard since then is stale."""
+    """For each link, the time since which it must have been heard at the moment `now`, or it is stale."""
     stock = now - timedelta(seconds=STOCK_HEARTBEAT_S * STALE_AFTER_BEATS)
     ours = now - timedelta(seconds=limits.heartbeat_s * STALE_AFTER_BEATS)
     return lambda link: stock if is_stock(link) else ours
 
 
 class SetClocks:
-    """Notices that the system's clock was set, and takes the times that were read off it before along."""
+    """Detects that the system clock was set, and shifts the links' earlier times accordingly."""
 
     def __init__(self, now: datetime, clock: float) -> None:
-        """`now` by the system's clock, `clock` by the loop's, in seconds."""
+        """`now` is the system clock's time, `clock` the loop clock's, in seconds."""
         self._now, self._clock = now, clock
 
     def look(self, links: Iterable[DeviceLink], now: datetime, clock: float) -> None:
-        """Look at both clocks again, and correct when these links were heard last."""
+        """Compare both clocks again; if the system clock was set, correct `last_heard` of these links."""
         passed = timedelta(seconds=clock - self._clock)
         moved = now - self._now - passed
         self._now, self._clock = now, clock
         if abs(moved) < _JUMP:
             return
         for link in links:
-            # Unless it was heard since: then it is of the clock as it stands now.
+            # A link that was heard since the last look has a time of the present clock already.
             if not now - passed - _JUMP <= link.last_heard <= now:
                 link.last_heard = min(link.last_heard + moved, now)
 
 
 log = structlog.get_logger(__name__)
 
-# A device that dials in comes back by itself, if it does, within its longest back-off.
+# A device that dials in reconnects within its longest back-off, if it does at all.
 COMES_BACK_WITHIN_S = 60.0
 LOOK_EVERY_S = 1.0
-# Each listing is in the journal, so a device that says without end that its tools changed is not believed.
+# Each listing is journalled, so a device that reports changed tools without end is rate-limited.
 LISTINGS_AT_ONCE, LISTINGS_PER_S = 8.0, 0.2
 WAITS = "waits for it to dial in"
 
 
 @dataclass(slots=True)
 class _Live:
-    """One link. `introducing` while its tools are listed, which `listings` bounds in pace."""
+    """One link. `introducing` is set while its tools are listed; `listings` limits the rate of listings."""
 
     link: DeviceLink
     channel: WebSocketCommandDispatcher
@@ -97,14 +96,14 @@ class _Live:
 
 @dataclass(frozen=True, slots=True)
 class _Dialled:
-    """A device that is dialled for as long as its dialler runs."""
+    """A device that the console dials, with its connector and the connector's task."""
 
     dialler: Connector
     running: asyncio.Task[None]
 
 
 class DeviceLinks:
-    """Every remote device's link. `start` it; `close` ends all of them."""
+    """The links of all remote devices: `start` opens them, `close` ends them."""
 
     def __init__(
         self,
@@ -118,8 +117,8 @@ class DeviceLinks:
         on_late: Callable[[str, LateAnswer], None],
         limits: LinkLimits = LinkLimits(),
     ) -> None:
-        """`on_progress` gets a device's name and what it says of one of its calls; `on_late` what it says
-        when nobody waits for that any more."""
+        """`on_progress` gets a device's name and its progress report on a call; `on_late` its name and an
+        answer that came after the console had given up on the call."""
         self._fleet = fleet
         self._registry = registry
         self._gate = gate
@@ -127,10 +126,10 @@ class DeviceLinks:
         self._tell_progress = on_progress
         self._limits = limits
         self._live: dict[str, _Live] = {}
-        # The link that a device had last: what it still owes may come over its next one.
+        # A device's previous link: answers that it still owes may come over the next link.
         self._last: dict[str, DeviceLink] = {}
         self._diallers: dict[str, _Dialled] = {}
-        # Since when a device that dials in has been away, by the loop's clock.
+        # When a device that dials in was lost, by the loop's clock.
         self._away: dict[str, float] = {}
         self._lines: dict[str, ResumableLink] = {}
         self._ending = False
@@ -149,9 +148,9 @@ class DeviceLinks:
         self._doctor = Doctor(self._registry, self.refusals, self.listening)
 
     async def start(self, address: str) -> None:
-        """Show every known device, listen at `host:port`, and dial those that listen.
+        """Show every known device, listen at `host:port`, and dial the devices that listen.
 
-        An address that cannot be listened at is no reason not to start: `listening` says what is wrong.
+        An address that cannot be bound does not prevent the start: `listening` reports the problem.
         """
         for known in self._registry.devices():
             self.know(known.name)
@@ -162,29 +161,29 @@ class DeviceLinks:
         self._tasks.spawn("look after the links", self._look_after())
 
     def listening(self) -> Listening:
-        """Where devices dial in, or why they cannot."""
+        """The address at which devices dial in, or why they cannot."""
         return self._listener.status(self.refusals.total)
 
     async def listen(self, address: str) -> Listening:
-        """Listen somewhere else from now on; devices that dialled in have to come anew.
+        """Listen at another address; devices that dialled in must reconnect.
 
         Raises:
-            BadInput: it cannot be listened at; it is listened where it was before.
+            BadInput: the address cannot be bound; the console listens at the previous address again.
         """
         try:
             await self._listener.move(address)
         except BadInput:
-            # Somebody may have taken the old one while it was let go.
+            # Another program may have taken the previous address while it was released.
             self._try_again_if_taken()
             raise
         return self.listening()
 
     async def check_listening(self, address: str) -> None:
-        """Raises `BadInput` where `listen` would; nothing changes."""
+        """Raise `BadInput` if `listen` would; changes nothing."""
         await self._listener.check(address)
 
     def _try_again_if_taken(self) -> None:
-        """Listen at a port that somebody else has once it is free; one entry, however often it is tried."""
+        """If the address is taken, retry until it is free; journals one entry, not one per attempt."""
         if not self._listener.taken or self._listener.trying:
             return
         found = self.listening()
@@ -201,7 +200,7 @@ class DeviceLinks:
             log.error("where it is listened could not be recorded", problem=error.message, **body)
 
     def know(self, name: str) -> None:
-        """Show a device as the registry has it."""
+        """Show a device in the fleet as the registry describes it."""
         known = self._registry.get(name)
         identity = Identity(
             tags=known.tags,
@@ -215,13 +214,13 @@ class DeviceLinks:
         self._fleet.know(name, identity, why)
 
     def forget(self, name: str) -> None:
-        """Keep nothing more of a device; its link has ended."""
+        """Drop all data about a device; its link has ended."""
         self._away.pop(name, None)
         self._last.pop(name, None)
         self.refusals.forget(name)
 
     def dial(self, name: str) -> None:
-        """Begin to dial a device that listens, and to dial it again whenever its link ends."""
+        """Start dialling a device that listens; it is dialled again whenever its link ends."""
         known = self._registry.find(name)
         if known is None or known.direction != "out" or not known.paired or name in self._diallers:
             return
@@ -235,16 +234,16 @@ class DeviceLinks:
                 limits=self._limits,
             )
         except BadInput as error:
-            # One device that cannot be dialled keeps neither the others nor the service away.
+            # A device that cannot be dialled must not affect other devices or the service.
             self._fleet.away(name, Health.OFFLINE, error.message)
             return
         running = self._tasks.spawn(f"dial {name}", dialler.run())
         self._diallers[name] = _Dialled(dialler, running)
 
     async def disconnect(self, name: str, why: str) -> None:
-        """End a device's link and dial it no more; `why` is what is shown."""
+        """End a device's link and stop dialling it; `why` is shown to operators."""
         self._away.pop(name, None)
-        # Whoever comes next under this name may be another machine: it is not asked about this one's calls.
+        # The next device of this name may be another machine: it must not be asked about this device's calls.
         line = self._lines.pop(name, None)
         if line is not None:
             line.close(why)
@@ -257,10 +256,11 @@ class DeviceLinks:
             await self._stop(dialled)
 
     async def reconnect(self, name: str) -> None:
-        """Dial a device now, or list the tools of a connected one again.
+        """Dial a device now, or list the tools of a connected device again.
 
         Raises:
-            DeviceError: it dials in by itself and is not connected, or its tools cannot be listed.
+            DeviceError: the device was revoked, or it dials in itself and is not connected.
+            BadInput: there is no such device.
         """
         live, dialled = self._live.get(name), self._diallers.get(name)
         if live is not None:
@@ -277,22 +277,22 @@ class DeviceLinks:
                 raise DeviceError(f"{name} dials in by itself: start its client, or ask the doctor.")
 
     def introduce_again(self, name: str) -> None:
-        """Address a connected device as the registry says now, and list its tools again."""
+        """Address a connected device by the agent that the registry names now, and list its tools again."""
         live, line = self._live.get(name), self._lines.get(name)
         if live is not None and line is not None:
             live.channel = self._channel(live.link, line)
             self._introduce_soon(name)
 
     async def doctor(self, name: str) -> list[Check]:
-        """Why a device cannot be reached."""
+        """Run the doctor's checks on why a device cannot be reached."""
         live = self._live.get(name)
         return await self._doctor.examine(self._fleet.get(name), live.link if live else None)
 
     async def close(self) -> None:
-        """End every link and listen no more."""
+        """End every link and stop listening."""
         self._ending = True
         diallers, self._diallers = self._diallers, {}
-        # All at once: each that hangs takes its whole time.
+        # Concurrently: each hanging connector takes its whole timeout.
         await asyncio.gather(*map(self._stop, diallers.values()))
         await self._listener.close()
         self.refusals.flush()
@@ -302,7 +302,7 @@ class DeviceLinks:
         if known is None:
             return None
         if not known.paired:
-            # That its pairing is not signed may have shown just now.
+            # `owner_of` may just have found that its pairing is not signed.
             self.know(known.name)
             raise TokenRefused("the token was revoked", known.name)
         return known.name
@@ -327,11 +327,11 @@ class DeviceLinks:
         return StockDevice(link, known.agent if known else "", line, self._gate)
 
     def _still_trusted(self, link: DeviceLink) -> bool:
-        """Whether what let this link in still does: registering takes a moment, and trust may end in it."""
+        """Whether the link is still authorised: the device may have been revoked while it registered."""
         known = self._registry.find(link.name)
         if known is None or not known.paired or known.direction != link.direction:
             return False
-        # The token of this very connection: another one may have shown a newer token since.
+        # Compare this connection's own token: another connection may have shown a newer token since.
         return link.direction == "out" or link.token_sha256 == known.token_sha256
 
     def _introduce_soon(self, name: str) -> None:
@@ -340,7 +340,7 @@ class DeviceLinks:
             self._tasks.spawn(f"list the tools of {name} again", self._introduce(live))
 
     async def _introduce(self, live: _Live) -> None:
-        """Have a device's tools listed; a wish that comes meanwhile is served once more, not many times."""
+        """List a device's tools; requests that come meanwhile cause one further listing in all."""
         if live.introducing:
             live.again = True
             return
@@ -395,7 +395,7 @@ class DeviceLinks:
         await asyncio.wait({dialled.running}, timeout=self._limits.close_s + 1)
 
     def refused(self, attempt: RefusedAttempt) -> None:
-        """Somebody was not let in, here or by this computer's own listener."""
+        """Record a rejected connection, of this listener or of this computer's own."""
         self.refusals.add(attempt.peer, attempt.name, attempt.reason)
 
     def _progress(self, link: DeviceLink, progress: Progress) -> None:
@@ -405,7 +405,7 @@ class DeviceLinks:
         metrics = beat.metrics
         self._fleet.heard(link.name, link.latency_s * 1000 or None)
         if is_stock(link) and self._fleet.channel(link.name) is None:
-            self._introduce_soon(link.name)  # What it lacked when it came may be there by now.
+            self._introduce_soon(link.name)  # Its agent may answer by now.
         self._fleet.measured(
             link.name,
             metrics.cpu_percent if metrics else None,
@@ -414,7 +414,7 @@ class DeviceLinks:
         )
 
     async def _look_after(self) -> None:
-        """Notice what nobody reports: devices that fall silent, and devices that do not come back."""
+        """Detect devices that fall silent and devices that do not come back, of which no event reports."""
         loop = asyncio.get_running_loop()
         clocks = SetClocks(datetime.now(UTC), loop.time())
         while True:
@@ -424,7 +424,7 @@ class DeviceLinks:
             self.look(now, clock)
 
     def look(self, now: datetime, clock: float) -> None:
-        """Say which devices are quiet for too long at the moment `now`, `clock` on the loop's clock."""
+        """Mark devices that are stale or have not come back at `now` (`clock` by the loop's clock)."""
         since = stale_since(self._limits, now)
         for name, live in self._live.items():
             heard = live.link.last_heard

@@ -1,8 +1,8 @@
-"""From a tool's definition to its contract: built-in knowledge first, a device's own claims only upwards.
+"""Derives a tool's contract from its definition, built-in knowledge, device claims and operators' overrides.
 
-A device that calls its tool read-only does not make it so: annotations (MCP: "declared") may raise a risk and
-never lower it, and a tool nobody knows has the effect `unknown`, which counts as high risk. An operator's
-entry in policy.toml (`[[contract]]`) is the strongest source, and the only one that lowers.
+A device's claim that its tool is read-only does not count: annotations (MCP: "declared") may raise a risk but
+never lower it. An unknown tool has the effect `unknown`, which counts as high risk. An operator's entry in
+policy.toml (`[[contract]]`) is the strongest source, and the only source that may lower a risk.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from core.policy.constraints import same
 from core.policy.policy_file import Override
 from core.quick import changed
 
-# By the digest of a tool's definition, the risk it claims, whether its client is ours, and what an operator
-# says of it: all that a contract is made of. The latest ones: no device drives those of others out for good.
+# By all inputs of a contract: the digest of the tool's definition, the claims beside it (risk, client), and
+# the operator's override. An LRU cache, so that a device can evict other devices' contracts only briefly.
 _CONTRACTS: OrderedDict[tuple[str, Claims, str], Contract] = OrderedDict()
 _MOST_CONTRACTS = 4096
-# Contracts but for their digests, by all that decides them beside the definition's own digest.
+# Contracts without their digests, by all inputs except the definition's digest.
 _HELD: dict[tuple[str, Risk | None, bool, str], tuple[Contract, bytes]] = {}
 _MOST_HELD = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A tool as its device lists it. `exact` is the digest of its definition, made canonical only once.
+    """A tool as its device lists it. `exact` is the digest of its whole definition.
 
-    `digest` is what is pinned: that of `pinned_definition`. `begun` is the SHA-256 of its contract as far as
-    the definition goes.
+    `digest`, which is pinned, is that of `pinned_definition`. `begun` is the unfinished SHA-256 of its
+    contract, fed with the definition, so that large definitions are encoded only once. `size` is in bytes.
     """
 
     info: ToolInfo
@@ -47,7 +47,7 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What we know of a built-in tool because we wrote it."""
+    """The facts about a built-in tool, known because it is part of Quarterdeck."""
 
     tool_type: ToolType
     effect: Effect
@@ -163,20 +163,20 @@ def changed_parts(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 
 def with_claim(definition: dict[str, Any], risk: Risk | None) -> ToolInfo:
-    """A tool from its definition and the risk that its device claims.
+    """Make a tool from its definition and the risk that its device claims.
 
     Raises:
-        ValidationError: it is no definition.
+        ValidationError: `definition` is not a valid definition.
     """
     return ToolInfo.model_validate({**definition, "meta": {"quarterdeck": {"risk": risk}}})
 
 
 def eases(before: Contract, after: Contract) -> bool:
-    """Whether a tool that was judged as `before` could get by with less care when judged as `after`."""
+    """Whether the contract `after` could be treated with less care than `before`."""
     return any(
         (
             after.risk.value.rank < before.risk.value.rank,
-            # A rule may name an effect: another one is surely no easier only where it was a mere look.
+            # Rules may name an effect, so another effect may be easier, except when it was OBSERVE.
             before.effect.value not in (after.effect.value, Effect.OBSERVE),
             after.reversible.value and not before.reversible.value,
             after.idempotent.value and not before.idempotent.value,
@@ -187,14 +187,14 @@ def eases(before: Contract, after: Contract) -> bool:
 
 
 def changed_facts(before: Contract, after: Contract) -> dict[str, list[Any]]:
-    """The facts that have another value, each with both."""
+    """The facts whose values differ, each with both values."""
     old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
     pairs = {name: [old[name]["value"], new[name]["value"]] for name in new if name != "digest"}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def read_tool(info: ToolInfo) -> Offered:
-    """Read a tool that a device lists. For a large definition this takes its time: seconds for megabytes.
+    """Read a tool that a device lists. Slow for large definitions: seconds for megabytes.
 
     Raises:
         BadInput: the definition has no canonical form (numbers beyond 2^53, broken Unicode).
@@ -207,7 +207,7 @@ def read_tool(info: ToolInfo) -> Offered:
 
 
 def judge(info: ToolInfo, ours: bool = True, override: Override | None = None) -> Contract:
-    """`read_tool` and `judge_offered` in one.
+    """`read_tool`, then `judge_offered`.
 
     Raises:
         BadInput: see `read_tool`.
@@ -216,17 +216,18 @@ def judge(info: ToolInfo, ours: bool = True, override: Override | None = None) -
 
 
 def judge_offered(offered: Offered, claims: Claims, override: Override | None = None) -> Contract:
-    """Say what the console holds to be true of a tool, each fact with its source, were `claims` said of it.
+    """Make a tool's contract, each fact with its source, for the given `claims`.
 
-    What we know of built-in tools only holds where `ours`, our own client, serves them: a stock client may
-    call its namespace and its tools what it likes. `override` is what an operator says of it.
+    Built-in knowledge applies only if our own client serves the tool (`claims.ours`): a stock client may use
+    any namespace and any tool names. `override` is the operator's entry for the tool.
     """
     contract, facts = _held(offered.info, claims, override)
     return changed(contract, digest=ended_with(offered.begun, facts))
 
 
 def _held(info: ToolInfo, claims: Claims, override: Override | None) -> tuple[Contract, bytes]:
-    """A contract but for its digest, and what that covers of it; two thousand strange tools have a few."""
+    """A contract without its digest, and the encoded facts for the digest. Cached: thousands of unknown
+    tools share a few such contracts."""
     known = KNOWN.get(info.tool_name)
     if not (
         claims.ours and known and info.namespace == BUILT_IN_NAMESPACE and info.tool_type == known.tool_type
@@ -247,7 +248,7 @@ def _held(info: ToolInfo, claims: Claims, override: Override | None) -> tuple[Co
 
 
 def contract_of(offered: Offered, claims: Claims, override: Override | None = None) -> Contract:
-    """`judge_offered`, remembered: a thousand devices with the same tool share one contract."""
+    """`judge_offered`, cached: a thousand devices with the same tool share one contract."""
     key = (offered.exact, claims, override.model_dump_json() if override else "")
     contract = _CONTRACTS.get(key)
     if contract is None:
@@ -262,9 +263,9 @@ def contract_of(offered: Offered, claims: Claims, override: Override | None = No
 def tool_of(
     device: str, offered: Offered, *, change: str, ours: bool = True, override: Override | None = None
 ) -> Tool:
-    """A device's tool as the screens see it, with its contract; `change` is empty where all is well.
+    """Make the `Tool` model of an offered tool, with its contract; `change` is empty if it has not changed.
 
-    `ours`: our own device client offers it. `override` is what an operator says of it.
+    `ours`: our own device client offers it. `override` is the operator's entry for the tool.
     """
     info = offered.info
     return Tool(
@@ -318,7 +319,7 @@ def _stranger() -> dict[str, Fact[Any]]:
 
 
 def _overrule(facts: dict[str, Fact[Any]], override: Override) -> None:
-    """Let an operator's words replace what was held to be true."""
+    """Replace facts by the operator's."""
     for name, value in override.said.items():
         facts[name] = Fact(value=value, source=Source.OPERATOR, why=override.why)
     if override.effect is not None and facts["risk"].source is Source.DEFAULT:
@@ -330,7 +331,7 @@ def _overrule(facts: dict[str, Fact[Any]], override: Override) -> None:
 
 
 def _raise_by_claims(facts: dict[str, Fact[Any]], destructive: bool, claimed: Risk | None) -> None:
-    """Let the device's own words make things worse, never better."""
+    """Apply the device's claims: they may raise risk and effect, never lower them."""
     if claimed is not None and claimed.rank > facts["risk"].value.rank:
         facts["risk"] = Fact(value=claimed, source=Source.DECLARED, why="The device rates it higher.")
     if destructive:
@@ -350,13 +351,13 @@ def _is_destructive(info: ToolInfo) -> bool:
 
 
 def claims_of(info: ToolInfo, ours: bool) -> Claims:
-    """What a device says of a tool beside its definition; `ours`: it calls itself our own client."""
+    """A device's claims beside a tool's definition; `ours`: it identifies itself as our own client."""
     return Claims(claimed_risk(info), ours)
 
 
 def claimed_risk(info: ToolInfo) -> Risk | None:
-    """The risk that the device itself says: the one thing of `meta` that a contract depends on, and the one
-    that `definition_of` lacks."""
+    """The risk that the device claims; None if none. A contract depends on no other field of `meta`, and
+    `definition_of` does not include this one."""
     own = (info.meta or {}).get("quarterdeck")
     claimed = own.get("risk") if isinstance(own, dict) else None
     return Risk(claimed) if isinstance(claimed, str) and claimed in list(Risk) else None

@@ -1,4 +1,4 @@
-"""What the fleet remembers of one device, and what it shows of it."""
+"""The fleet's state of one device, and the snapshot (`Device`) made from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_WORDS = 300
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What is known of a device before it connects. `production` None: its tags say."""
+    """The settings of a device, known before it connects. `production` None: its tags decide."""
 
     tags: list[str]
     production: bool | None = None
@@ -34,7 +34,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What a device brings when it connects."""
+    """The data that a device provides when it connects."""
 
     channel: BasicCommandDispatcher
     kind: str
@@ -47,20 +47,20 @@ class Arrival:
     clock_offset_ms: float | None = None
     address: str = ""
     secure: bool = False
-    # Whether our own device client is at the other end, as far as it says so itself.
+    # Whether the client identifies itself as our own device client; this is its claim.
     ours: bool = True
-    # How many operators' signatures it wants for an action; 0 where it asks for none.
+    # The number of operators' signatures that the device demands for an action; 0 for none.
     approvers: int = 0
     # Whether it is the computer that the console runs on.
     own_computer: bool = False
-    # Whether its paths are this computer's: only of a process that the service itself has started, or of
-    # tools in here, never by a device's own word.
+    # Whether its paths are on this computer's disk: set only for the service's own process and in-process
+    # tools, never on a device's claim.
     shares_disk: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What the journal says of a device that has not connected since the service started."""
+    """The journal's data on a device that has not connected since the service started."""
 
     since: str | None = None
     reason: str = ""
@@ -77,20 +77,20 @@ def _kept() -> deque[float]:
 
 @dataclass(slots=True)
 class Record:
-    """One device while the service runs."""
+    """The mutable state of one device while the service runs."""
 
     name: str
     identity: Identity
     health: Health = Health.OFFLINE
     since: str = field(default_factory=now_utc)
     reason: str = NOT_CONNECTED_YET
-    # Its link; `last` is what it brought with the newest one, also when that is gone.
+    # The data of its present link; `last` is that of its newest link, also after the link has ended.
     arrival: Arrival | None = None
     last: Arrival | None = None
     remembered: Remembered = field(default_factory=Remembered)
     offered: dict[str, Offered] = field(default_factory=dict)
     tools: dict[str, Tool] = field(default_factory=dict)
-    # What operators said of tools when these were judged.
+    # The operators' overrides with which `tools` were judged.
     overrides: Overrides = field(default_factory=Overrides)
     running: dict[str, str] = field(default_factory=dict)
     progress: dict[str, str] = field(default_factory=dict)
@@ -108,12 +108,12 @@ class Record:
     glimpse: str | None = None
     glimpse_at: str | None = None
     shown: Device | None = None
-    # What it does at the moment changed since `shown`; who it is has not.
+    # Only the transient state (`_at_the_moment`) has changed since `shown`.
     stale: bool = False
     profile: str | None = None
 
     def set_health(self, health: Health, reason: str) -> None:
-        """Stand there from now on; a change is part of the history, but not being busy."""
+        """Set health and reason. Changes enter the history, except those between online and busy."""
         quiet = {self.health, health} <= {Health.ONLINE, Health.BUSY}
         if self.health is not health and not quiet:
             self.since = now_utc()
@@ -123,16 +123,16 @@ class Record:
 
     @property
     def ours(self) -> bool:
-        """Whether our own device client offered its tools last, as far as it says so itself."""
+        """Whether the last client identified itself as our own device client; this is its claim."""
         return self.last is None or self.last.ours
 
     @property
     def here(self) -> Health:
-        """The health of a device that answers."""
+        """The health while connected: busy with a command, or online."""
         return Health.BUSY if self.running else Health.ONLINE
 
     def picture_of(self) -> Device:
-        """The device as it stands, without the profile that holds for it."""
+        """A snapshot of the device, without its profile unless that is known already."""
         arrival, last, then, identity = self.arrival, self.last, self.remembered, self.identity
         production = identity.production
         if production is None:
@@ -141,7 +141,7 @@ class Record:
             name=self.name,
             tags=identity.tags,
             production=production,
-            # Who it was is still worth knowing, and filtering by, while it is away.
+            # Kept while the device is offline, for display and filters.
             platform=last.platform if last else then.platform,
             system=last.system if last else then.system,
             client=last.client if last else then.client,
@@ -162,11 +162,11 @@ class Record:
         )
 
     def moved(self, shown: Device) -> Device:
-        """The same device a moment later: who it is has not changed. Thousands of these a second."""
+        """The snapshot with only the transient state updated. Fast: called thousands of times a second."""
         return changed(shown, **self._at_the_moment())
 
     def _at_the_moment(self) -> dict[str, Any]:
-        """What a command, a sign of life or a measurement changes of a device."""
+        """The transient state: fields that a command, a sign of life or a measurement changes."""
         return {
             "health": self.health,
             "since": self.since,

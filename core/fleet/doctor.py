@@ -1,12 +1,9 @@
-"""Why a device cannot be reached: one check after the other, each with what was found and what to do.
+"""The doctor: checks why a device cannot be reached; each check has a finding and the operator's next step.
 
-For a device that is dialled the checks go the way of a link and stop at the first that fails. For one that
-dials in, the console can only look at itself and at what it has refused.
-
-The way to a device that listens, one step at a time: name, reach, TLS, token, first frame.
-
-Each step is a coroutine over a `Probe` that gives what it found, or raises `CheckFailed` with the next step
-for a person. The caller bounds them in time and closes the probe.
+A device that the console dials is checked in the order in which a link is opened: name, reach, TLS, token,
+first frame. After the first check that fails, the others are skipped. Each of these steps is a coroutine over
+a `Probe` that returns its finding or raises `CheckFailed`. `Doctor` bounds each step in time and closes the
+probe. For a device that dials in, the console can only examine its own listener and the rejected connections.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ _LIMITS = LinkLimits()
 
 
 class CheckFailed(Exception):
-    """A check that failed: what was found, and the next step."""
+    """Raised by a failed check, with the finding and the operator's next step."""
 
     def __init__(self, found: str, then: str) -> None:
         super().__init__(found)
@@ -54,10 +51,10 @@ class CheckFailed(Exception):
 
 @dataclass(slots=True)
 class Probe:
-    """What is known of one device that is dialled, and the connection to it once there is one.
+    """The state of the checks on one dialled device, with the connection to it once it is open.
 
-    Its URL was checked (`DialAddress.check`). `asking` is the connection while it asks for a link; `address`
-    is which of its `addresses` takes connections.
+    The device's URL was checked (`DialAddress.check`). `asking` is the connection during the WebSocket
+    handshake; `address` is the first of `addresses` that accepts connections.
     """
 
     known: Known
@@ -77,28 +74,28 @@ class Probe:
         self.port = parts.port or (443 if self.secure else 80)
 
     def ask(self, *args: Any, **kwargs: Any) -> ClientConnection:
-        """Make the connection that asks for a link."""
+        """Create the connection for the WebSocket handshake."""
         self.asking = ClientConnection(*args, **kwargs)
         return self.asking
 
     @property
     def answered_wrongly(self) -> bool:
-        """Whether the far end said something, and it was no answer to the request for a link."""
+        """Whether the far end has sent an invalid answer to the WebSocket handshake."""
         return self.asking is not None and self.asking.protocol.handshake_exc is not None
 
     @property
     def where(self) -> str:
-        """The far end as `host:port`."""
+        """The far end, as `host:port`."""
         return f"{self.host}:{self.port}"
 
     async def close(self) -> None:
-        """End the connection; the device sees a link that ended before it was acknowledged."""
+        """Close the connection; to the device, the link ends before its registration is acknowledged."""
         if self.connection is not None:
             await self.connection.close(1000)
 
 
 async def resolve(probe: Probe) -> str:
-    """Find the host's addresses."""
+    """Resolve the host's addresses."""
     try:
         rows = await addresses_of(probe.host, probe.port)
     except (OSError, UnicodeError) as error:
@@ -112,7 +109,7 @@ async def resolve(probe: Probe) -> str:
 
 
 async def reach(probe: Probe) -> str:
-    """Open and close a TCP connection to the first address that takes one; the next checks stay with it."""
+    """Open and close a TCP connection; the next checks use the first address that accepts it."""
     *others, last = probe.addresses or [probe.host]
     for probe.address in others:
         with contextlib.suppress(OSError):
@@ -132,11 +129,11 @@ async def _reached(probe: Probe) -> str:
 
 
 async def handshake(probe: Probe) -> str:
-    """See which certificate the far end shows."""
+    """Compare the far end's certificate with the paired fingerprint."""
     if not probe.secure:
         return "The link stays on this computer and uses no TLS."
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # It is only looked at here: nothing is sent, whoever it is.
+    # No verification: nothing is sent here, and the fingerprint is compared below.
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         _, writer = await asyncio.open_connection(
@@ -166,7 +163,7 @@ async def handshake(probe: Probe) -> str:
 
 
 async def knock(probe: Probe) -> str:
-    """Ask for a link, with the token."""
+    """Open the WebSocket connection with the token."""
     context = pinned_client_context(probe.known.fingerprint) if probe.secure else None
     try:
         probe.connection = await DirectConnect(
@@ -180,7 +177,7 @@ async def knock(probe: Probe) -> str:
             close_timeout=1,
             user_agent_header=None,
             max_size=_LIMITS.register_bytes,
-            # All that asyncio wants of it is a protocol.
+            # `websockets` types this stricter than asyncio, which needs only a protocol factory.
             create_connection=cast(Any, probe.ask),
         )
     except InvalidStatus as error:
@@ -188,7 +185,7 @@ async def knock(probe: Probe) -> str:
     except InvalidHandshake as error:
         raise _no_link(probe, shown(str(error))) from error
     except asyncio.CancelledError:
-        # Who answers with something else and keeps the connection is told from who says nothing at all.
+        # On a timeout, tell a far end that answered wrongly from a silent one.
         if probe.answered_wrongly:
             raise _no_link(probe, "it does not answer as one") from None
         raise
@@ -201,7 +198,7 @@ async def knock(probe: Probe) -> str:
 
 
 async def first_frame(probe: Probe) -> str:
-    """Read the registration, which a device sends first; it is not acknowledged."""
+    """Read the registration, which is a device's first frame, without acknowledging it."""
     assert probe.connection is not None
     then = "Its client speaks another protocol or version; update the older of the two."
     try:
@@ -227,7 +224,7 @@ async def first_frame(probe: Probe) -> str:
 
 
 def shown(words: str) -> str:
-    """What a far end says, so that it cannot fill a screen or play tricks on a terminal."""
+    """A far end's text, shortened and escaped, so that it cannot fill a screen or inject terminal codes."""
     return escape_hidden(words[:_MOST_SHOWN], keep_lines=False)
 
 
@@ -239,7 +236,7 @@ def _no_link(probe: Probe, why: str) -> CheckFailed:
 
 
 def _unreachable(probe: Probe, error: OSError) -> CheckFailed:
-    # Several addresses give one error of many; its text has each.
+    # For several addresses asyncio raises one combined error; only its text has each code.
     codes = {error.errno, *(code for code in _ROUTES if errno.errorcode[code] in str(error))}
     if isinstance(error, ConnectionRefusedError) or errno.ECONNREFUSED in codes or "refused" in str(error):
         return CheckFailed(
@@ -276,7 +273,7 @@ def _not_let_in(probe: Probe, status: int) -> CheckFailed:
 
 async def _end(writer: asyncio.StreamWriter) -> None:
     writer.close()
-    # What ends TLS is on its way; whether the far end answers it is not what was asked.
+    # Do not wait for the far end's TLS close_notify; it is not part of the check.
     writer.transport.abort()
     try:
         await writer.wait_closed()
@@ -311,13 +308,13 @@ _TOO_LATE = {
 
 
 _ANSWERS = (Health.ONLINE, Health.BUSY, Health.STALE)
-# How the device client begins the reason of a hosted server that is not ready.
+# The prefix of the device client's reason for a hosted server that is not ready.
 HOSTED = "MCP server:"
 _MOST_WORDS = 400
 
 
 class Doctor:
-    """Examines devices of one console."""
+    """Runs the checks on one console's devices."""
 
     def __init__(
         self,
@@ -333,7 +330,7 @@ class Doctor:
         self._within_s = within_s
 
     async def examine(self, device: Device, link: DeviceLink | None) -> list[Check]:
-        """Every check that tells something about this device."""
+        """Run every check that applies to this device."""
         known = self._registry.find(device.name)
         if known is None:
             here = _of_this_computer(device)
@@ -369,7 +366,7 @@ class Doctor:
     async def _dialled(self, known: Known) -> list[Check]:
         again = f"Pair {known.name} again with the string it prints."
         try:
-            # No check may send anything where a link would not.
+            # The checks must not send anything to an address that a link would not use.
             DialAddress(known.name, known.url, "", known.fingerprint).check()
         except BadInput as error:
             return [_failed("address", f"{error.message}.", again)]
@@ -408,10 +405,10 @@ class Doctor:
         return _passed("listening", f"Devices can dial {heard_at.url}, {how}.")
 
     def _refused(self, device: Device, known: Known) -> Check:
-        """The last attempt in this device's name; what was refused before it was paired or heard is over.
+        """The last rejected connection in this device's name since it was paired and last heard.
 
-        An attempt that names no device says something of this device only while its own token has never been
-        accepted since it was paired. Afterwards it is as likely another program's, and is told as that.
+        An attempt without a device name counts as this device's only until the device has been heard since
+        pairing. Later it is as likely another program's, and is reported as such.
         """
         since = max(known.paired_at, device.last_heard or "")
         mine = [one for one in self._refusals.of(known.name) if one.at >= since]
@@ -445,7 +442,7 @@ def _heard(device: Device, known: Known) -> Check:
 
 
 def _tools_of(device: Device) -> Check:
-    """Whether it offers its tools; what it could offer and does not is named with its reason."""
+    """Whether the device's tools are listed; names hosted servers that are not ready, with the reason."""
     if device.health not in _ANSWERS:
         then = (
             "Start the MCP server of its agent on the device, or name another agent: quarterdeck devices set "
@@ -464,14 +461,14 @@ def _tools_of(device: Device) -> Check:
 
 
 def _bounded(words: str) -> str:
-    """A device's own words, on one line and not endless."""
+    """A device's own text, escaped, shortened and on one line."""
     return shorten_middle(escape_hidden(words, keep_lines=False), _MOST_WORDS)
 
 
 def _protocol_of(link: DeviceLink, device: Device) -> Check:
     ours = link.metadata.get("quarterdeck")
     if not isinstance(ours, dict):
-        # Until an agent has answered, the link addresses the one that it began with, which may not be there.
+        # Until an agent has answered, the link addresses its initial agent, which may not exist.
         agent = device.agent or (link.agent_name if device.health in _ANSWERS else "")
         as_whom = f"addressed as {agent}" if agent else "none of whose agents has answered"
         return _passed("protocol", f"A stock UFO client, {as_whom}; no extensions.")
@@ -480,7 +477,7 @@ def _protocol_of(link: DeviceLink, device: Device) -> Check:
 
 
 def _version_of(link: DeviceLink) -> list[Check]:
-    """Whether both ends are of one version; a stock client has none that could be compared."""
+    """Whether both ends have the same major and minor version; no check for a stock client."""
     ours = link.metadata.get("quarterdeck")
     if not isinstance(ours, dict):
         return []
@@ -497,7 +494,7 @@ def _version_of(link: DeviceLink) -> list[Check]:
 
 
 def _shown_version(ours: dict[str, Any]) -> str:
-    """What a device says its version is; it may say anything."""
+    """The version that a device claims, escaped and shortened."""
     return escape_hidden(str(ours.get("version", "unknown"))[:40], keep_lines=False)
 
 
@@ -523,14 +520,14 @@ def _told(refusal: Refusal) -> str:
     return f"Refused at {when} UTC from {refusal.peer}{times}: {refusal.reason}."
 
 
-# A word of the reason, which check it belongs to, and what to do.
+# A word in the reason, the check that it belongs to, and the next step.
 _KINDS: tuple[tuple[str, CheckName, str], ...] = (
     (
         "already registered",
         "duplicate",
         "Two clients use this name: end one of them, or pair the other under its own name.",
     ),
-    # Before the token: the reason of a wrong name says whose token it is.
+    # Before "token": the reason for a wrong name also contains that word.
     (WRONG_NAME, "name", "Start its client with --name {name}, the name it was paired under."),
     (
         "token",
@@ -544,7 +541,7 @@ _KINDS: tuple[tuple[str, CheckName, str], ...] = (
 
 
 def _words(refusal: Refusal) -> str:
-    """Why it was refused, in this console's words: the name that the client claims is not one of them."""
+    """The console's part of the reason, without the client's claimed name, which could contain any word."""
     return refusal.reason.partition(CLAIMS)[0].lower()
 
 

@@ -1,6 +1,6 @@
 """The filter for devices: `os:linux tag:lab,prod !name:db-* health:online free-text`.
 
-The language is `core.filter_language`; a plain word is looked for inside name, tags and platform.
+The syntax is that of `core.filter_language`; a plain word is searched for in name, tags and platform.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FIELDS: dict[str, Callable[[Device], list[str]]] = {
     "client": lambda device: [device.client],
     "channel": lambda device: [device.channel],
 }
-"""What may stand before a colon, and which values of a device it looks at."""
+"""The fields of the filter, and the values of a device that each of them matches."""
 
 LANGUAGE = Language(
     FIELDS,
@@ -42,9 +42,9 @@ LANGUAGE = Language(
 
 
 def parse_filter(text: str) -> DeviceFilter:
-    """Read a filter.
+    """Parse a filter.
 
     Raises:
-        BadInput: it is not a filter; names the column (counting from 1) and what is allowed there.
+        BadInput: a syntax error; names the column (counting from 1) and what is allowed there.
     """
     return LANGUAGE.parse(text)

@@ -1,6 +1,6 @@
-"""The devices of one home: who is there, what they offer, whether they can be asked now.
+"""The fleet: all devices of one home, with their health, tools and channels.
 
-Links and processes report here; the dispatcher asks here for targets; screens hear of changes, coalesced.
+Links and processes report to it; the dispatcher gets its targets from it; screens get coalesced changes.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from core.policy.policy_file import Overrides
 from core.policy.policy_store import Policy
 from core.text import some_names
 
-# What a device brings is made where devices come in.
+# Re-exported for the modules that connect devices.
 __all__ = ["Arrival", "Fleet", "Recorder"]
 
 FORGOTTEN_KEPT = 1000
-# Nothing came back from the device, so that its end says nothing of its life.
+# With these verdicts it is not certain that the device answered, so they are no sign of life.
 _NOT_HEARD = frozenset({Verdict.UNKNOWN, Verdict.REFUSED})
 
 
 class Fleet:
-    """Every device by its name."""
+    """All devices, by name."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Fleet:
         tell: Callable[[str], None],
         live_secrets: LiveSecrets,
     ) -> None:
-        """`tell` is handed the name of a device that has changed, at a bounded rate."""
+        """`tell` is called with the name of a changed device, at a bounded rate."""
         self._live_secrets = live_secrets
         self._journal = journal
         self._policy = policy
@@ -55,32 +55,33 @@ class Fleet:
         self._offers = Offers(journal, pins, lambda: policy.overrides)
         self._tell_changed = tell
         self._records: dict[str, Record] = {}
-        # A command may be on its way to a device while it is forgotten: it finds nobody there, not nothing.
+        # A device may be forgotten while a command for it is in progress: the command then finds it offline
+        # instead of unknown.
         self._forgotten: OrderedDict[str, Record] = OrderedDict()
         self._changes: Coalescer[str] = Coalescer(self._tell)
 
     def add(self, name: str, tags: list[str]) -> None:
-        """Make a device of this computer known before it has ever connected."""
+        """Add a device of this computer before it has connected."""
         self.know(name, Identity(tags))
 
     def know(self, name: str, identity: Identity, why_away: str = "") -> None:
-        """Make a device known, or take over what was changed of it. `why_away` holds while it is not here."""
+        """Add a device, or update its identity. `why_away` is its reason while it is not connected."""
         record = self._records.get(name)
         before = record.identity if record is not None else None
         if record is None:
             record = self._records[name] = Record(name, identity)
         record.identity = identity
-        # Tags and colours say nothing of why it is away; trust and direction do.
+        # The reason depends on pairing and direction, not on tags or the production flag.
         same = before and (before.paired, before.direction) == (identity.paired, identity.direction)
         if why_away and record.arrival is None and not (same and identity.paired):
             record.set_health(Health.OFFLINE, why_away)
         self._changed(name)
 
     async def forget(self, name: str) -> None:
-        """Know a device no more, nor what was trusted of it; its link must have ended.
+        """Forget a device and its pins; its link must have ended.
 
         Raises:
-            BadInput: there is none of that name.
+            BadInput: there is no device of that name.
         """
         self._record(name)
         async with self._offers.alone(name):
@@ -93,7 +94,7 @@ class Fleet:
                 self._forgotten.popitem(last=False)
 
     def remember(self, name: str, then: Remembered) -> None:
-        """Show of a device that has not connected yet what the journal says of it."""
+        """Take over the journal's data on a device that has not connected yet."""
         record = self._records.get(name)
         if record is None:
             return
@@ -107,7 +108,7 @@ class Fleet:
         self._changed(name)
 
     def history(self, name: str) -> list[HealthChange]:
-        """How a device's health changed since the service started; oldest first."""
+        """The changes of a device's health since the service started; oldest first."""
         return list(self._record(name).history)
 
     def devices(self) -> list[Device]:
@@ -118,12 +119,12 @@ class Fleet:
         """One device.
 
         Raises:
-            BadInput: there is none of that name (code `unknown_device`).
+            BadInput: there is no device of that name (code `unknown_device`).
         """
         return self._shown(self._record(name))
 
     def tools(self, name: str) -> list[Tool]:
-        """What a device offers, by name; of a device that is away, what it offered last."""
+        """A device's tools, sorted by name; for an offline device, its last known tools."""
         record = self._record(name)
         self._judge(record)
         return sorted(record.tools.values(), key=lambda tool: tool.tool_name)
@@ -134,11 +135,11 @@ class Fleet:
         self._judge(record, refreshed)
         arrival, last = record.arrival, record.last
         return Target(
-            # Judging asks who a device is, not what it does at the moment: this is asked at every command.
+            # The transient state may be old: the policy does not use it, and this runs for every command.
             device=record.shown or self._shown(record),
             tools=record.tools,
             channel=arrival.channel if arrival else None,
-            # Of one that is away as well: it may be back by the time that the command leaves.
+            # Also of an offline device: it may be back before the command is sent.
             roots=last.roots if last else None,
             shares_disk=last.shares_disk if last else False,
         )
@@ -155,7 +156,7 @@ class Fleet:
             record = self._records.get(name)
             offered = record.tools.get(tool) if record is not None else None
             if offered is not None:
-                # A thousand devices have one definition between them.
+                # A thousand devices may share one definition.
                 known.setdefault(offered.contract.digest, offered.input_schema)
             else:
                 lacking.append(name)
@@ -171,10 +172,11 @@ class Fleet:
         return arrival.channel if arrival else None
 
     async def arrived(self, name: str, arrival: Arrival, still: Callable[[], bool] = lambda: True) -> None:
-        """A device has connected: list its tools, pin what is new, block what changed, and call it online.
+        """Introduce a connected device: list its tools, pin new tools, block changed tools, set it online.
 
         Raises:
-            QuarterdeckError: its tools cannot be listed or are nonsense, or `still` says that it has gone.
+            QuarterdeckError: its tools cannot be listed or are invalid, or `still` returns False because the
+                link has ended.
         """
         record = self._record(name)
         overrides = self._policy.overrides
@@ -190,26 +192,26 @@ class Fleet:
         self._set_health(record, record.here, "")
 
     def addressed(self, name: str, agent: str) -> None:
-        """A stock client is addressed as this agent."""
+        """Record the agent name by which a stock client is addressed."""
         if record := self._records.get(name):
             record.agent = agent
             self._touched(record)
 
     async def relist(self, name: str, unavailable: list[Unavailable] | None = None) -> None:
-        """List a connected device's tools again; those that changed are blocked until reviewed.
+        """List a connected device's tools again; changed tools are blocked until they are reviewed.
 
-        `unavailable` is what it cannot offer now, where that is known anew.
+        `unavailable` are the tools that the device cannot offer now; None if unchanged.
 
         Raises:
             DeviceError: it is not connected.
-            QuarterdeckError: its tools cannot be listed or are nonsense; what was known of them stays.
+            QuarterdeckError: its tools cannot be listed or are invalid; the known tools stay.
         """
         record = self._record(name)
         arrival = record.arrival
         if arrival is None:
             raise DeviceError(f"{name} is {record.health.value}: {record.reason or 'not connected'}.")
         if unavailable is not None and unavailable != arrival.unavailable:
-            # Seen at once: listing the tools takes a moment, and may fail.
+            # Shown at once, because listing the tools takes a moment and may fail.
             arrival = record.arrival = record.last = replace(arrival, unavailable=unavailable)
             self._changed(name)
         overrides = self._policy.overrides
@@ -218,36 +220,36 @@ class Fleet:
         self._changed(name)
 
     def lost(self, name: str, channel: BasicCommandDispatcher | None, reason: str, health: Health) -> None:
-        """A device has gone. `channel` says which link ended, so that an old one cannot end a newer one."""
+        """Record that a device's link ended. `channel` names the link: an old link cannot end a newer one."""
         record = self._records.get(name)
         if record is None:
             return
         if channel is not None and record.arrival is not None and record.arrival.channel is not channel:
             return
-        # A device may say itself why it goes.
+        # The reason may be the device's own text.
         reason = self._live_secrets.redaction(name).text(reason)
         if record.arrival is not None:
             self._note(Kind.DEVICE_LOST, name, {"reason": reason})
         record.arrival = None
         record.progress.clear()
         if record.health is Health.RECONNECTING and health is Health.RECONNECTING:
-            reason = record.reason  # how its process ended says more than that its link did
+            reason = record.reason  # the process's end is the more specific reason
         self._set_health(record, health, reason)
 
     def away(self, name: str, health: Health, reason: str) -> None:
-        """A device that is not connected stands like this now."""
+        """Set health and reason of a device that is not connected."""
         record = self._records.get(name)
         if record is not None and record.arrival is None:
             self._set_health(record, health, reason)
 
     def restarting(self, name: str, restarts: int, reason: str) -> None:
-        """The process of a device of ours ended and is being started again."""
+        """Record that the process of this computer's device ended and is being restarted."""
         record = self._record(name)
         record.restarts = restarts
         self._set_health(record, Health.RECONNECTING, reason)
 
     def heard(self, name: str, round_trip_ms: float | None = None) -> None:
-        """A sign of life, and how long it took there and back."""
+        """Record a sign of life, with the round trip if it was measured."""
         record = self._records.get(name)
         if record is None:
             return
@@ -259,12 +261,12 @@ class Fleet:
         self._touched(record)
 
     def is_stale(self, name: str) -> bool:
-        """Whether a connected device is silent for too long."""
+        """Whether a connected device has been silent for too long."""
         record = self._records.get(name)
         return record is not None and record.health is Health.STALE
 
     def went_quiet(self, name: str, heard: str, reason: str) -> None:
-        """A connected device has not been heard since `heard` (UTC); it can still be asked."""
+        """Mark a connected device, last heard at `heard` (UTC), as stale; it still gets commands."""
         record = self._records.get(name)
         if record is None or record.arrival is None or record.health is Health.STALE:
             return
@@ -274,7 +276,7 @@ class Fleet:
     def measured(
         self, name: str, cpu: float | None, memory: float | None, clock_offset_ms: float | None
     ) -> None:
-        """How loaded a device says it is, in per cent, and how far its clock is ahead."""
+        """Record a device's reported load, in per cent, and how far its clock is ahead."""
         record = self._records.get(name)
         if record is None:
             return
@@ -286,21 +288,21 @@ class Fleet:
         self._touched(record)
 
     def progressed(self, name: str, call_id: str, words: str) -> None:
-        """How far a running command has come, in words."""
+        """Record a running command's progress text."""
         record = self._records.get(name)
         if record is not None and call_id in record.running:
             record.progress[call_id] = words[:MOST_WORDS]
             self._touched(record)
 
     def refused(self, name: str, count: int) -> None:
-        """So many attempts have been refused in this device's name."""
+        """Set the number of rejected connections in this device's name."""
         record = self._records.get(name)
         if record is not None:
             record.refused = count
             self._touched(record)
 
     def began(self, device: str, call_id: str, what: str) -> None:
-        """A command is on its way to a device."""
+        """Record that a command is being sent to a device."""
         record = self._records.get(device)
         if record is None:
             return
@@ -317,7 +319,7 @@ class Fleet:
         glimpse: bool = False,
         whole_screen: bool = True,
     ) -> None:
-        """A command has come back, or will not. A `glimpse` is only for the wall.
+        """Record the end of a command, answered or not. A `glimpse` is only for the device wall.
 
         A screenshot becomes the device's picture only if it shows the `whole_screen`.
         """
@@ -348,12 +350,13 @@ class Fleet:
         actor: str,
         proof: Mapping[str, Any] = MappingProxyType({}),
     ) -> Tool:
-        """Trust a tool that changed: its definition, or what its device claims of it.
+        """Trust a changed tool: its new definition and its device's new claims.
 
-        `proof` is the operator's signature, as the entry holds it.
+        `proof` is the operator's signature, in the form of the journal entry.
 
         Raises:
-            BadInput: no such tool, or it is not the reviewed one any more.
+            BadInput: there is no such tool, or it has changed since the operator reviewed it.
+            QuarterdeckError: the review cannot be recorded; the tool is not trusted.
         """
         record, offered = self._defined(name, tool_key)
         self._judge(record)
@@ -364,13 +367,13 @@ class Fleet:
             )
         known = self._records.get
         await self._offers.accept(name, offered, record.ours, actor, lambda: known(name) is record, proof)
-        # It may have been listed otherwise meanwhile.
+        # The device may have listed the tool differently meanwhile.
         self._judge_anew(record)
         self._changed(name)
         return record.tools.get(tool.tool_name) or self._offers.judged(name, offered, record.ours)
 
     def pinned(self, name: str, tool_key: str) -> str:
-        """The digest of the definition that is trusted of a tool; empty where none is.
+        """The digest of a tool's trusted definition; empty if it has none.
 
         Raises:
             BadInput: no such device or tool.
@@ -379,7 +382,7 @@ class Fleet:
         return self._offers.pinned(name, offered.info.tool_name)
 
     def pin_now(self, name: str, tool_key: str) -> str:
-        """The row by which a tool would be pinned, were it trusted as it is now (`Pin.row`).
+        """The row (`Pin.row`) that would pin a tool as it is now.
 
         Raises:
             BadInput: no such device or tool.
@@ -388,7 +391,7 @@ class Fleet:
         return self._offers.pin_now(offered, record.ours).row
 
     def tools_under(self, name: str, overrides: Overrides) -> list[Tool]:
-        """What a device offers as it would be held to be with other words of operators on its tools.
+        """A device's tools with the contracts that they would have under other overrides.
 
         Raises:
             BadInput: there is no such device.
@@ -397,7 +400,7 @@ class Fleet:
         return [self._offers.judged(name, one, record.ours, {}, overrides) for one in record.offered.values()]
 
     async def change(self, name: str, tool_key: str) -> Change:
-        """A tool as it was trusted, beside what it is now.
+        """A tool's trusted and present definition and claims.
 
         Raises:
             BadInput: no such device or tool.
@@ -406,12 +409,12 @@ class Fleet:
         return await self._offers.change(name, offered, record.ours)
 
     def refresh(self) -> None:
-        """Tell the screens again, as when the policy changed."""
+        """Report all devices as changed, for example after a policy change."""
         for name in self._records:
             self._changed(name)
 
     def close(self) -> None:
-        """Stop telling anybody."""
+        """Stop reporting changes."""
         self._changes.close()
 
     def _record(self, name: str) -> Record:
@@ -424,7 +427,7 @@ class Fleet:
         return record
 
     def _addressed(self, name: str) -> Record:
-        """A device that a command is for: also one that was forgotten while the command was on its way."""
+        """The device of a command, even if it was forgotten while the command was in progress."""
         known = self._records.get(name) or self._forgotten.get(name)
         return known or self._record(name)
 
@@ -436,8 +439,9 @@ class Fleet:
         return record, offered
 
     def _judge(self, record: Record, refreshed: bool = False) -> None:
-        """Hold a device's tools against what operators say of them now: an edit counts from the next look on.
-        What is shown and what is enforced both come this way, so they are one object."""
+        """Judge a device's tools again if the overrides have changed since.
+
+        Display and enforcement both call this, so they always use the same `Tool` objects."""
         if not refreshed:
             self._policy.refresh()
         if record.overrides is not self._policy.overrides:
@@ -459,7 +463,7 @@ class Fleet:
         try:
             self._journal.note(NewEntry(kind=kind, actor="service", device=device, body=body))
         except QuarterdeckError:
-            # The journal shows its own trouble; a link's coming and going must not depend on it.
+            # The journal reports its own errors; connecting and disconnecting must not fail because of them.
             self._changed(device)
 
     def _changed(self, name: str) -> None:
@@ -468,7 +472,7 @@ class Fleet:
             self._changes.mark(name)
 
     def _touched(self, record: Record) -> None:
-        """What it does at the moment has changed: whoever addresses it need not know that (`target`)."""
+        """Mark the transient state as changed; `shown` is updated later, as `target` does not need it."""
         record.stale = True
         self._changes.mark(record.name)
 

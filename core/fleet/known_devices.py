@@ -1,14 +1,14 @@
-"""The devices that this console knows beside its own computer, and what proves that one is who it says.
+"""The registry of paired remote devices, with the tokens that authenticate them.
 
-The journal is the only source: an operator's signature over the pairing, and what was set, revoked and
-forgotten since. `devices.json` of the home is a copy for people and other programs; the one thing that counts
-in it is that a device is revoked, as it is written before the journal is.
+The journal is the only source: an operator's signature over the pairing, and later settings, revocations and
+removals. `devices.json` in the home is a copy for people and other programs. Only its revocations count,
+because they are written to it before they are in the journal.
 
-A device that dials in shows a token; only its SHA-256 is kept. The token is 256 random bits made here, so
-there is nothing to guess that a slow or salted hash would protect: finding one that fits costs 2^255 tries,
-and the hash in a journal that is handed on gives nothing away. A device that listens is shown a token by this
-console, which therefore has to keep it: in a file of its own below `keys/dial/`. Our device client makes that
-one as long; its SHA-256 says which file was put there when the device was paired.
+A device that dials in presents a token, of which only the SHA-256 is stored. The token is 256 random bits
+made here, so a slow or salted hash would protect nothing: finding a matching token takes 2^255 tries, and the
+hash in a journal that is passed on reveals nothing. To a device that listens, this console presents a token,
+and must therefore store the token itself: in a file per device below `keys/dial/`. Our device client makes
+that token equally long; its SHA-256, recorded at pairing, identifies the right file content.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ THIS_COMPUTER = "this-computer"
 DEFAULT_AGENT = "LinuxAgent"
 TOKEN_BYTES = 32
 MOST_TAGS = 32
-# Tokens made for devices that may be paired and are not yet; the oldest gives way.
+# Tokens offered for pairings that are not complete yet; beyond this number the oldest is dropped.
 MOST_OFFERED = 100
 LARGEST_FILE = 64 << 20
 _LONGEST_WORDS = 200
@@ -54,11 +54,11 @@ _AGENT = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
 class Known(Plain):
-    """One known device. `agent` is what a stock client is addressed as; empty where that is to be found out.
+    """One known device. `agent` is the name by which a stock client is addressed; empty to detect it.
 
-    `token_sha256` is of the token that it shows, `dial_token_sha256` of the one that it is shown where this
-    console dials; the other one is empty. `fingerprint` is the SHA-256 of the certificate of a device that is
-    dialled. `paired_at` is the time of the journal's entry, by which one pairing is told from another.
+    For a device that dials in, `token_sha256` is the digest of the token that it presents. For a device that
+    is dialled, `dial_token_sha256` is the digest of the token that the console presents, and `fingerprint` is
+    the SHA-256 of its certificate. `paired_at` is the time of the journal entry and identifies the pairing.
     """
 
     name: str
@@ -84,7 +84,7 @@ _FILE: TypeAdapter[list[Known]] = TypeAdapter(list[Known])
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """`devices.json` as it was found: `text` is None where there is none, `problem` why it cannot be read."""
+    """The content of `devices.json`: `text` is None if there is no file, `problem` why it cannot be read."""
 
     devices: dict[str, Known] = field(default_factory=dict)
     text: str | None = None
@@ -92,7 +92,7 @@ class Copy:
 
 
 def read_copy(path: Path) -> Copy:
-    """Read a `devices.json`; never fails."""
+    """Read a `devices.json`; never raises for its content."""
     text: str | None = ""
     try:
         text = read_own_text(path, LARGEST_FILE)
@@ -103,10 +103,10 @@ def read_copy(path: Path) -> Copy:
 
 
 def paired_by(entry: Entry) -> Known:
-    """The device as an entry says that it was paired: what its signature covers, and nothing beside that.
+    """The device that a journal entry pairs: only the data that the entry's signature covers.
 
     Raises:
-        BadInput: no change that a device is paired by was signed in it.
+        BadInput: the entry has no signed change that pairs a device.
     """
     try:
         after = entry.body["signed"]["statement"]["change"]["after"]
@@ -116,20 +116,20 @@ def paired_by(entry: Entry) -> Known:
 
 
 def token_digest(token: str) -> str:
-    """The SHA-256 of a token, hexadecimal; also of what a stranger shows for one."""
+    """The SHA-256 of a token, hexadecimal; accepts any text that a client presents."""
     return sha256_hex(token.encode("utf-8", "surrogateescape"))
 
 
 def new_token() -> str:
-    """A token that nobody can guess, in letters that survive a shell and an address."""
+    """Make a random token of characters that are safe in a shell and in a URL."""
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
 def check_name(name: str) -> str:
-    """The name, when a remote device may be called that.
+    """Return the name if it is valid for a remote device.
 
     Raises:
-        BadInput: it may not.
+        BadInput: it is not valid, or is the name of this computer.
     """
     if not OPERATOR_NAME.fullmatch(name):
         raise BadInput(
@@ -141,10 +141,10 @@ def check_name(name: str) -> str:
 
 
 def with_settings(known: Known, settings: DeviceSettings) -> Known:
-    """The device with what an operator has set.
+    """The device with an operator's settings applied.
 
     Raises:
-        BadInput: a tag or an agent is not written as one.
+        BadInput: a tag or the agent's name is invalid, or there are too many tags.
     """
     changed = settings.model_dump(exclude_none=True)
     if settings.tags is not None:
@@ -160,33 +160,33 @@ def with_settings(known: Known, settings: DeviceSettings) -> Known:
 
 
 class Registry:
-    """Known devices by name. More trust counts once it is in the journal; less trust counts at once."""
+    """Known devices by name. Added trust takes effect once it is in the journal, revocation at once."""
 
     def __init__(self, path: Path, dial_tokens: Path) -> None:
-        """`path` is of the copy."""
+        """`path` is the copy, `devices.json`; `dial_tokens` the folder of tokens for dialling."""
         self._path = path
         self._dial_tokens = dial_tokens
         self._known: dict[str, Known] = {}
         self._by_token: dict[str, str] = {}
-        # What says whether an operator signed a pairing, of those that were not asked about yet.
+        # By device, a function that verifies the operator's signature over the pairing; removed once called.
         self._proofs: dict[str, Callable[[], bool]] = {}
-        # Devices that are forgotten and not yet in the journal; the copy has them as revoked.
+        # Devices being forgotten, until the journal has recorded it; the copy lists them as revoked.
         self._leaving: dict[str, Known] = {}
         self._offered: OrderedDict[str, str] = OrderedDict()
         self._problem = ""
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def turn(self, name: str) -> asyncio.Lock:
-        """Held while this device, or one that differs by the size of letters, is paired, set or forgotten."""
+        """The lock for pairing, setting or forgetting this device, or a name that differs only in case."""
         return self._turns.setdefault(name.lower(), asyncio.Lock())
 
     def restore(
         self, known: Iterable[Known], proofs: Mapping[str, Callable[[], bool]], copy: Copy
     ) -> list[str]:
-        """Take up what the journal says is known; gives what of the copy does not count, in words.
+        """Load the devices that the journal knows; returns notes on where the copy differs.
 
-        `proofs` are asked when a device is first let in or dialled: a signature takes 0.15 ms, a thousand of
-        them a fourth of the time in which a window is to be there.
+        `proofs` verify signatures. Each is called when its device is first accepted or dialled: a signature
+        takes 0.15 ms, so a thousand would take a quarter of the time within which the window must open.
         """
         self._take({one.name: one for one in known})
         self._proofs = dict(proofs)
@@ -212,7 +212,7 @@ class Registry:
 
     @property
     def problem(self) -> str:
-        """Why the copy is not as the devices are known; empty where it is."""
+        """Why the copy could not be written; empty if it is up to date."""
         return self._problem
 
     def devices(self) -> list[Known]:
@@ -227,7 +227,7 @@ class Registry:
         """A known device.
 
         Raises:
-            BadInput: there is none of that name (code `unknown_device`).
+            BadInput: there is no device of that name (code `unknown_device`).
         """
         known = self._known.get(name)
         if known is None:
@@ -235,19 +235,19 @@ class Registry:
         return known
 
     def check_free(self, name: str) -> None:
-        """See that no other device is called the same but for the size of letters, which filters pass over.
+        """Check that no other device's name differs only in case, which filters ignore.
 
         Raises:
-            BadInput: one is.
+            BadInput: there is such a device.
         """
         for other in self._known:
             if other != name and other.lower() == name.lower():
                 raise BadInput(f"{other!r} is known already, and differs by the size of letters alone.")
 
     def owner_of(self, token: str | None) -> Known | None:
-        """Whose token this is, also where it is worthless by now; None when it is nobody's.
+        """The device with this token, even if it was revoked; None if no device has it.
 
-        What is looked up is a hash, so how long it takes says nothing of any token.
+        The lookup is by hash, so its timing reveals nothing about a token.
         """
         if not token:
             return None
@@ -255,7 +255,7 @@ class Registry:
         return self._proved(known) if known is not None else None
 
     def offer_token(self) -> str:
-        """Make a token for a device that may be paired; gives its SHA-256, which an operator signs."""
+        """Make a token for a device that may be paired; returns its SHA-256, which an operator signs."""
         token = new_token()
         self._offered[token_digest(token)] = token
         if len(self._offered) > MOST_OFFERED:
@@ -263,27 +263,27 @@ class Registry:
         return token_digest(token)
 
     def take_offered(self, sha256: str) -> str:
-        """The token that was offered under this digest, once; another one where there is none."""
+        """Take the token that was offered under this digest, once; a new random token if there is none."""
         return self._offered.pop(sha256, "") or new_token()
 
     def pair(self, known: Known) -> None:
-        """Know a device as it was paired, once that is in the journal; every older pairing of it is over."""
+        """Add a paired device, once the journal has the pairing; this replaces every older pairing."""
         self._proofs.pop(known.name, None)
         self._leaving.pop(known.name, None)
         self.put(known)
 
     def put(self, *devices: Known) -> None:
-        """Know devices as they are set, once that is in the journal."""
+        """Add or replace devices, once the journal has the change."""
         self._take({**self._known, **{one.name: one for one in devices}})
         self._write()
 
     @contextmanager
     def staged_dial_token(self, name: str, token: str) -> Iterator[Callable[[], None]]:
-        """Have the token for dialling a device on the disk while it is recorded that this is the one; gives
-        what puts it in the place of the one before, which stands until then.
+        """Stage a dial token on the disk while the pairing is being recorded; yields a function that puts it
+        in place of the previous token.
 
         Raises:
-            BadInput: it cannot be written, or not be put there.
+            BadInput: the token cannot be written, or cannot be put in place.
         """
         path = self._token_file(name)
         fresh = path.with_suffix(".fresh")
@@ -305,10 +305,11 @@ class Registry:
             fresh.unlink(missing_ok=True)
 
     def dial_token(self, name: str) -> str:
-        """What this console shows to a device that it dials.
+        """The token that this console presents to a device that it dials.
 
         Raises:
-            BadInput: it is not there any more, cannot be read, or is not the one that it was paired with.
+            BadInput: the device is not paired, or the token's file is missing, cannot be read, or does not
+                hold the token of the pairing.
         """
         if not self._proved(self.get(name)).paired:
             raise BadInput(f"{name} is not paired with an operator's signature; pair it again.")
@@ -319,7 +320,7 @@ class Registry:
         return token
 
     def revoke(self, name: str) -> Known:
-        """Make a device's token worthless; it stays known. `problem` says where the copy has it otherwise.
+        """Revoke a device's token; the device stays known. `problem` is set if the copy cannot be written.
 
         Raises:
             BadInput: there is no such device.
@@ -330,7 +331,7 @@ class Registry:
         return revoked
 
     def forget(self, name: str) -> Known:
-        """Know a device no more; gives what was known. The copy has it as revoked until `left`.
+        """Remove a device and return it. The copy lists it as revoked until `left` is called.
 
         Raises:
             BadInput: there is no such device.
@@ -342,7 +343,7 @@ class Registry:
         return known
 
     def left(self, name: str) -> None:
-        """The journal has it that a device was forgotten."""
+        """Drop a forgotten device from the copy: the journal has recorded it."""
         if self._leaving.pop(name, None) is not None:
             self._write()
 
@@ -354,14 +355,14 @@ class Registry:
         """
         path = self._token_file(name)
         try:
-            # A crash while one was written leaves it under another name.
+            # A crash during writing may have left the token under a temporary name.
             for file in (path, path.with_suffix(".fresh"), path.with_suffix(".new")):
                 file.unlink(missing_ok=True)
         except OSError as error:
             raise BadInput(f"{path} cannot be deleted: {error.strerror}.") from error
 
     def _proved(self, known: Known) -> Known:
-        """The device; revoked, where no operator has signed that it was paired."""
+        """Verify the pairing's signature at first use; returns the device, revoked if it is not valid."""
         proof = self._proofs.pop(known.name, None)
         if proof is None or proof():
             return known
@@ -374,7 +375,7 @@ class Registry:
         return _token_file(self._dial_tokens, name)
 
     def _write(self) -> None:
-        """Write the copy; `problem` says why that failed."""
+        """Write the copy; sets `problem` if that fails."""
         try:
             write_private(self._path, self._text())
         except OSError as error:
@@ -384,7 +385,7 @@ class Registry:
             self._problem = ""
 
     def _text(self) -> str:
-        # A device a line, so that a person can read and compare it.
+        # One device per line, so that an operator can read and diff the file.
         rows = {**self._leaving, **self._known}
         lines = [rows[name].model_dump_json(exclude_defaults=True) for name in sorted(rows)]
         return '{"devices": [\n' + ",\n".join(lines) + "\n]}\n"
@@ -395,10 +396,10 @@ class Registry:
 
 
 def read_dial_token(folder: Path, name: str) -> str:
-    """The token that lies in `folder` for dialling a device.
+    """Read a device's dial token from `folder`.
 
     Raises:
-        BadInput: it is not there any more, cannot be read, or is none.
+        BadInput: the file is missing, cannot be read, or holds no valid token.
     """
     path = _token_file(folder, name)
     try:
@@ -406,25 +407,25 @@ def read_dial_token(folder: Path, name: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"The token for {name} cannot be read from {path}; pair it again.") from error
     if not TOKEN.fullmatch(token):
-        # It becomes a line of a request, which must not become two.
+        # The token becomes an HTTP header: a line break in it could inject another header.
         raise BadInput(f"What {path} holds is no token; pair {name} again.")
     return token
 
 
 def _token_file(folder: Path, name: str) -> Path:
-    # A name may hold dots, and `with_suffix` must not cut one off.
+    # Not `with_suffix`: it would cut off a part of a name with dots.
     return folder / f"{check_name(name)}.token"
 
 
 def _same(row: Known, known: Known) -> bool:
-    """Whether a row of the copy says of a device what holds; one of an earlier version lacks a digest."""
+    """Whether a row of the copy equals the known device. Older copies lack `dial_token_sha256`."""
     if not row.dial_token_sha256:
         known = known.model_copy(update={"dial_token_sha256": ""})
     return row == known
 
 
 def _by_name(known: list[Known]) -> dict[str, Known]:
-    """Raises BadInput where a person's edit left it open who is meant, or whose token one is."""
+    """The rows by name; raises `BadInput` if a manual edit made a name or a token ambiguous."""
     for what, seen in (
         ("device", Counter(check_name(one.name) for one in known)),
         ("token", Counter(one.token_sha256 for one in known if one.token_sha256)),
@@ -440,5 +441,5 @@ def _first_words(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         words = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    # Whatever stands in the file may be in it, and the words go into the journal.
+    # The error may quote any content of the file, and the text goes into the journal.
     return escape_hidden(words[:_LONGEST_WORDS], keep_lines=False)

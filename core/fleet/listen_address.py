@@ -1,4 +1,4 @@
-"""Where devices dial in: one address, with TLS as soon as others than this computer can reach it."""
+"""The listener for devices that dial in: one address, with TLS unless it is a loopback address."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ log = structlog.get_logger(__name__)
 
 PATH = "/ws"
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
-# How long to wait, at first and at most, before an address that was not to be had is tried again.
+# Delays in seconds, first and longest, before an unavailable address is tried again.
 TRY_AGAIN_S = (1.0, 30.0)
 _MAY_END = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL})
 
 
 class Listener:
-    """One listening server, or the reason why there is none."""
+    """One listening server, or the reason why it does not listen."""
 
     def __init__(self, authorise: Authorise, events: LinkEvents, tls: Path, limits: LinkLimits) -> None:
         self._authorise = authorise
@@ -44,22 +44,22 @@ class Listener:
         self._problem = "it has not begun to"
         self._taken = False
         self._trying = False
-        # Moving and trying again must not both bind.
+        # `move` and `keep_trying` must not bind at the same time.
         self._one = asyncio.Lock()
 
     @property
     def taken(self) -> bool:
-        """Whether it does not listen for a reason that may end: another program has the port, or the network
-        that the address is of is not there yet."""
+        """Whether it fails to listen for a reason that may end: another program has the port, or the
+        address's network is not up yet."""
         return self._taken
 
     @property
     def trying(self) -> bool:
-        """Whether `keep_trying` is at it."""
+        """Whether `keep_trying` is running."""
         return self._trying
 
     async def start(self, address: str) -> None:
-        """Listen at `host:port`; when that cannot be, `status` says why."""
+        """Listen at `host:port`; if that fails, `status` reports why."""
         self._address = address.strip()
         try:
             await self._open(self._address)
@@ -69,7 +69,7 @@ class Listener:
             log.warning("devices cannot dial in", problem=error.message)
 
     async def keep_trying(self, on_listening: Callable[[str], None]) -> None:
-        """Try an address that was not to be had again and again, until it is or it is listened elsewhere."""
+        """Retry an unavailable address until it is bound, or the listener moves or closes."""
         wait, longest = TRY_AGAIN_S
         self._trying = True
         try:
@@ -95,7 +95,7 @@ class Listener:
         """Listen at another address.
 
         Raises:
-            BadInput: it cannot be listened at, and the old address is listened at again.
+            BadInput: the address cannot be bound; the previous address is bound again.
         """
         address = address.strip()
         split_address(address)
@@ -103,14 +103,14 @@ class Listener:
             await self._move(address)
 
     async def check(self, address: str) -> None:
-        """Find out whether it could be listened at `host:port`, without doing so.
+        """Check that `host:port` could be bound; changes nothing.
 
         Raises:
             BadInput: it could not.
         """
         host, port = split_address(address.strip())
         if self._server is not None and port == self._server.port:
-            # This port is ours; whether another host goes with it shows when the old one is let go.
+            # This server has the port; whether it can be bound on another host shows only after release.
             return
         try:
             look_up = asyncio.get_running_loop().getaddrinfo
@@ -130,7 +130,7 @@ class Listener:
             raise BadInput(_why_not(address.strip(), error)) from error
 
     async def _move(self, address: str) -> None:
-        # The two may share a port, so the old one has to go first.
+        # Both addresses may use the same port, so the old server must close first.
         before, problem, taken = self._address, self._problem, self._taken
         await self._close("the console listens elsewhere now")
         try:
@@ -143,7 +143,7 @@ class Listener:
         self._address, self._problem = address, ""
 
     def status(self, refused: int) -> Listening:
-        """Where it listens; `refused` is passed on."""
+        """The present address and problem; `refused` is passed on."""
         server = self._server
         return Listening(
             address=self._address,
@@ -155,7 +155,7 @@ class Listener:
         )
 
     async def close(self) -> None:
-        """Listen no more and end the links that came in here."""
+        """Stop listening and end the accepted links."""
         self._taken = False
         await self._close("the console ends")
 
@@ -193,9 +193,9 @@ class Listener:
 
 
 def _code_of(error: Exception) -> int | None:
-    """The system's number of what went wrong.
+    """The `errno` of a failed bind.
 
-    Where an address is none of this computer's, asyncio raises an OSError without a number since Python 3.13.
+    Since Python 3.13, asyncio raises an OSError without `errno` for an address that this computer lacks.
     """
     if isinstance(error, OSError):
         return error.errno or errno.EADDRNOTAVAIL
@@ -203,7 +203,7 @@ def _code_of(error: Exception) -> int | None:
 
 
 def _why_not(address: str, error: Exception) -> str:
-    """Why an address cannot be listened at, and what to do."""
+    """Why an address cannot be bound, and the operator's next step."""
     code = _code_of(error)
     if code == errno.EADDRINUSE:
         return f"{address} is taken by another program; end that one, or listen at another port."

@@ -1,4 +1,4 @@
-"""A device and its tools as every screen, terminal and agent sees them."""
+"""Models of a device and its tools, as screens, terminals and agents receive them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from core.aip.messages import ToolType
 from core.hosted_names import own_name
 
-# Tools of our own device client carry this namespace; the same name elsewhere is a stranger's tool.
+# The namespace of our own device client's tools. A tool of the same name in another namespace is foreign.
 BUILT_IN_NAMESPACE = "builtin"
 
 
 class Plain(BaseModel):
-    """Frozen data that crosses the door; unknown keys are faults."""
+    """Base of frozen models that cross the console API; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Effect(StrEnum):
-    """What a call does to the device."""
+    """A call's effect on the device."""
 
     OBSERVE = "observe"
     CHANGE = "change"
@@ -30,7 +30,7 @@ class Effect(StrEnum):
 
 
 class Risk(StrEnum):
-    """How much a wrong call can cost; ordered by `rank`."""
+    """The damage that a wrong call can do; ordered by `rank`."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -47,7 +47,7 @@ _RANKS = {Risk.LOW: 0, Risk.MEDIUM: 1, Risk.HIGH: 2, Risk.CRITICAL: 3}
 
 
 class Source(StrEnum):
-    """Who says so; the earlier in this list, the more it counts."""
+    """The source of a fact, in order of precedence: the first counts most."""
 
     OPERATOR = "operator"
     BUILT_IN = "built-in"
@@ -60,7 +60,7 @@ Value = TypeVar("Value")
 
 
 class Fact(Plain, Generic[Value]):
-    """One thing held to be true of a tool, with who says so and one sentence why."""
+    """One fact about a tool, with its source and one sentence of reason."""
 
     value: Value
     source: Source
@@ -75,10 +75,10 @@ NO_EVIDENCE = Fact[str](
 
 
 class Contract(Plain):
-    """What the console holds to be true of one tool. `evidence` is what shows that a call has worked.
+    """The facts that the console accepts about one tool. `evidence` is what shows that a call has worked.
 
-    `digest` covers the device's definition of the tool and every fact below, so that an approval which
-    names it means exactly this tool, judged exactly this way.
+    `digest` covers the device's definition of the tool and every fact below, so that an approval which names
+    it applies to exactly this tool with exactly these facts.
     """
 
     effect: Fact[Effect]
@@ -91,25 +91,25 @@ class Contract(Plain):
 
     @property
     def built_in(self) -> bool:
-        """Whether the tool is one of our own device client's, and operators have not overruled all of it."""
+        """Whether at least one fact comes from built-in knowledge of our own device client's tools."""
         facts = (self.effect, self.risk, self.reversible, self.idempotent, self.open_world, self.evidence)
         return any(fact.source is Source.BUILT_IN for fact in facts)
 
     def facts(self) -> dict[str, Any]:
-        """Everything but the digest, as JSON: what the digest covers beside the tool's definition."""
+        """All facts as JSON: the part that the digest covers beside the tool's definition."""
         return self.model_dump(mode="json", exclude={"digest"})
 
 
 OTHERWISE = "is defined otherwise, or its device claims less of it"
-"""What is said of a changed tool where nobody says which of both it was."""
+"""The text for a changed tool if it is not known which of both changed."""
 
 
 class Tool(Plain):
-    """One tool of one device: its definition, as the device gave it, and its contract.
+    """One tool of one device: the device's definition, and the contract.
 
-    `changed` is set while it is not as it was trusted: calls are blocked until it is reviewed. `change` says
-    then what is different, as a sentence goes on after the tool's name: it `changed its definition`, or what
-    its device claims of it would get by with less care.
+    `changed` is set while the tool differs from its trusted state: calls are blocked until it is reviewed.
+    `change` then describes the difference as the predicate of a sentence that begins with the tool's name:
+    `changed its definition`, or a claim of the device that would allow less care.
     """
 
     device: str
@@ -128,12 +128,12 @@ class Tool(Plain):
 
     @property
     def own_name(self) -> str | None:
-        """The name that a hosted MCP server itself gave to the tool, where the device lists it as another."""
+        """The tool's name at its hosted MCP server, if the device lists it under another name."""
         return None if self.namespace == BUILT_IN_NAMESPACE else own_name(self.tool_name, self.namespace)
 
 
 class Unavailable(Plain):
-    """A tool that a device could offer but does not, why, and how to get it."""
+    """A tool that a device could offer but does not, with the reason and the fix."""
 
     tool: str
     reason: str
@@ -141,7 +141,7 @@ class Unavailable(Plain):
 
 
 class Health(StrEnum):
-    """Whether a device can be asked now."""
+    """Whether a device can take commands now."""
 
     ONLINE = "online"
     BUSY = "busy"
@@ -150,20 +150,21 @@ class Health(StrEnum):
     OFFLINE = "offline"
 
 
-# The reason of a device since the service started, until its first link or the first failure to get it.
+# A device's reason from the start of the service until its first link or first failed attempt.
 NOT_CONNECTED_YET = "not connected yet"
 
 
 class Device(Plain):
-    """A device as the fleet shows it. Times are UTC, ISO 8601; durations in milliseconds.
+    """A snapshot of a device. Times are UTC, ISO 8601; durations are in milliseconds.
 
-    `direction` says who dials: the device (`in`), the console (`out`), or nobody (`local`).
+    `direction`: the device dials (`in`), the console dials (`out`), or there is no remote link (`local`).
     `clock_offset_ms` is how far the device's clock is ahead of the console's. The last of `cpu_percents` and
-    `memory_percents` is the newest. `refused` counts attempts refused in this device's name. `features` are
-    the extensions agreed with it; none for a stock client. `requires_approval`: the device itself refuses
-    an action without the signatures of `approvers` operators. `own_computer`: the console runs on it.
-    `since` is when its health changed last; to be busy, and to be so no more, is no such change.
-    `picture` is the last one that somebody took, `glimpse` the last small one of a live wall (blobs).
+    `memory_percents` is the newest. `refused` counts rejected connections in this device's name. `features`
+    are the agreed extensions; none for a stock client. `requires_approval`: the device itself refuses an
+    action without the signatures of `approvers` operators. `own_computer`: the console runs on it.
+    `since` is when its health last changed; changes between online and busy do not count.
+    `picture` is the last screenshot of a whole screen, `glimpse` the last small picture of a live device
+    wall (blobs).
     """
 
     name: str
@@ -206,12 +207,12 @@ class Device(Plain):
 
 
 class Pairing(Plain):
-    """What a device needs to find and trust this console: shown once, kept nowhere in this form.
+    """The data with which a device finds and trusts this console: shown once, and not stored in this form.
 
-    `string` is the one line to paste on the device; `command` is what asks for it there, so that it stands
-    in no list of processes. `stock_url` is the address for a client that can set no header. `fingerprint` is
-    the SHA-256 of the console's certificate (hexadecimal), empty where the link stays on this computer
-    without TLS.
+    `string` is the line to paste on the device. `command` is the command that prompts for it there, so that
+    it appears in no process list. `stock_url` is the address for a client that cannot set headers.
+    `fingerprint` is the SHA-256 of the console's certificate (hexadecimal), empty if the link stays on this
+    computer without TLS.
     """
 
     name: str
@@ -223,7 +224,7 @@ class Pairing(Plain):
 
 
 class DeviceSettings(Plain):
-    """What an operator can set of a device. None leaves a thing as it is; `agent` is for stock clients."""
+    """An operator's settings of a device. None leaves a setting unchanged; `agent` is for stock clients."""
 
     tags: list[str] | None = None
     production: bool | None = None
@@ -231,7 +232,7 @@ class DeviceSettings(Plain):
 
 
 class Refusal(Plain):
-    """One attempt that was refused. `name` is whose token or name it used, as far as that is known."""
+    """A rejected connection. `name` is the device whose token or name it used, empty if unknown."""
 
     at: str
     peer: str
@@ -241,7 +242,7 @@ class Refusal(Plain):
 
 
 class HealthChange(Plain):
-    """When a device's health changed, to what, and why."""
+    """A change of a device's health: its time, the new health and the reason."""
 
     at: str
     health: Health
@@ -249,7 +250,7 @@ class HealthChange(Plain):
 
 
 class DeviceDetails(Plain):
-    """What the device page shows beside the device itself; oldest first."""
+    """The data of the device page; lists are oldest first."""
 
     device: Device
     history: list[HealthChange] = Field(default_factory=list)
@@ -259,7 +260,7 @@ class DeviceDetails(Plain):
 
 
 class CheckState(StrEnum):
-    """How one check of the doctor ended."""
+    """The outcome of one check of the doctor."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -273,7 +274,7 @@ CheckName = Literal[
 
 
 class Check(Plain):
-    """One thing that the doctor looked at."""
+    """One check of the doctor: `found` is the finding, `next` the operator's next step."""
 
     name: CheckName
     state: CheckState
@@ -283,7 +284,7 @@ class Check(Plain):
 
 
 class Listening(Plain):
-    """Where this console listens for devices; `problem` says why it does not."""
+    """The address at which this console listens for devices; `problem` is why it does not listen."""
 
     address: str
     url: str = ""

@@ -1,4 +1,4 @@
-"""What a device brings with it, read off its registration."""
+"""Reads a device's registration into an `Arrival`, and lists the tools of stock devices."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from core.fleet.device_state import Arrival
 from core.fleet.models import Unavailable
 from core.machine_id import machine_mark
 
-# What a stranger calls itself is shown, so it must not fill a screen.
+# Characters. A device's own texts are displayed, so they must not fill a screen.
 MOST_WORDS = 200
 MOST_UNAVAILABLE = 64
 
 
 def is_stock(link: DeviceLink) -> bool:
-    """Whether the far end is a client that knows nothing beyond AIP."""
+    """Whether the far end is a plain AIP client without Quarterdeck extensions."""
     return not isinstance(link.metadata.get("quarterdeck"), dict)
 
 
 class StockDevice(WebSocketCommandDispatcher):
-    """A client that offers the tools of one agent at a time and cannot say which agents it has."""
+    """A channel to a client that offers the tools of one agent at a time and cannot list its agents."""
 
     def __init__(self, link: DeviceLink, agent: str, line: Link, gate: Gate) -> None:
-        """`agent` is whom to address; empty where that is to be found out."""
+        """`agent` is the agent to address; empty to detect it."""
         super().__init__(link.name, line, gate)
         self._stock_link = link
         self._agent = agent
         self._found: list[str] = []
 
     async def list_tools(self, timeout: float) -> list[ToolInfo]:
-        """The tools of the configured agent, else of the first that answers; the link addresses it then."""
+        """The tools of the configured agent, else of the first to answer, which the link then addresses."""
         link = self._stock_link
         if self._agent:
             return (await probe_agents(link, [self._agent], search_s=timeout))[1]
-        # Whoever answered before comes first: while another one is asked, commands would go astray.
+        # First the agent that answered before: while another agent is probed, commands would go to that one.
         agent, tools = await probe_agents(link, list(dict.fromkeys([*self._found, *STOCK_AGENTS])))
         self._found = [agent]
         return tools
 
 
 def arrival_of(link: DeviceLink, channel: BasicCommandDispatcher) -> Arrival:
-    """A remote device as its registration describes it; whatever is missing or nonsense stays empty."""
+    """The `Arrival` of a remote device, from its registration; missing or invalid values are left empty."""
     metadata = link.metadata
     system = _object(metadata.get("system_info"))
     ours = _object(metadata.get("quarterdeck"))
@@ -58,7 +58,7 @@ def arrival_of(link: DeviceLink, channel: BasicCommandDispatcher) -> Arrival:
         system=_system(system),
         client="UFO device client" if stock else f"quarterdeck-device {_words(ours.get('version'))}".strip(),
         unavailable=read_unavailable(ours.get("unavailable")),
-        # Its paths are on another disk; its own guard keeps them.
+        # Its paths are on another disk, and its own guard enforces its roots.
         roots=None,
         features=sorted(link.features),
         clock_offset_ms=link.clock_offset_ms,
@@ -71,13 +71,13 @@ def arrival_of(link: DeviceLink, channel: BasicCommandDispatcher) -> Arrival:
 
 
 def approvers_of(ours: dict[str, Any]) -> int:
-    """How many operators' signatures our client says it wants for an action; 0 for none, or nonsense."""
+    """The number of operators' signatures that our client demands for an action; 0 for none or if invalid."""
     wanted = ours.get("requires_approval")
     return min(int(wanted), 16) if isinstance(wanted, int) and wanted > 0 else 0
 
 
 def _is_own(ours: dict[str, Any], system: dict[str, Any]) -> bool:
-    """Whether a device is the computer that we run on: by its mark, or where it has none by its name."""
+    """Whether a device is this computer: by its machine mark or, without a mark, by its host name."""
     mark = ours.get("machine")
     if isinstance(mark, str) and mark:
         return mark == machine_mark()
@@ -93,7 +93,7 @@ def _system(system: dict[str, Any]) -> str:
 
 
 def read_unavailable(rows: Any) -> list[Unavailable]:
-    """What a device says that it cannot offer; what is nonsense is passed over, and no row is endless."""
+    """The tools that a device reports as unavailable; invalid rows are skipped, texts and rows bounded."""
     return [
         Unavailable(
             tool=_words(row.get("tool")),

@@ -1,9 +1,9 @@
-"""Attempts that were refused: counted, kept in bounded memory, and journalled without letting a flood in.
+"""Counts and journals rejected connections, in bounded memory and with bounded journal growth.
 
-Like ones (same far host, name and reason) within a minute are one entry with a count. The first is written at
-once, so that nothing is lost by a crash but a number; the rest of its minute follows as one entry. Where it
-goes on, minute after minute, the minute grows to an hour. Strangers and known devices are counted apart, and
-each of them up to a bound of their own: whoever floods hides nobody else.
+The first of equal rejected connections (same far host, name and reason) is journalled at once, so that a
+crash loses only a count; the others within the same minute follow as one entry with a count. If rejections
+continue in successive windows, the window grows from a minute to an hour. Unknown hosts and known devices
+have separate pools, with a bound per host or device, so that a flood from one source does not hide others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from core.text import escape_hidden
 log = structlog.get_logger(__name__)
 
 WINDOW_S, LONGEST_WINDOW_S = 60.0, 3600.0
-# Of strangers, and as many of known devices; of these, so many of one host or of one device.
+# Distinct keys per window and pool, and per host or device within it.
 MOST_KINDS_IN_A_WINDOW = 64
 MOST_KINDS_OF_ONE = 8
 KEPT = 200
@@ -38,25 +38,25 @@ _ALL_THE_REST: _Key = ("", "", OF_MANY)
 
 @dataclass(slots=True)
 class _Window:
-    """What came in one minute under one key, beyond the first, which is in the journal already."""
+    """The count of one key in the present window, beyond the first, which is in the journal already."""
 
     peer: str
     more: int = 0
 
 
 class _Pool:
-    """What is known of attempts by strangers, or by known devices. Each key belongs to somebody: to the far
-    host of a stranger, or to the device."""
+    """The rejected connections of unknown hosts, or of known devices. The owner of a key is the far host or
+    the device, respectively."""
 
     def __init__(self, owner_at: int) -> None:
-        """`owner_at`: which part of a key says whose it is."""
+        """`owner_at`: the index of the owner in a key."""
         self.windows: dict[_Key, _Window] = {}
         self.kept: OrderedDict[_Key, tuple[int, Refusal]] = OrderedDict()
         self._owner_at = owner_at
         self._kinds: Counter[str] = Counter()
 
     def place_of(self, key: _Key) -> _Key:
-        """Under which key it counts in this window: its own, that of the rest of its owner, or of all."""
+        """The key to count under in this window: the key itself, its owner's remainder, or the common one."""
         owner = key[self._owner_at]
         rest = ("", owner, OF_MANY) if self._owner_at else (owner, "", OF_MANY)
         for place, most in ((key, MOST_KINDS_OF_ONE), (rest, MOST_KINDS_OF_ONE + 1)):
@@ -68,20 +68,20 @@ class _Pool:
         return _ALL_THE_REST
 
     def take_windows(self) -> dict[_Key, _Window]:
-        """What was counted; a new window begins."""
+        """Return the present counts and begin a new window."""
         windows, self.windows = self.windows, {}
         self._kinds.clear()
         return windows
 
     def keep(self, key: _Key, order: int, peer: str) -> None:
-        """Remember it as the newest."""
+        """Store a rejected connection as the newest."""
         before = self.kept.pop(key, None)
         count = (before[1].count if before else 0) + 1
         self.kept[key] = order, Refusal(at=now_utc(), peer=peer, name=key[1], reason=key[2], count=count)
         self.trim()
 
     def trim(self) -> None:
-        """Remember no more than `KEPT`: whoever has most of them makes room, with the oldest."""
+        """Drop rows beyond `KEPT`: the oldest row of an owner with the most rows."""
         while len(self.kept) > KEPT:
             of = Counter(key[self._owner_at] for key in self.kept)
             most = max(of.values())
@@ -89,7 +89,7 @@ class _Pool:
 
 
 class Refusals:
-    """Every refused attempt of this service, as a bounded summary."""
+    """A bounded summary of all rejected connections of this service."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Refusals:
         is_known: Callable[[str], bool],
         counted: Callable[[str, int], None],
     ) -> None:
-        """`counted` hears how many there are in the name of a device that `is_known`."""
+        """`counted` is called with a known device's name and its number of rejected connections."""
         self._write = write
         self._is_known = is_known
         self._counted = counted
@@ -108,7 +108,7 @@ class Refusals:
         self.total = 0
 
     def add(self, peer: str, name: str, reason: str) -> None:
-        """Somebody was refused. `name` is what is known or claimed; it may be anything."""
+        """Add a rejected connection. `name` is the known or claimed device name; it may be any text."""
         self.total += 1
         name, reason, peer = _plain(name, MOST_NAME), _plain(reason, MOST_WORDS), _plain(peer, MOST_WORDS)
         pool = self._strangers
@@ -140,16 +140,16 @@ class Refusals:
         self._ended_at = asyncio.get_running_loop().time()
 
     def newest(self) -> list[Refusal]:
-        """What was refused, newest first; like ones are one."""
+        """All rejected connections, newest first; equal ones are one row."""
         kept = [*self._strangers.kept.values(), *self._devices.kept.values()]
         return [one for _, one in sorted(kept, key=lambda pair: pair[0], reverse=True)]
 
     def of(self, name: str) -> list[Refusal]:
-        """What was refused in one device's name, oldest first."""
+        """The rejected connections in one device's name, oldest first."""
         return [one for one in reversed(self.newest()) if one.name == name]
 
     def restore(self, earlier: list[Refusal]) -> None:
-        """Take over what an earlier service wrote, oldest first; it is only shown, not counted."""
+        """Load rows that an earlier service journalled, oldest first; they are shown but not counted."""
         for order, one in enumerate(earlier, -len(earlier)):
             pool = self._devices if self._is_known(one.name) else self._strangers
             key = (_host(one.peer), one.name, one.reason)
@@ -160,11 +160,11 @@ class Refusals:
             pool.trim()
 
     def forget(self, name: str) -> None:
-        """Count anew for a name that is known no more."""
+        """Reset the count of a device that was forgotten."""
         self._by_name.pop(name, None)
 
     def flush(self) -> None:
-        """Write down what has been counted, and begin a new minute."""
+        """Journal the present counts and begin a new window."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -184,11 +184,11 @@ class Refusals:
 
 
 def _host(peer: str) -> str:
-    """A far end without its port, which is another one at every attempt."""
+    """A far end without its port, which differs at every attempt."""
     host, colon, port = peer.rpartition(":")
     return host if colon and port.isdecimal() else peer
 
 
 def _plain(words: str, most: int) -> str:
-    """What may be a far end's own words, so that they can be kept and shown: short, and all of it visible."""
+    """A text that may come from the far end, shortened and escaped for storage and display."""
     return escape_hidden(words[:most], keep_lines=False)[:most]

@@ -1,7 +1,7 @@
-"""This computer as a device: a process of its own, started and kept alive, or its tools in here.
+"""Runs this computer as a device: as a supervised device client process, or as tools in this process.
 
-The process is given a one-time token over its standard input and dials the service's loopback listener. It
-ends when its standard input closes, so it never outlives the service, however that ended.
+The process gets a one-time token on its standard input and dials the service's loopback listener. It ends
+when its standard input closes, so it never outlives the service, however the service ends.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ NAME = "this-computer"
 CONFIG = "device.toml"
 FIRST_DELAY = 0.2
 LONGEST_DELAY = 10.0
-# A process that lived this long was well; its next end starts the delays anew.
+# Seconds. A process that ran this long counts as healthy; its next end resets the restart delay.
 WELL_AFTER = 30.0
 POLITE = 3.0
 PING_EVERY = 5.0
 LOOK_EVERY = 2.0
 MOST_WORDS = 300
-# How the device client's process ends when it cannot use what it was given, device.toml above all.
+# The device client's exit code for invalid input, usually a broken device.toml.
 BAD_INPUT = 2
-# What tells one state of a file from another: its number, size and time of change; None without a file.
+# Identifies a version of a file: inode, size and modification time; None without a file.
 Stamp = tuple[int, int, int] | None
 
 
@@ -67,7 +67,7 @@ class ThisComputer:
         on_refused: Callable[[RefusedAttempt], None],
         on_late: Callable[[str, LateAnswer], None],
     ) -> None:
-        """`closed_paths`: what the device's file tools may never touch, such as the home itself."""
+        """`closed_paths`: paths that the device's file tools may never touch, such as the home itself."""
         self._tell_progress = on_progress
         self._on_refused = on_refused
         self._on_late = on_late
@@ -80,19 +80,20 @@ class ThisComputer:
         self._token = ""
         self._process: asyncio.subprocess.Process | None = None
         self._channels: dict[DeviceLink, WebSocketCommandDispatcher] = {}
-        # A `core.device.in_process.InProcessDevice`, whose code only this way of running needs.
+        # A `core.device.in_process.InProcessDevice`; typed `Any` because it is imported only when needed.
         self._inside: Any = None
         self._ending = asyncio.Event()
 
     @property
     def pid(self) -> int | None:
-        """The device client's process number, while there is one."""
+        """The PID of the device client's process; None while it does not run."""
         return self._process.pid if self._process is not None else None
 
     async def start_in_process(self) -> None:
-        """Offer the device client's tools from inside this process.
+        """Offer the device client's tools from this process.
 
-        While device.toml is broken the device is offline, and says why; it is offered once that changes.
+        While device.toml is broken, the device is offline with that reason; it is retried when the file
+        changes.
         """
         seen = self._stamp()
         if not await self._offer():
@@ -112,7 +113,7 @@ class ThisComputer:
 
     async def _offer(self) -> bool:
         """Bring the tools online; False when device.toml is broken."""
-        # Only this way of running needs the device's own code in the service.
+        # Imported here: the service needs the device's code only if it runs in this process.
         from core.device.build import build_router_aside
         from core.device.config import load_config
         from core.device.in_process import FEATURES, InProcessDevice, Told
@@ -148,12 +149,12 @@ class ThisComputer:
         await self._fleet.arrived(NAME, arrival)
         self._inside.start()
         if (router.tools(), router.unavailable) != before:
-            # Servers that it hosts start meanwhile: what they brought may not have been listed.
+            # Hosted servers may have started meanwhile, after the tools were listed.
             router.announce()
         return True
 
     async def start_process(self) -> None:
-        """Listen on loopback and start the device client's process; it comes online by itself."""
+        """Listen on loopback and start the device client's process, which then connects."""
         self._server = DeviceLinkServer(
             self._authorise,
             LinkEvents(
@@ -170,7 +171,7 @@ class ThisComputer:
         self._tasks.spawn("keep this computer's device client alive", self._keep_alive())
 
     async def close(self) -> None:
-        """End the process, or the tools in here; nothing of theirs stays behind."""
+        """End the process, or the in-process tools, with all their children."""
         self._ending.set()
         await self._end_process()
         if self._server is not None:
@@ -190,7 +191,7 @@ class ThisComputer:
         return found.st_ino, found.st_size, found.st_mtime_ns
 
     async def _changed_since(self, seen: Stamp) -> None:
-        """Wait until device.toml is not as it was, or the service ends."""
+        """Wait until device.toml changes or the service ends."""
         while self._stamp() == seen and not self._ending.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY):
@@ -202,7 +203,7 @@ class ThisComputer:
     def _authorise(self, token: str | None) -> str | None:
         expected, offered = self._token, token or ""
         if expected and secrets.compare_digest(expected.encode(), offered.encode()):
-            # One use: whoever comes next with the same token is not the process that was given it.
+            # Single use: a second connection with this token is not from the process that was given it.
             self._token = ""
             return NAME
         return None
@@ -215,7 +216,7 @@ class ThisComputer:
             if self._ending.is_set():
                 return
             if code == BAD_INPUT and seen is not None:
-                # The same file would end it the same way again.
+                # The unchanged file would end the process again.
                 self._wait_offline(said)
                 await self._changed_since(seen)
                 delay = FIRST_DELAY
@@ -230,10 +231,10 @@ class ThisComputer:
             delay = min(delay * 2, LONGEST_DELAY)
 
     async def _run_once(self) -> tuple[int | None, str]:
-        """Run the process to its end: its exit code, None when it could not be started, and why in words."""
+        """Run the process until it ends; returns its exit code (None: not started) and the reason as text."""
         assert self._server is not None
         self._token = secrets.token_urlsafe(32)
-        # -P: the current folder, which may be anybody's, must not be able to offer another `core`.
+        # -P: keeps the current folder, which other users may control, from providing another `core` package.
         command = [sys.executable, "-P", "-m", "core.device", "--connect", self._server.url, "--name", NAME]
         command += ["--token-stdin", "--state", str(self._state_dir)]
         for path in self._closed_paths:
@@ -292,7 +293,7 @@ class ThisComputer:
             try:
                 self._fleet.heard(NAME, await link.ping() * 1000)
             except QuarterdeckError:
-                return  # the link says itself when it is lost
+                return  # `_lost` handles the end of the link
             await asyncio.sleep(PING_EVERY)
 
     def _heartbeat(self, link: DeviceLink, beat: Heartbeat) -> None:
@@ -321,12 +322,12 @@ def _arrival_of(link: DeviceLink, channel: WebSocketCommandDispatcher) -> Arriva
     system = metadata.get("system_info") or {}
     ours = metadata.get("quarterdeck") or {}
     roots = ours.get("roots")
-    # The link is of the process that was started here: no other one was given the token that it came with.
+    # The link is from the process that this service started: no other process was given the token.
     return Arrival(
         channel=channel,
         kind="process",
         platform=str(metadata.get("platform") or system.get("platform") or ""),
-        # It is this very machine; what we call it ourselves says more than a kernel's build number.
+        # Determined here, as it is the same machine: more useful than the client's kernel build number.
         system=_system(),
         client=f"quarterdeck-device {ours.get('version', '')}".strip(),
         unavailable=read_unavailable(ours.get("unavailable")),
@@ -341,18 +342,18 @@ def _arrival_of(link: DeviceLink, channel: WebSocketCommandDispatcher) -> Arriva
 
 
 def _unavailable_in(rows: Iterable[Any]) -> list[Unavailable]:
-    """What a device in this process cannot offer, as one over a link says it."""
+    """The in-process device's unavailable tools, read like a report over a link."""
     return read_unavailable([asdict(row) for row in rows])
 
 
 async def _follow(process: asyncio.subprocess.Process) -> str:
-    """Pass the process's log on, line by line; gives its last line."""
+    """Forward the process's log line by line; returns the last line."""
     assert process.stderr is not None
     last = ""
     while True:
         try:
             line = await process.stderr.readline()
-        except ValueError:  # a line longer than the reader's bound was thrown away
+        except ValueError:  # a line beyond the reader's limit was discarded
             continue
         if not line:
             return last
@@ -361,7 +362,7 @@ async def _follow(process: asyncio.subprocess.Process) -> str:
 
 
 def _in_words(line: str) -> str:
-    """A line of the process's log as a person would say it."""
+    """A line of the process's log as readable text."""
     try:
         told = json.loads(line)
     except ValueError:

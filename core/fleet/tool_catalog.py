@@ -1,9 +1,7 @@
-"""What a device offers: its tools listed, what is new pinned, what changed blocked until it is reviewed.
+"""The catalog of a device's tools: lists them, pins new tools, and blocks changed tools until reviewed.
 
-Reading what a device lists, without keeping the service from all others.
-
-A thousand devices with a few tools each are read at once; one that lists megabytes is read in a thread, a few
-tools at a time, so that it can still be given up.
+Reading a device's list must not block the service for other devices. A usual list is read at once on the
+loop; a list of megabytes is read in a thread, a few tools at a time, so that it can still be abandoned.
 """
 
 from __future__ import annotations
@@ -43,7 +41,8 @@ from core.fleet.updated_tools import is_update
 from core.ids import new_id
 from core.policy.policy_file import Overrides
 
-# Parts of definitions, long texts counted as several: some milliseconds, even where each is unusual.
+# Sizes in parts of definitions (see `_weight`): read at once, which takes some milliseconds at worst; and
+# read by one call in a thread.
 AT_ONCE = 2_000
 _IN_A_THREAD = 20_000
 _CHARACTERS = 200
@@ -51,7 +50,7 @@ _SLICE_S = 0.005
 
 
 class Arrived(Protocol):
-    """A device that has come: how it is asked, and whether our own client answers, as far as it says so."""
+    """A connected device: its channel, and whether it identifies itself as our own client."""
 
     @property
     def channel(self) -> BasicCommandDispatcher: ...
@@ -60,13 +59,13 @@ class Arrived(Protocol):
 
 
 class Pause:
-    """Lets others have the loop once one has had it for some milliseconds."""
+    """Yields to the loop whenever the caller has run for some milliseconds."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
 
     async def breathe(self) -> None:
-        """Let them, if it is time."""
+        """Yield if the time slice is used up."""
         if time.perf_counter() - self._began > _SLICE_S:
             await asyncio.sleep(0)
             self._began = time.perf_counter()
@@ -75,11 +74,11 @@ class Pause:
 async def read_tools(
     infos: list[ToolInfo], one_at_a_time: asyncio.Lock, still: Callable[[], bool]
 ) -> list[Offered]:
-    """Read what a device lists, in its order.
+    """Read the tools that a device lists, in its order.
 
     Raises:
         BadInput: a definition has no canonical form.
-        DeviceError: `still` says that the device has gone meanwhile.
+        DeviceError: `still` returned False: the device's link has ended meanwhile.
     """
     if _weight([definition_of(info) for info in infos], AT_ONCE) < AT_ONCE:
         return [read_tool(info) for info in infos]
@@ -110,7 +109,7 @@ def _parts(infos: list[ToolInfo]) -> Iterator[list[ToolInfo]]:
 
 
 def _weight(value: Any, most: int) -> int:
-    """How many parts a value has; looks at no more than `most` of them."""
+    """The number of parts of a value, long strings counted as several; stops counting at `most`."""
     weight, stack = 0, [value]
     while stack and weight < most:
         one = stack.pop()
@@ -130,21 +129,21 @@ def _weight(value: Any, most: int) -> int:
 
 
 LISTING_TIMEOUT = 15.0
-# A definition beyond this is trusted like any other; only what it said before cannot be shown later.
+# Bytes. A larger definition is pinned too, but is not stored, so a later change cannot show it.
 LARGEST_KEPT = 256 * 1024
-# Names of tools that one device may ever have had: one that makes up new ones without end fills no disk.
+# Tool names that one device may ever have had, so that a device that invents names cannot fill the disk.
 MOST_PINNED = 5_000
-# Bytes of definitions kept of one device while the service runs, and characters of a tool's name or key.
+# Bytes of stored definitions per device while the service runs; characters of a tool's name or key.
 MOST_KEPT = 64 * 1024 * 1024
 MOST_NAME = 256
-# Tools that one entry names: a device can change two thousand of them every other second.
+# Tools named in one entry: a device can change two thousand tools every other second.
 MOST_NAMED = 100
 _KEPT_AT_ONCE = 4
 _SMALL = 8 * 1024
 
 
 class Recorder(Protocol):
-    """The journal, as far as the fleet needs it."""
+    """The part of the journal that the fleet needs."""
 
     async def append(self, entry: NewEntry) -> Entry: ...
     def note(self, entry: NewEntry) -> None: ...
@@ -154,10 +153,10 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A tool's definition, and what its device says beside it, as it was trusted and as it is now.
+    """A tool's definition and claims, as trusted (`before`) and as listed now (`after`).
 
-    `before` is None where it was not kept. `contract_before` is what would be held to be true of the tool
-    now, had it not changed, so that what differs is the device's doing; None where that is not known.
+    `before` is None if it was not stored. `contract_before` is the contract that the trusted definition and
+    claims would have today, so that every difference comes from the device; None if unknown.
     """
 
     before: dict[str, Any] | None
@@ -166,23 +165,23 @@ class Change:
 
 
 class Offers:
-    """Asks devices for their tools, and holds them against what was trusted."""
+    """Lists devices' tools and compares them with the pins."""
 
     def __init__(self, journal: Recorder, pins: Pins, overrides: Callable[[], Overrides]) -> None:
-        """`overrides` gives what operators hold to be true of tools now."""
+        """`overrides` returns the operators' present entries for tools."""
         self._journal = journal
         self._pins = pins
         self._overrides = overrides
         self._kept: set[str] = set()
-        # By device: how many bytes of definitions were kept, and what changed when that was noted last.
+        # By device: bytes of stored definitions, and the changes in the last CONTRACT_CHANGED entry.
         self._bytes_kept: dict[str, int] = {}
         self._noted: dict[str, tuple[dict[str, str], dict[str, str], bool]] = {}
-        # One device that lists megabytes is read at a time; and what is pinned of a device changes in turn.
+        # `_reading`: one large list is read at a time. `_turns`: one change of a device's pins at a time.
         self._reading = asyncio.Lock()
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def alone(self, name: str) -> asyncio.Lock:
-        """What to hold while it is changed what is trusted of a device."""
+        """The lock to hold while a device's pins change."""
         lock = self._turns.get(name)
         if lock is None:
             lock = self._turns[name] = asyncio.Lock()
@@ -191,13 +190,13 @@ class Offers:
     async def of(
         self, name: str, arrival: Arrived, still: Callable[[], bool]
     ) -> tuple[dict[str, Offered], dict[str, Tool]]:
-        """A device's tools as it defines them, by key, and as they are held to be, by name; pinned.
+        """List a device's tools and pin new ones; returns them as offered, by key, and as judged, by name.
 
-        It takes a moment, longer for a device that lists megabytes: nothing is pinned of one that is not
-        there any more by then, as `still` says.
+        This takes a moment, longer for large lists. If `still` returns False by then, because the link has
+        ended, nothing is pinned.
 
         Raises:
-            QuarterdeckError: they cannot be listed or are nonsense, or cannot be recorded; or it has gone.
+            QuarterdeckError: the tools cannot be listed or recorded, or are invalid; or the link has ended.
         """
         ours = arrival.ours
         infos = await self._listed(name, arrival.channel, ours)
@@ -228,7 +227,7 @@ class Offers:
     async def _note_changed(
         self, name: str, offered: dict[str, Offered], changed: dict[str, str], ours: bool
     ) -> None:
-        """Have it in the journal what is blocked; once, however often the device lists it so."""
+        """Journal the blocked tools; once, however often the device lists them like this."""
         claims = _said({key: claimed_risk(offered[key].info) for key in changed})
         now = (changed, claims, ours)
         if not changed:
@@ -242,7 +241,7 @@ class Offers:
             self._noted[name] = now
 
     async def forget(self, name: str) -> None:
-        """Trust nothing of a device any more; `alone` is held."""
+        """Remove a device's pins; the caller holds `alone`."""
         await self._pins.forget(name)
         self._noted.pop(name, None)
         self._bytes_kept.pop(name, None)
@@ -257,12 +256,12 @@ class Offers:
             )
 
     def pinned(self, name: str, tool_name: str) -> str:
-        """The digest of the definition that is trusted of a tool; empty where none is."""
+        """The digest of a tool's trusted definition; empty if it has none."""
         pin = self._pins.get(name, tool_name)
         return pin.definition if pin is not None else ""
 
     def pin_now(self, offered: Offered, ours: bool) -> Pin:
-        """How a tool would be pinned, were it trusted as it is listed now."""
+        """The pin for a tool as it is listed now."""
         return Pin(offered.digest, claims_of(offered.info, ours))
 
     def judged(
@@ -273,9 +272,9 @@ class Offers:
         was: Mapping[str, Tool] = MappingProxyType({}),
         overrides: Overrides | None = None,
     ) -> Tool:
-        """One tool as it is held to be now: the very object that it `was`, where nothing is different.
+        """A tool with its present contract and change; returns the object in `was` if nothing differs.
 
-        With `overrides`, as it would be held to be if those were in force.
+        With `overrides`, the tool as it would be if those were in force.
         """
         change = self._change_words(name, offered, ours)
         info = offered.info
@@ -289,7 +288,7 @@ class Offers:
     def judged_anew(
         self, name: str, offered: Mapping[str, Offered], ours: bool, was: Mapping[str, Tool]
     ) -> dict[str, Tool]:
-        """All tools of a device, by name, as `judged`."""
+        """All tools of a device by name, each from `judged`."""
         return {one.info.tool_name: self.judged(name, one, ours, was) for one in offered.values()}
 
     async def accept(
@@ -301,11 +300,11 @@ class Offers:
         still: Callable[[], bool],
         proof: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Pin a tool as it is now, because an operator who has seen it says so; `proof` is their signature.
+        """Pin a tool as it is now after an operator's review; `proof` is the operator's signature.
 
         Raises:
-            QuarterdeckError: this cannot be recorded, or `still` says that the device is not known any more;
-                it is not trusted then.
+            QuarterdeckError: the review cannot be recorded, or `still` returned False because the device was
+                forgotten; the tool is not pinned.
         """
         info = offered.info
         pin = self.pin_now(offered, ours)
@@ -321,8 +320,8 @@ class Offers:
             self._noted.pop(name, None)
 
     async def change(self, name: str, offered: Offered, ours: bool) -> Change:
-        """A tool as it was trusted, beside what it is now; with what its device says beside the definition,
-        where it is known what that was."""
+        """A tool's trusted definition beside its present one, each with its claims if the trusted claims are
+        known."""
         info = offered.info
         pin = self._pins.get(name, info.tool_name)
         after = pinned_definition(info)
@@ -338,10 +337,10 @@ class Offers:
         )
 
     def _admitted(self, name: str, offered: Offered, ours: bool) -> Pin | None:
-        """What is pinned of a tool that is listed like this, without anybody's word; None where it takes one.
+        """The pin for a tool as listed, if no review is needed; None if an operator must review it.
 
-        What is new is trusted, what asks for more care is from then on held to that, and what would get by
-        with less is a change like any other: a device's own claims never lower a risk.
+        A new tool is pinned. Claims that demand more care are added to the pin. Claims that would allow less
+        care need a review: a device's own claims never lower a risk.
         """
         info, digest = offered.info, offered.digest
         now, pin = claims_of(info, ours), self._pins.get(name, info.tool_name)
@@ -349,8 +348,8 @@ class Offers:
             return Pin(digest, now)
         definition = pin.definition
         if not _is_same(pin, offered):
-            # Only an operator puts another definition in place, even one that means the same; or an update of
-            # this program, which has both.
+            # Another definition, even an equivalent one, needs an operator's review, unless this program
+            # lists it as an update of the trusted definition.
             if not is_update(info.tool_name, definition, digest):
                 return None
             definition = digest
@@ -370,13 +369,13 @@ class Offers:
         more: Mapping[str, Any] = MappingProxyType({}),
         body: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Pin tools, and keep their definitions: a later change is shown beside them.
+        """Pin tools and store their definitions, so that a later change can be shown beside them.
 
-        A kept definition is the blob whose name is its digest, so that nothing else can pass for it. What
-        else a contract follows from stands in the entry. `more` of that, and of its `body`, is given.
+        A definition is stored as the blob named by its digest, so that nothing can replace it. The other
+        inputs of the contract are in the entry. `more` and `body` add fields to the entry and to its body.
 
-        In the entry, `tools` and `claims` are by the tools' keys, for people; `pins` is what is pinned from
-        then on, by name, and what a service that starts reads back.
+        In the entry, `tools` and `claims` are by tool key, for readers; `pins` are the new pins by tool name,
+        which the service reads back when it starts.
         """
         blobs = await self._keep_all(name, tools.values())
         _check_there(name, still)
@@ -386,11 +385,11 @@ class Offers:
         by_name = {tools[key].info.tool_name: pin for key, pin in pins.items()}
         body = {**entry.body, "pins": {tool: pin.row for tool, pin in by_name.items()}, **body}
         await self._journal.append(entry.model_copy(update={**more, "blobs": blobs, "body": body}))
-        # Also where the device has gone meanwhile: what the journal has, and nothing else, is pinned.
+        # Even if the link has ended meanwhile: the pins must match the journal.
         await self._pins.pin(name, by_name)
 
     async def trusted_schemas(self, tool: str, devices: Iterable[str]) -> dict[str, Any]:
-        """The input schemas that a tool of this name had when it was trusted of these devices, by digest."""
+        """The input schemas in the trusted definitions of these devices' tools of this name, by digest."""
         pins = {pin.definition for name in devices if (pin := self._pins.get(name, tool)) is not None}
         found = {digest: await self._kept_definition(digest) for digest in pins}
         return {
@@ -417,8 +416,8 @@ class Offers:
         return judge_offered(offered, claims, self._overrides().of(name, info.tool_name, info.namespace))
 
     async def _keep_all(self, name: str, tools: Iterable[Offered]) -> list[str]:
-        """Keep the definitions that are not too large; gives the names of the blobs."""
-        # Two thousand at once would keep everybody else's blobs waiting.
+        """Store the definitions that are not too large; returns the names of the blobs."""
+        # Two thousand writes at once would delay all other blobs.
         room = asyncio.Semaphore(_KEPT_AT_ONCE)
 
         async def keep(tool: Offered) -> str:
@@ -441,7 +440,7 @@ class Offers:
         return tool.digest
 
     def _change_words(self, name: str, offered: Offered, ours: bool) -> str:
-        """What is different of a tool that takes somebody's word; empty where all is well."""
+        """What has changed in a tool that needs a review; empty if it needs none."""
         if self._admitted(name, offered, ours) is not None:
             return ""
         pin = self._pins.get(name, offered.info.tool_name)
@@ -451,7 +450,7 @@ class Offers:
 
     async def _listed(self, name: str, channel: BasicCommandDispatcher, ours: bool) -> dict[str, ToolInfo]:
         call_id = new_id()
-        # The listing reaches the device too, so the journal has it, although no contract can exist yet.
+        # Journalled because it is sent to the device, although no contract can exist yet.
         self._journal.note(_listing(Kind.COMMAND_SENT, name, call_id, {}))
         started = time.perf_counter()
         try:
@@ -471,8 +470,12 @@ class Offers:
 def _distinct(device: str, infos: list[ToolInfo], ours: bool) -> dict[str, ToolInfo]:
     """The tools by key, each name once.
 
-    A stock client whose configuration has one MCP server collect data and act (as its HardwareAgent's has)
-    lists each tool under both types. It is one tool, and one that acts may not pass for one that reads.
+    A stock client lists each tool under both types if its configuration uses one MCP server for data
+    collection and for actions (as its HardwareAgent's does). Then the action is kept: a tool that acts must
+    not be treated as a tool that reads.
+
+    Raises:
+        DeviceError: a name or key is too long, or is listed twice otherwise.
     """
     by_key: dict[str, ToolInfo] = {}
     names: dict[str, ToolInfo] = {}
@@ -497,7 +500,7 @@ def _distinct(device: str, infos: list[ToolInfo], ours: bool) -> dict[str, ToolI
 
 
 def _is_same(pin: Pin, offered: Offered) -> bool:
-    """Whether a tool is defined as it was pinned: earlier versions pinned the exact definition."""
+    """Whether a tool has its pinned definition; earlier versions pinned the exact digest."""
     return pin.definition in (offered.digest, offered.exact)
 
 
@@ -515,7 +518,7 @@ def _said(claims: dict[str, Risk | None]) -> dict[str, str]:
 
 
 def _beside(claims: Claims) -> dict[str, Any]:
-    """Claims as they stand beside a definition where both are shown."""
+    """Claims as the fields that are shown beside a definition."""
     return {"claimed_risk": claims.risk.value if claims.risk else None, "client": claims.client}
 
 

@@ -1,7 +1,7 @@
-"""How each tool was trusted first, or reviewed last: its definition, and what its device said beside it.
+"""Pins: the trusted definition of each tool, and its device's claims, as first seen or last reviewed.
 
-The journal is the only source: `contract_pinned` entries say what is pinned, `device_forgotten` ends it.
-`contracts.json` of the home is a copy for people and other programs; nothing that stands in it counts.
+The journal is the only source: `contract_pinned` entries set pins, `device_forgotten` removes a device's.
+`contracts.json` in the home is a copy for people and other programs; its content is never trusted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from core.text import escape_hidden, some_names
 log = structlog.get_logger(__name__)
 
 FORMAT = "quarterdeck.contracts/3"
-# How far the copy may be longer than it would be written now, in bytes, to be looked at at all.
+# Bytes by which the copy may exceed twice its expected length and still be read.
 _SPARE = 1 << 20
 _LONGEST_SHOWN = 80
 _LARGEST_COPY = 64 << 20
@@ -33,21 +33,21 @@ _DIGITS = frozenset("0123456789abcdef")
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a device says beside a tool's definition, as far as a contract follows from it.
+    """A device's claims beside a tool's definition, as far as a contract depends on them.
 
-    `risk` is the one that it claims itself, `ours` whether it calls itself our own device client.
+    `risk` is the claimed risk; `ours`: the device identifies itself as our own device client.
     """
 
     risk: Risk | None
     ours: bool
 
     def with_care(self, other: Claims) -> Claims:
-        """Of both the one that asks for more care, in each respect."""
+        """The more careful of both claims, for each field."""
         risks = [risk for risk in (self.risk, other.risk) if risk is not None]
         return Claims(max(risks, key=lambda risk: risk.rank, default=None), self.ours and other.ours)
 
     def words_after(self, before: Claims) -> str:
-        """What asks for less care than `before` did, as a sentence goes on after the tool's name."""
+        """What allows less care than `before`, as the predicate of a sentence that begins with the tool."""
         said: list[str] = []
         if before.risk is not None and self.risk is None:
             said.append(f"no longer claims {before.risk.value} risk")
@@ -59,11 +59,11 @@ class Claims:
 
     @property
     def client(self) -> str:
-        """Who offers the tool, as far as it says so itself."""
+        """The claimed client, in words."""
         return "quarterdeck-device" if self.ours else "another client"
 
 
-# How claims are written behind a digest, and the other way round: there are no more than these.
+# The text of each possible claim in a pin's row, and the reverse mapping.
 _WORDS: dict[Claims | None, str] = {
     Claims(risk, ours): f"{risk.value if risk else 'unrated'} {'ours' if ours else 'stranger'}"
     for risk in (None, *Risk)
@@ -75,9 +75,9 @@ _CLAIMS = {words: claims for claims, words in _WORDS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The digest of a tool's trusted definition, and the most careful of the claims that came with it.
+    """The digest of a tool's trusted definition, and the most careful claims that came with it.
 
-    `claims` is None for a pin of a version that did not record claims; the first that the device makes count.
+    `claims` is None for a pin of a version that recorded no claims; the device's next claims are then taken.
     """
 
     definition: str
@@ -85,15 +85,15 @@ class Pin:
 
     @property
     def row(self) -> str:
-        """The pin as one line, such as `<digest> high ours`: so it is signed, journalled and copied."""
+        """The pin as a line, such as `<digest> high ours`, in which it is signed, journalled and copied."""
         return f"{self.definition} {_WORDS[self.claims]}"
 
 
 def pin_of(row: object) -> Pin:
-    """The pin that is written as this row.
+    """Parse a pin's row.
 
     Raises:
-        BadInput: it is no pin.
+        BadInput: `row` is not a valid pin.
     """
     digest, _, words = row.partition(" ") if isinstance(row, str) else ("", "", "")
     if len(digest) != 64 or not _DIGITS.issuperset(digest) or words not in _CLAIMS:
@@ -101,27 +101,27 @@ def pin_of(row: object) -> Pin:
     return Pin(digest, _CLAIMS[words])
 
 
-# By device and name of a tool, its row. Thousands of pins are kept and written as they are: a text each.
+# Rows by device and tool name. Thousands of pins are stored and written as text, without parsing.
 Rows = dict[str, dict[str, str]]
 
 
 class Pins:
-    """Device and tool name → how it was trusted.
+    """The pins by device and tool name.
 
-    A tool is found by its name, by which it is called: its key is just another thing that the device says.
+    The key is the tool's name, because calls use it; the tool's key is only a claim of the device.
     """
 
     def __init__(self, path: Path) -> None:
-        """`path` is of the copy."""
+        """`path` is the copy, `contracts.json`."""
         self._path = path
         self._pins: Rows = {}
         self._copied = True
         self._writing = asyncio.Lock()
 
     def restore(self, pins: Rows) -> list[str]:
-        """Take up what the journal says is pinned; gives what of the copy does not count, in words.
+        """Load the pins that the journal holds; returns notes on where the copy differs.
 
-        The copy is written anew where it is not as it would be written now.
+        Rewrites the copy if it differs.
         """
         self._pins = pins
         notes: list[str] = []
@@ -147,33 +147,33 @@ class Pins:
         return notes
 
     def get(self, device: str, tool_name: str) -> Pin | None:
-        """How this tool was trusted, or None when it was never seen."""
+        """The tool's pin; None if it has none."""
         row = self._pins.get(device, {}).get(tool_name)
         return None if row is None else pin_of(row)
 
     def names(self, device: str) -> set[str]:
-        """The tools of a device that were ever pinned, by name."""
+        """The names of all tools that were ever pinned for a device."""
         return set(self._pins.get(device, ()))
 
     async def pin(self, device: str, pins: Mapping[str, Pin]) -> None:
-        """Trust these tools, by their names, like this from now on, as the journal has it already."""
+        """Set pins by tool name; the journal has recorded them already."""
         rows = {name: pin.row for name, pin in pins.items()}
         self._pins = {**self._pins, device: {**self._pins.get(device, {}), **rows}}
         await self._copy()
 
     async def forget(self, device: str) -> None:
-        """Trust nothing of a device any more: the next of that name is a stranger."""
+        """Remove all pins of a device: the next device of that name starts without any."""
         if device in self._pins:
             self._pins = {name: tools for name, tools in self._pins.items() if name != device}
             await self._copy()
 
     async def _copy(self) -> None:
-        """Write the copy. A thousand devices that arrive together are a few writes: each takes along all."""
+        """Write the copy. Each write covers all pins, so a thousand devices at once cause few writes."""
         self._copied = False
         async with self._writing:
             if not self._copied:
                 self._copied = True
-                # None of these is changed once it is made, so a thread may read them.
+                # The rows are replaced, never modified, so a thread may read them.
                 self._log_problem(await asyncio.to_thread(_stored, self._path, self._pins))
 
     def _log_problem(self, problem: str) -> None:
@@ -182,10 +182,10 @@ class Pins:
 
 
 def read_rows(text: str) -> Rows:
-    """The pins in the text of a `contracts.json`, also in one of the version before.
+    """Parse the pins of a `contracts.json`, also of the previous version.
 
     Raises:
-        BadInput: it is not as it is written.
+        BadInput: the text is not in the format.
     """
     try:
         data = json.loads(text)
@@ -199,9 +199,9 @@ def read_rows(text: str) -> Rows:
 
 
 def known_tools(path: Path) -> dict[str, set[str]]:
-    """The names of the tools that each device ever had, by the copy at `path`; empty where it cannot be read.
+    """The names of the tools that each device ever had, from the copy at `path`; empty if it is unreadable.
 
-    Good enough for a hint: what is trusted is what the journal says.
+    Only for hints: trust is decided by the journal.
     """
     try:
         text = read_own_text(path, _LARGEST_COPY)
@@ -211,7 +211,7 @@ def known_tools(path: Path) -> dict[str, set[str]]:
 
 
 def _stored(path: Path, pins: Rows) -> str:
-    """Write the copy; gives why it could not be written."""
+    """Write the copy; returns why it could not be written, else an empty string."""
     try:
         write_private(path, _text(pins))
     except OSError as error:
@@ -220,6 +220,6 @@ def _stored(path: Path, pins: Rows) -> str:
 
 
 def _text(pins: Rows) -> str:
-    """A device a line: readable, and quick to make however many there are."""
+    """The text of the copy, one device per line: readable, and fast for many devices."""
     lines = (f"{json.dumps(name)}: {json.dumps(pins[name], sort_keys=True)}" for name in sorted(pins))
     return f'{{\n"format": "{FORMAT}",\n"devices": {{\n' + ",\n".join(lines) + "\n}\n}\n"

@@ -1,8 +1,8 @@
-"""What the tools of our own device client were defined as by earlier versions of this program, and are now.
+"""Known definitions of our own device client's tools: those of earlier versions and the present ones.
 
-A changed definition blocks its tool until an operator reviews it. A definition that this program itself knows
-as the successor of the trusted one was reviewed with the program: an update of the device client blocks
-nothing. That holds in one direction, and for no definition that is not listed here.
+A changed definition blocks its tool until an operator reviews it. This program's own updates need no review:
+a definition that is listed here after the trusted one is accepted, so that an update of the device client
+blocks nothing. An older definition, or one that is not listed, is not accepted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
     ),
     "get_system_info": (
         "fd6f1478c16e973e6f025bf0cb66299ea96bb6c242d45b0bdd5bd2e304ed5507",
-        # Tells disks and their controllers.
+        # Reports disks and their controllers.
         "3cd619117bc2291072d7bb062674cf3f2d0ad7ab837f2aff4d788d22476793ea",
     ),
     "get_accessibility_tree": ("180a522a275a908900680a6c9056d6d6d9d00dffcc9c631d663566bbcf01f87c",),
@@ -61,10 +61,10 @@ DEFINITIONS: dict[str, tuple[str, ...]] = {
     "SYS_INFO": ("081fb2323833fb787f7795dce790976102bdb905aeaf4707a1780c6c0885e823",),
     "undo": ("87294ab1d4756a708e4365d92e3292faa795efbb2854553988f26ce3593c24cc",),
 }
-"""By tool, the digests of its pinned definitions (`core.contract_digest`), the oldest first."""
+"""By tool, the digests of its pinned definitions (`core.contract_digest`), oldest first."""
 
 
 def is_update(tool_name: str, trusted: str, listed: str) -> bool:
-    """Whether a built-in tool's definition `listed` came after the `trusted` one, both in this program."""
+    """Whether this program lists the definition `listed` after the definition `trusted` of this tool."""
     known = DEFINITIONS.get(tool_name, ())
     return trusted in known and listed in known[known.index(trusted) + 1 :]
