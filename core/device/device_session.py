@@ -124,7 +124,7 @@ class Session:
                     # How many operators must have signed for an action; 0 where no approval is required.
                     "requires_approval": router.approvers,
                     "machine": machine_mark(),
-                    # A console resolves symlinks in these only for a client that it started itself.
+                    # A console checks symlinks in arguments against these only for a client that it started.
                     "roots": [shown(str(root)) for root in router.roots],
                     "unavailable": [asdict(missing) for missing in router.unavailable],
                 },
