@@ -43,7 +43,7 @@ Found = tuple[list[Tool], list[Unavailable]]
 
 
 class Group(Protocol):
-    """A module of tools."""
+    """A module that offers a group of tools."""
 
     def offer(self, workshop: Workshop, /) -> Found: ...
 
@@ -147,7 +147,7 @@ class _Look:
         """The tools that the group offers, and the unavailable ones with their reasons."""
         try:
             return self._group.offer(workshop)
-        except Exception as error:  # the edge: other tools need nothing of what failed here
+        except Exception as error:  # any error: the other groups' tools must still be offered
             log.exception("no look at what the machine has", tools=self._names)
             reason = f"What it needs cannot be looked at: {type(error).__name__}: {error}"
             return self._none(reason, "Give the device client what the message names, such as all of /proc")

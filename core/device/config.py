@@ -40,7 +40,7 @@ class Limits(_Numbers):
 
 
 class Undo(_Numbers):
-    """How long and how much old file content is kept."""
+    """The limits of the undo store: the age of its entries and the size of their content."""
 
     days: float = Field(default=7.0, gt=0, le=365)
     max_bytes: int = Field(default=512 * MEBIBYTE, ge=0)

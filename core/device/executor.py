@@ -58,7 +58,7 @@ class Frame:
     repeats: bool = False
 
     def ends_at(self, step: Step) -> float | None:
-        """When a step's own deadline passes, on the loop's clock."""
+        """When a step's own deadline passes, on the loop's clock; None if it has none."""
         return None if step.terms is None else self.arrived + step.terms.deadline_s
 
     def latest(self) -> float | None:

@@ -114,7 +114,7 @@ def _run(future: concurrent.futures.Future[Answer], work: Callable[[], Answer]) 
         return
     try:
         answer = work()
-    except BaseException as error:  # noqa: BLE001  # whoever waits for the future is the one to judge it
+    except BaseException as error:  # noqa: BLE001  # the caller that waits for the future handles it
         future.set_exception(error)
     else:
         future.set_result(answer)

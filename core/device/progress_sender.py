@@ -21,7 +21,7 @@ _MOST_BYTES_EACH = 4
 
 
 class CallProgress:
-    """A `Report` for one call. May be called from any thread; `close` comes before the result."""
+    """A `Report` for one call. May be called from any thread; `close` must come before the result is sent."""
 
     def __init__(self, call_id: str, send: Send, tasks: TaskGroupOwner, pause_s: float = 0.05) -> None:
         self._call_id = call_id

@@ -187,7 +187,7 @@ class Router:
                 f"{command.tool_name} was stopped; part of it may have happened", ErrorCode.CANCELLED
             )
             return failure(told, command.call_id)
-        except Exception as error:  # the edge: a tool's fault is an answer, not silence
+        except Exception as error:  # any error of a tool: the console must get a result
             log.exception("tool failed", tool=command.tool_name)
             fault = DeviceError(
                 f"{command.tool_name}: {type(error).__name__}: {error}", ErrorCode.TOOL_FAILED
@@ -294,7 +294,7 @@ class Router:
         return False
 
     async def close(self) -> None:
-        """Stop what is running, child processes included, and wait until it has ended."""
+        """Stop all running calls, child processes included, and wait until they have ended."""
         self._closed = True
         ends = [run.end for run in self._running.values()]
         for task in list(self._running):

@@ -89,7 +89,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """The properties of every call of a tool, declared to the console; values are those of `core.fleet`."""
+    """The properties of every call of a tool, declared to the console; values as in `core.fleet.models`."""
 
     effect: Literal["observe", "change", "destroy"]
     risk: Literal["low", "medium", "high", "critical"]

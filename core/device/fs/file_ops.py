@@ -100,7 +100,7 @@ def read(held: HeldPath, encoding: str, offset: int, most: int, room: int) -> di
     Raises:
         BadInput: the file is missing, not a regular file, not readable, or not text in the given encoding.
     """
-    # Base64 makes four bytes of three.
+    # Base64 encodes three bytes as four.
     most = min(most, room // 4 * 3 if encoding == "base64" else room)
     with told_as_failure(held.path), held.folder() as folder:
         descriptor, facts = folder.open_file()
@@ -113,7 +113,8 @@ def read(held: HeldPath, encoding: str, offset: int, most: int, room: int) -> di
     else:
         name = str(held.path)
         content, used = decoded(data, encoding, offset, cut=truncated, name=name)
-        # In JSON a control character takes six bytes, and a character of one byte up to three.
+        # JSON may be longer than the data: a control character takes six bytes, and a character that is one
+        # byte in the file's encoding up to three.
         while result_size(content) > room:
             used, truncated = used // 2, True
             content, used = decoded(data[:used], encoding, offset, cut=True, name=name)

@@ -31,7 +31,7 @@ StreamName = Literal["stdout", "stderr"]
 
 
 class Budget:
-    """How many bytes of output may still be kept, for both streams of one command together."""
+    """The number of output bytes that may still be kept, for both streams of one command together."""
 
     def __init__(self, most: int) -> None:
         self.left = most
