@@ -42,7 +42,7 @@ _MOST_CALLS = 50_000
 
 @dataclass(slots=True)
 class Call:
-    """One call and its state. `what` identifies the command, so that its id cannot be used for another one.
+    """One call and its state. `what` identifies the command: its id cannot be used for another command.
 
     `other` is the ledger line of an ended client about this call, taken over while the call waited here.
     """

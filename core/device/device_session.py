@@ -64,7 +64,7 @@ class Timing:
     """Times in seconds. `back_off` is the range of the wait between two attempts to connect.
 
     A link that lasted `good` seconds resets this wait. `probe` is how long a connected console has to answer
-    a ping when another one wants to connect.
+    a ping when another console wants to connect.
     """
 
     register: float = 10.0
@@ -366,7 +366,7 @@ def _load(meter: LoadMeter | None) -> dict[str, Any] | None:
 
 
 def _is_unicode(text: str | None) -> bool:
-    """Whether a frame can hold a text: one that was read leniently may contain a lone surrogate."""
+    """Whether a frame can hold a text: a leniently read text may contain a lone surrogate."""
     try:
         (text or "").encode()
     except UnicodeEncodeError:
